@@ -87,6 +87,9 @@ func (a *Agent) prepareTask(e core.PrepareTask) {
 		if err == nil && len(e.Secrets) > 0 {
 			err = a.preparing.showSecrets(e.Sandbox, files, missing)
 		}
+		if err == nil { // last, so that little time is left in which somebody else may take them
+			err = a.config.Launcher.TryPorts(e.Ports)
+		}
 		if ctx.Err() != nil {
 			a.preparing.images.Release(e.Task)
 			a.preparing.hideSecrets(e.Task, e.Sandbox, len(files) > 0)

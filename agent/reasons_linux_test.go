@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"net"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -10,6 +11,16 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 )
+
+func withPort(task api.Task, port int) api.Task {
+	task.Ports = map[string]uint16{"http": uint16(port)}
+	task.Resources = task.Resources.Plus(api.NewResources(api.Resource{
+		Label: api.Label{Name: "ports"}, Ranges: api.NewRanges(api.Range{Begin: uint64(port), End: uint64(port)}),
+	}))
+	return task
+}
+
+func portOf(listener net.Listener) int { return listener.Addr().(*net.TCPAddr).Port }
 
 // Each way in which tasks end at an agent, with real processes, gives its status the right reason.
 func TestReasonsOfAnAgent(t *testing.T) {
@@ -48,6 +59,26 @@ func TestReasonsOfAnAgent(t *testing.T) {
 	greedy.Resources = greedy.Resources.Plus(api.NewResources(api.Resource{Label: api.Label{Name: api.GPUs}, Scalar: 1000})) // it has none
 	master.launch(greedy)
 	expect("greedy", api.TaskDropped, api.ReasonInvalidOffers)
+	for _, address := range []string{"0.0.0.0:0", "127.0.0.1:0", "[::1]:0"} {
+		taken, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		task := withPort(command(api.TaskID("port-"+taken.Addr().Network()+strconv.Itoa(portOf(taken))), "true"), portOf(taken))
+		master.launch(task)
+		expect(task.ID, api.TaskDropped, api.ReasonPortTaken)
+		taken.Close()
+		task.ID += "-free"
+		master.launch(task)
+		expect(task.ID, api.TaskFinished, api.ReasonNone)
+	}
+	datagrams, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer datagrams.Close()
+	master.launch(withPort(command("port-udp", "true"), datagrams.LocalAddr().(*net.UDPAddr).Port))
+	expect("port-udp", api.TaskDropped, api.ReasonPortTaken)
 	master.launch(command("before", "echo $$ > pid; exec sleep 1000"))
 	master.status("before", api.TaskRunning)
 	file := filepath.Join(config.DataDir, "sandboxes/f1/command/tasks/before/pid")

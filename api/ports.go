@@ -13,6 +13,7 @@ func (t *Task) checkPorts() error {
 	}
 	asked := t.Resources.RangesOf("ports")
 	named := make(map[string]string, len(t.Ports)) // name of the port, by its environment variable
+	numbered := make(map[uint64]string, len(t.Ports))
 	for _, name := range sortedKeys(t.Ports) {
 		number := uint64(t.Ports[name])
 		if err := CheckPortName(name); err != nil {
@@ -28,7 +29,10 @@ func (t *Task) checkPorts() error {
 			return fmt.Errorf("port %q must be a number from 1 to 65535", name)
 		case !asked.Contains(Ranges{{number, number}}):
 			return fmt.Errorf("port %q is %d, which is not among the task's resources; ask for ports:[%d]", name, number, number)
+		case numbered[number] != "":
+			return fmt.Errorf("ports %q and %q are both %d, where the task can listen once; give each a number of its own", numbered[number], name, number)
 		}
+		numbered[number] = name
 	}
 	return nil
 }

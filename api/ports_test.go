@@ -23,6 +23,7 @@ func TestNamedPorts(t *testing.T) {
 		{map[string]uint16{"http": 82}, "ask for ports:[82]"},
 		{map[string]uint16{"--": 80}, "begin with a letter or a digit"},
 		{map[string]uint16{"a-b": 80, "A_b": 81}, `ports "A_b" and "a-b" are both told as TENDER_TASK_PORT_A_B`},
+		{map[string]uint16{"b": 80, "a": 80}, `ports "a" and "b" are both 80`},
 	} {
 		task := api.Task{ID: "t", Resources: resources, Command: &api.Command{Shell: "true"}, Ports: c.ports}
 		err := task.Check()

@@ -163,6 +163,7 @@ const (
 	ReasonAgentReregistered
 	ReasonTaskGroupFailed
 	ReasonSecretUnavailable
+	ReasonPortTaken
 )
 
 // reasons holds each reason's name in the protocol, and whether a task that ended for it is blameless.
@@ -199,6 +200,7 @@ var reasons = [...]struct {
 	ReasonAgentReregistered:           {name: "AGENT_REREGISTERED", blameless: true},
 	ReasonTaskGroupFailed:             {name: "TASK_GROUP_FAILED", blameless: true},
 	ReasonSecretUnavailable:           {name: "SECRET_UNAVAILABLE"},
+	ReasonPortTaken:                   {name: "PORT_TAKEN", blameless: true},
 }
 
 func (r Reason) String() string {

@@ -91,8 +91,8 @@ type (
 		Sandbox  string  // the executor's folder
 	}
 
-	// PrepareTask makes the task's folder, makes its volumes visible there, fetches its files and pulls its image.
-	// TaskPrepared follows.
+	// PrepareTask makes the task's folder, makes its volumes visible there, fetches its files and pulls its image. Then
+	// it tries whether the task's ports are free. TaskPrepared follows.
 	PrepareTask struct {
 		Task    api.TaskRef
 		Image   string // "": it has none
@@ -102,6 +102,7 @@ type (
 		Builtin bool         // its executor is the agent's own for commands
 		User    string       // the user that the command asks for; "" = none
 		Secrets []api.Secret // the secrets that are files; the shell has their values
+		Ports   map[string]uint16
 	}
 	// TaskEnded tells those who read the task's output that it has ended. The shell drops what it keeps of the task's
 	// secrets, and if Sandbox is set also their files there. Volumes are those that the task's executor no longer

@@ -204,7 +204,7 @@ func (la *launches) prepareTask(t *task) {
 	t.files = filesComing
 	la.emit(PrepareTask{
 		Task: t.ref, Image: t.launch.Task.Image, URIs: uris, Volumes: volumes, Sandbox: la.taskFolder(t.executor, t.ref.Task),
-		Builtin: t.launch.Task.Executor == nil, User: t.user(), Secrets: t.secretFiles(),
+		Builtin: t.launch.Task.Executor == nil, User: t.user(), Secrets: t.secretFiles(), Ports: t.launch.Task.Ports,
 	})
 	switch {
 	case t.latest.State != api.TaskStaging:
@@ -215,10 +215,11 @@ func (la *launches) prepareTask(t *task) {
 	}
 }
 
-// wantsNothing says whether the task needs no files, volumes, image or secret files before it starts.
+// wantsNothing says whether the task needs no files, volumes, image, secret files or free ports before it starts.
 func (t *task) wantsNothing() bool {
 	uris, volumes := t.wants()
-	return len(uris) == 0 && len(volumes) == 0 && t.launch.Task.Image == "" && len(t.secretFiles()) == 0
+	return len(uris) == 0 && len(volumes) == 0 && t.launch.Task.Image == "" && len(t.secretFiles()) == 0 &&
+		len(t.launch.Task.Ports) == 0
 }
 
 // wants returns the files and volumes that must be in the task's folder before it starts. The image is not among them.
@@ -230,11 +231,14 @@ func (t *task) wants() ([]api.URI, []api.VolumeID) {
 	return nil, volumes
 }
 
-// taskPrepared hands over a task whose files are ready, or ends it if they could not be made ready.
+// taskPrepared hands over a task whose files are ready, or ends it if they could not be made ready. A port that another
+// program has is not the task's fault: it is as good as not launched, and may be tried again (R64).
 func (la *launches) taskPrepared(w TaskPrepared) {
 	t := la.state.tasks[w.Task]
 	switch {
 	case t == nil || t.ended():
+	case w.Reason == api.ReasonPortTaken:
+		la.statuses.setStatus(t, api.TaskDropped, w.Reason, w.Message)
 	case w.Reason != api.ReasonNone:
 		la.statuses.setStatus(t, api.TaskFailed, w.Reason, w.Message)
 	default:

@@ -62,6 +62,9 @@ func (w *world) show(effect Effect) string {
 		for _, secret := range e.Secrets {
 			want = append(want, "secret "+string(secret.ID)+" as "+secret.File)
 		}
+		for name, port := range e.Ports { // at most one
+			want = append(want, fmt.Sprintf("port %s %d", name, port))
+		}
 		return fmt.Sprintf("fetch %s for %s", strings.Join(want, ", "), e.Task)
 	case Sample:
 		if w.core.leader.registered { // with every heartbeat

@@ -272,6 +272,8 @@ func (w *world) happening(a transcript.Line) Happening {
 		return ExecutorClosed{Conn(a.Number(w.t, "conn"))}
 	case "prepared":
 		return TaskPrepared{Task: w.ref(a.Word(0)), Image: a.Named["image"]}
+	case "taken":
+		return TaskPrepared{Task: w.ref(a.Word(0)), Reason: api.ReasonPortTaken, Message: message}
 	case "unprepared":
 		return TaskPrepared{Task: w.ref(a.Word(0)), Reason: api.ReasonFetchFailed, Message: message}
 	case "disk":
@@ -476,6 +478,11 @@ func (w *world) launch(a transcript.Line) protocol.AgentEvent {
 		disk := api.Resource{Label: api.Label{Name: "disk"}, Scalar: api.Milli(mb * 1000)}
 		task.Resources = task.Resources.Plus(api.NewResources(disk))
 		launch.Resources = launch.Resources.Plus(api.NewResources(disk))
+	}
+	if port := a.Number(w.t, "port"); port > 0 {
+		ports := api.NewResources(api.Resource{Label: api.Label{Name: "ports"}, Ranges: api.NewRanges(api.Range{Begin: port, End: port})})
+		task.Resources, launch.Resources = task.Resources.Plus(ports), launch.Resources.Plus(ports)
+		task.Ports = map[string]uint16{"http": uint16(port)}
 	}
 	if text := a.Named["gpus"]; text != "" {
 		gpus := api.NewResources(api.Resource{Label: api.Label{Name: api.GPUs}, Scalar: w.milli(text)})

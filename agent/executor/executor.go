@@ -69,6 +69,8 @@ type Launcher interface {
 	// Prepare makes the folder of an executor, and that of a task if the place has one. Each folder belongs to its
 	// user. Prepare fetches files into the task's folder, or, without a task, into the executor's.
 	Prepare(ctx context.Context, place Place, uris []api.URI) error
+	// TryPorts returns a PortError if another program of the machine has one of the named ports.
+	TryPorts(ports map[string]uint16) error
 	// ShowSecrets puts files into the folder for secrets in a task's folder, which must exist. They replace those that
 	// were there. They are kept in memory, and only the task's user can read them. HideSecrets removes them.
 	ShowSecrets(folder string, files map[string]protocol.Hidden) error
@@ -107,11 +109,21 @@ type FetchError struct{ Err error }
 func (e *FetchError) Error() string { return e.Err.Error() }
 func (e *FetchError) Unwrap() error { return e.Err }
 
+// PortError says that another program has a port that is to be a task's.
+type PortError struct{ Err error }
+
+func (e *PortError) Error() string { return e.Err.Error() }
+func (e *PortError) Unwrap() error { return e.Err }
+
 // Reason returns the reason for the status of a task whose start or preparation has failed with this error.
 func Reason(err error) api.Reason {
 	var fetch *FetchError
 	if errors.As(err, &fetch) {
 		return api.ReasonFetchFailed
+	}
+	var port *PortError
+	if errors.As(err, &port) {
+		return api.ReasonPortTaken
 	}
 	return api.ReasonLaunchFailed
 }

@@ -205,6 +205,8 @@ const (
 	Reason_TASK_GROUP_FAILED             Reason = 28
 	// A secret that the task names does not exist, or can't be given to the task.
 	Reason_SECRET_UNAVAILABLE Reason = 29
+	// Another program of the agent's machine had a port of the task. The task was not started.
+	Reason_PORT_TAKEN Reason = 30
 )
 
 // Enum value maps for Reason.
@@ -240,6 +242,7 @@ var (
 		27: "AGENT_REREGISTERED",
 		28: "TASK_GROUP_FAILED",
 		29: "SECRET_UNAVAILABLE",
+		30: "PORT_TAKEN",
 	}
 	Reason_value = map[string]int32{
 		"REASON_NONE":                   0,
@@ -272,6 +275,7 @@ var (
 		"AGENT_REREGISTERED":            27,
 		"TASK_GROUP_FAILED":             28,
 		"SECRET_UNAVAILABLE":            29,
+		"PORT_TAKEN":                    30,
 	}
 )
 
@@ -2510,7 +2514,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\n" +
 	"\x06MASTER\x10\x01\x12\t\n" +
 	"\x05AGENT\x10\x02\x12\f\n" +
-	"\bEXECUTOR\x10\x04*\xf5\x04\n" +
+	"\bEXECUTOR\x10\x04*\x85\x05\n" +
 	"\x06Reason\x12\x0f\n" +
 	"\vREASON_NONE\x10\x00\x12\x17\n" +
 	"\x13EXECUTOR_TERMINATED\x10\x01\x12!\n" +
@@ -2545,7 +2549,9 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x0eRECONCILIATION\x10\x1a\x12\x16\n" +
 	"\x12AGENT_REREGISTERED\x10\x1b\x12\x15\n" +
 	"\x11TASK_GROUP_FAILED\x10\x1c\x12\x16\n" +
-	"\x12SECRET_UNAVAILABLE\x10\x1d*~\n" +
+	"\x12SECRET_UNAVAILABLE\x10\x1d\x12\x0e\n" +
+	"\n" +
+	"PORT_TAKEN\x10\x1e*~\n" +
 	"\x0ePlacementLevel\x12\x1f\n" +
 	"\x1bPLACEMENT_LEVEL_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14PLACEMENT_LEVEL_NODE\x10\x01\x12\x18\n" +

@@ -56,5 +56,5 @@ func ExampleBin_Put() {
 	web := task("web", 1, 64)
 	web.Ports = map[string]uint16{"http": 0}
 	fmt.Println(bin.Put(web), bin.Tasks[0].Ports["http"], bin.Left)
-	// Output: true 31000 ports:[31001]
+	// Output: true 31001 ports:[31000]
 }

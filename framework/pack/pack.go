@@ -6,6 +6,7 @@
 package pack
 
 import (
+	"hash/fnv"
 	"maps"
 	"math"
 	"slices"
@@ -105,14 +106,13 @@ func openPorts(task api.Task) (names []string) {
 	return names
 }
 
-// withPorts returns the task with the lowest ports that are left, given to the names in their order; false: there are
-// too few.
+// withPorts returns the task with ports that are left, given to the names in their order; false: there are too few.
 func (b *Bin) withPorts(task api.Task, names []string) (api.Task, bool) {
 	if len(names) == 0 {
 		return task, true
 	}
-	ports, ok := Ports(b.Left, len(names))
-	if !ok {
+	ports := b.ports(task, len(names))
+	if len(ports) < len(names) {
 		return task, false
 	}
 	task.Ports = maps.Clone(task.Ports)
@@ -130,16 +130,29 @@ func (b *Bin) withPorts(task api.Task, names []string) (api.Task, bool) {
 	return task, true
 }
 
-// Ports returns the n lowest ports of the resources; false: there are fewer. It leaves out revocable ones and numbers
-// that are no port.
-func Ports(resources api.Resources, n int) ([]uint16, bool) {
-	usable := resources.Filter(func(l api.Label) bool { return !l.Revocable }).RangesOf("ports")
-	usable = usable.Intersect(api.NewRanges(api.Range{Begin: 1, End: math.MaxUint16}))
+// ports returns n ports that are left and not the task's already, or fewer if there are no more. It leaves out revocable
+// ones and numbers that are no port.
+//
+// They follow each other from a place that the offer's ID decides. If it were the lowest ones, a task that is tried again
+// would be told the port again that has just failed, or that the program before it has not given back yet.
+func (b *Bin) ports(task api.Task, n int) []uint16 {
+	left := usablePorts(b.Left).Minus(task.Resources.RangesOf("ports"))
+	upper := left
+	if all := usablePorts(b.Offer.Resources); len(all) > 0 {
+		hash := fnv.New64a()
+		_, _ = hash.Write([]byte(b.Offer.ID)) // it never fails
+		upper = left.Minus(all.Lowest(hash.Sum64() % all.Len()))
+	}
 	var ports []uint16
-	for _, port := range usable.First(n) {
+	for _, port := range append(upper.First(n), left.Minus(upper).First(n)...) {
 		ports = append(ports, uint16(port))
 	}
-	return ports, len(ports) == n
+	return ports[:min(n, len(ports))]
+}
+
+func usablePorts(resources api.Resources) api.Ranges {
+	usable := resources.Filter(func(l api.Label) bool { return !l.Revocable }).RangesOf("ports")
+	return usable.Intersect(api.NewRanges(api.Range{Begin: 1, End: math.MaxUint16}))
 }
 
 // Answer returns the answer that launches the bin's tasks; false: the bin has no tasks.

@@ -2,6 +2,8 @@ package pack_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -131,12 +133,44 @@ func TestPortsLeaveOutWhatIsNoPort(t *testing.T) {
 		api.Resource{Label: api.Label{Name: "ports"}, Ranges: api.Ranges{{Begin: 0, End: 1}, {Begin: 65535, End: 70000}}},
 		api.Resource{Label: api.Label{Name: "ports", Revocable: true}, Ranges: api.Ranges{{Begin: 31000, End: 31009}}},
 	)
-	ports, ok := pack.Ports(resources, 2)
-	if diff := cmp.Diff([]uint16{1, 65535}, ports); diff != "" || !ok {
-		t.Errorf("%v (-want +got):\n%s", ok, diff)
-	}
-	if _, ok := pack.Ports(resources, 3); ok {
+	bin := pack.Bins([]api.Offer{{ID: "offer-1-1", Resources: resources}})[0]
+	if bin.PutWithPorts(api.Task{ID: "t"}, "a", "b", "c") {
 		t.Error("three ports out of two")
+	}
+	if !bin.PutWithPorts(api.Task{ID: "t"}, "a", "b") {
+		t.Fatal("two ports are none of two")
+	}
+	ports := slices.Sorted(maps.Values(bin.Tasks[0].Ports))
+	if diff := cmp.Diff([]uint16{1, 65535}, ports); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A task that is tried again in another offer of the same ports is told other ones, because the former may be somebody
+// else's. Within one offer no port is given twice, whether a task asked for its number or not.
+func TestPortsAreOtherOnesInTheNextOffer(t *testing.T) {
+	resources, err := api.ParseResources("cpus:4;ports:[31000-31099]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := map[uint16]int{}
+	for i := range 100 {
+		bin := pack.Bins([]api.Offer{{ID: api.OfferID(fmt.Sprint("offer-1-", i)), Resources: resources}})[0]
+		fixed := api.Task{ID: "fixed", Ports: map[string]uint16{"a": 31050, "b": 0}, Resources: api.NewResources(
+			api.Resource{Label: api.Label{Name: "ports"}, Ranges: api.NewRanges(api.Range{Begin: 31050, End: 31050})})}
+		if !bin.Put(fixed) || !bin.PutWithPorts(task("t", 1, 0), "http") {
+			t.Fatal("there is no room")
+		}
+		a, b, http := bin.Tasks[0].Ports["a"], bin.Tasks[0].Ports["b"], bin.Tasks[1].Ports["http"]
+		if a != 31050 || b == a || http == a || http == b {
+			t.Fatalf("ports %d, %d and %d", a, b, http)
+		}
+		again[http]++
+	}
+	for port, times := range again {
+		if times > 10 {
+			t.Errorf("%d of 100 offers gave port %d", times, port)
+		}
 	}
 }
 
@@ -203,6 +237,6 @@ func ExampleBin_PutWithPorts() {
 	fmt.Println(bin.Tasks[0].Ports["http"], bin.Tasks[0].Ports["admin"])
 	fmt.Println(bin.Left)
 	// Output:
-	// 31000 31001
-	// cpus:3;mem:768;ports:[31002-31009]
+	// 31001 31002
+	// cpus:3;mem:768;ports:[31000,31003-31009]
 }

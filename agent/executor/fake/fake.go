@@ -138,6 +138,9 @@ func (l *Launcher) Kill(executor.Owner, api.TaskID, core.Process) error { return
 // Prepare does nothing: there are no folders.
 func (l *Launcher) Prepare(context.Context, executor.Place, []api.URI) error { return nil }
 
+// TryPorts finds all ports free: nothing in memory has any.
+func (l *Launcher) TryPorts(map[string]uint16) error { return nil }
+
 // ShowSecrets keeps what would be files, for [Launcher.Secrets].
 func (l *Launcher) ShowSecrets(folder string, files map[string]protocol.Hidden) error {
 	l.mutex.Lock()

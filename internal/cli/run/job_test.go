@@ -538,7 +538,7 @@ func TestPortsAndPlaces(t *testing.T) {
 		api.Resource{Label: api.Label{Name: "ports"}, Ranges: api.NewRanges(api.Range{Begin: 31000, End: 31002})}))}
 	answers := s.Offers(t.Context(), []api.Offer{offer})
 	tasks := answers[0].Operations[0].Tasks
-	if len(tasks) != 1 || tasks[0].Ports["admin"] != 31000 || tasks[0].Ports["http"] != 31001 {
+	if len(tasks) != 1 || tasks[0].Ports["admin"] != 31001 || tasks[0].Ports["http"] != 31002 {
 		t.Fatalf("launched: %+v", tasks)
 	}
 	for range 2 {
@@ -548,7 +548,7 @@ func TestPortsAndPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	same(t, s.said, "hello.0 has admin at h1:31000, http at h1:31001")
+	same(t, s.said, "hello.0 has admin at h1:31001, http at h1:31002")
 }
 
 // A run that detaches may leave when all tasks are on agents, and not before.

@@ -36,6 +36,7 @@ var reasonsSeen = map[api.Reason]seenBy{
 	api.ReasonFrameworkRemoved:            {"agent/reasons_linux_test.go", "TestReasonsOfAnAgent"},
 	api.ReasonTaskGroupFailed:             {"agent/group_linux_test.go", "TestTasksOfAGroup"},
 	api.ReasonSecretUnavailable:           {"internal/cli/secret_linux_test.go", "TestSecretsReachTheirTaskAndNobodyElse"},
+	api.ReasonPortTaken:                   {"agent/reasons_linux_test.go", "TestReasonsOfAnAgent"},
 	api.ReasonPreempted:                   {"internal/cli/reasons_test.go", "TestReasonsOfMasters"},
 	api.ReasonAgentDisconnected:           {"internal/cli/reasons_test.go", "TestReasonsOfMasters"},
 	api.ReasonAgentRestarted:              {"internal/cli/reasons_test.go", "TestReasonsOfMasters"},
