@@ -65,6 +65,39 @@ func imaged(id api.TaskID, image, line string) api.Task {
 	return task
 }
 
+// An image may list a layer several times, as it often does with the empty one. What the layer says holds from its last
+// place on.
+func TestAnImageThatListsALayerTwice(t *testing.T) {
+	for _, copied := range []bool{false, true} {
+		master := newScript(t)
+		config := imagesConfig(t, master)
+		config.Walls.CopyImages = copied
+		a := run(t, config)
+		await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+		registry := oci.Serve(t)
+		base := oci.Layer(t, append(oci.Programs(t, "sh", "cat", "ls"), oci.File{Name: "d/"}, oci.File{Name: "d/base", Content: "1"})...)
+		empty, x := oci.Layer(t), oci.Layer(t, oci.File{Name: "d/"}, oci.File{Name: "d/x", Content: "x"}, oci.File{Name: "d/.wh.base"})
+		gone := oci.Layer(t, oci.File{Name: "d/"}, oci.File{Name: "d/.wh.x"}, oci.File{Name: "d/base", Content: "2"}, oci.File{Name: "d/y", Content: "y"})
+		for name, test := range map[string]struct {
+			layers []v1.Layer
+			want   string
+		}{
+			"empty":    {[]v1.Layer{base, empty, x, empty}, "x"},
+			"hidden":   {[]v1.Layer{base, x, gone, x}, "x\ny"},
+			"base":     {[]v1.Layer{base, x, base}, "base\nx"},
+			"in-a-row": {[]v1.Layer{base, base, gone, gone}, "base\ny"},
+		} {
+			reference, _ := registry.Push(t, name+":v1", oci.Image(t, v1.Config{Env: []string{"PATH=/bin"}, Cmd: []string{"ls", "/d"}}, test.layers...))
+			launchOf(master, "f1", imaged(api.TaskID(name), reference, ""))
+			master.status(api.TaskID(name), api.TaskFinished)
+			if said := textOf(t, filepath.Join(config.DataDir, "sandboxes/f1/command/tasks", name, "stdout")); said != test.want {
+				t.Errorf("%s, copied %v: /d has %q, want %q", name, copied, said, test.want)
+			}
+		}
+		a.end()
+	}
+}
+
 // layersOf returns the names of the layers that an agent keeps.
 func layersOf(config Config) []string {
 	entries, _ := os.ReadDir(filepath.Join(config.DataDir, "images/layers"))

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,7 +57,9 @@ const (
 type Image struct {
 	// Reference is the image's reference with its digest.
 	Reference string
-	// Layers are the folders of the layers, the lowest first.
+	// Layers are the folders of the layers, the lowest first. A layer that the image lists several times, as it often
+	// does with the empty one, is here once, at its last place: overlayfs takes no folder twice, and a layer decides
+	// at its last place about all that it decided about before.
 	Layers []string
 	// Config is the image's own configuration.
 	Config v1.Config
@@ -157,8 +160,10 @@ func (s *Store) pull(ctx context.Context, task api.TaskRef, reference string) (I
 
 func (s *Store) imageOf(from name.Repository, digest string, m manifest) Image {
 	image := Image{Reference: from.Name() + "@" + digest, Config: m.Config}
-	for _, layer := range m.Layers {
-		image.Layers = append(image.Layers, s.at("layers", layer, treeName))
+	for i, layer := range m.Layers {
+		if !slices.Contains(m.Layers[i+1:], layer) { // see Image.Layers
+			image.Layers = append(image.Layers, s.at("layers", layer, treeName))
+		}
 	}
 	return image
 }
