@@ -56,12 +56,8 @@ const (
 	devMastersMax = 5
 	devAgentsMax  = 1000
 	// devResources are what each agent of dev offers, whatever the machine has, so that it is the same everywhere. Each
-	// agent also has a hundred ports of its own, counted downwards from the end: above these are the ports that systems
-	// take for outgoing connections, and below them those of dev itself.
-	devResources      = "cpus:4;mem:4096;disk:10240"
-	devPortsEach      = 100
-	devPortsEnd       = 32000
-	devPortsAgentsMax = (devPortsEnd - dev.PortsEnd) / devPortsEach
+	// agent also has a hundred ports, which no other agent of a cluster of dev on the machine has.
+	devResources = "cpus:4;mem:4096;disk:10240"
 )
 
 func (a *App) devCommand() *cobra.Command {
@@ -249,11 +245,10 @@ func devAgentArgs(d dev.Agent, f devFlags, path, taskUser string) []string {
 
 // devAgentResources returns the resources of an agent; zero lets the agent detect them.
 func devAgentResources(d dev.Agent, f devFlags) api.Resources {
-	if f.resources == "detect" || d.Number >= devPortsAgentsMax || len(f.resourcesParsed.RangesOf("ports")) > 0 {
+	if f.resources == "detect" || d.Ports == (dev.TaskPorts{}) || len(f.resourcesParsed.RangesOf("ports")) > 0 {
 		return f.resourcesParsed
 	}
-	first := uint64(devPortsEnd - (d.Number+1)*devPortsEach)
-	ports := api.NewRanges(api.Range{Begin: first, End: first + devPortsEach - 1})
+	ports := api.NewRanges(api.Range{Begin: uint64(d.Ports.First), End: uint64(d.Ports.Last)})
 	return f.resourcesParsed.Plus(api.NewResources(api.Resource{Label: api.Label{Name: "ports"}, Ranges: ports}))
 }
 

@@ -80,6 +80,8 @@ type Agent struct {
 	PID  int    `json:"pid"`
 	HTTP string `json:"http"`
 	Dir  string `json:"dir"`
+	// Ports are those that it offers, in addition to other resources, unless these name some.
+	Ports TaskPorts `json:"ports"`
 	// Number counts the agents from 0.
 	Number int `json:"-"`
 	// Masters are the gRPC addresses of all masters.
@@ -102,7 +104,8 @@ func Run(ctx context.Context, config Config) (err error) {
 	if temporary {
 		defer func() { err = errors.Join(err, removeAll(dir)) }()
 	}
-	cluster, err := plan(dir, config.Masters, config.Agents, !config.FreePorts)
+	cluster, claimed, err := plan(dir, config.Masters, config.Agents, !config.FreePorts)
+	defer claimed.release()
 	if err != nil {
 		return err
 	}

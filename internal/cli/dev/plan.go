@@ -28,22 +28,22 @@ const (
 )
 
 // Free ports are looked for below the range that systems take for outgoing connections, so that none is lost between
-// the look and its use. Those from PortsEnd on are left to the tasks of the agents.
+// the look and its use. Those from portsEnd on are left to the tasks of the agents, and the last ones before it to claims.
 const (
 	portMin  = 20000
-	PortsEnd = 29000
+	portsEnd = 29000
 )
 
 // plan names the parts and their addresses: those that the folder was used with, else the default ports if they are
-// wanted and free, else any free ones.
-func plan(dir string, masters, agents int, defaults bool) (Cluster, error) {
-	cluster := Cluster{Dir: dir}
-	err := readJSON(filepath.Join(dir, planFile), &cluster)
+// wanted and free, else any free ones. The agents have the blocks of ports that were claimed.
+func plan(dir string, masters, agents int, defaults bool) (cluster Cluster, claimed claims, err error) {
+	cluster.Dir = dir
+	err = readJSON(filepath.Join(dir, planFile), &cluster)
 	cluster.PID = os.Getpid()
 	look := newLook(cluster)
 	switch {
 	case err == nil && len(cluster.Masters) != masters:
-		return cluster, fmt.Errorf("%s holds a cluster of %d masters, not %d; say --masters %d or name another folder",
+		return cluster, nil, fmt.Errorf("%s holds a cluster of %d masters, not %d; say --masters %d or name another folder",
 			dir, len(cluster.Masters), masters, len(cluster.Masters))
 	case err == nil:
 		err = checkFree(cluster)
@@ -51,12 +51,13 @@ func plan(dir string, masters, agents int, defaults bool) (Cluster, error) {
 		cluster.Masters, err = planMasters(dir, masters, defaults, look)
 	}
 	if err != nil {
-		return cluster, err
+		return cluster, nil, err
 	}
 	if cluster.Agents, err = planAgents(cluster, agents, look); err != nil {
-		return cluster, err
+		return cluster, nil, err
 	}
-	return cluster, writeJSON(filepath.Join(dir, planFile), cluster)
+	claimed = claimBlocks(cluster.Agents)
+	return cluster, claimed, writeJSON(filepath.Join(dir, planFile), cluster)
 }
 
 func planMasters(dir string, count int, defaults bool, look *portLook) ([]Master, error) {
@@ -160,7 +161,7 @@ type portLook struct {
 
 // newLook begins at a random port, so that two commands that look at the same time look in different places.
 func newLook(cluster Cluster) *portLook {
-	l := &portLook{next: rand.IntN(PortsEnd - portMin), taken: map[string]bool{}}
+	l := &portLook{next: rand.IntN(claimMin - portMin), taken: map[string]bool{}}
 	for _, master := range cluster.Masters {
 		l.taken[master.GRPC], l.taken[master.HTTP], l.taken[master.Raft] = true, true, true
 	}
@@ -174,10 +175,10 @@ func newLook(cluster Cluster) *portLook {
 func (l *portLook) freePorts(count int) ([]int, error) {
 	var ports []int
 	for ; len(ports) < count; l.tries++ {
-		if l.tries > PortsEnd-portMin {
-			return nil, fmt.Errorf("no free port between %d and %d on %s", portMin, PortsEnd, loopback)
+		if l.tries > claimMin-portMin {
+			return nil, fmt.Errorf("no free port between %d and %d on %s", portMin, claimMin, loopback)
 		}
-		candidate := portMin + l.next%(PortsEnd-portMin)
+		candidate := portMin + l.next%(claimMin-portMin)
 		l.next++
 		if !l.taken[at(candidate)] && free(candidate) {
 			ports = append(ports, candidate)
