@@ -7,7 +7,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/tenderhq/tender/agent/core"
-	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
 )
@@ -211,7 +210,7 @@ func (a *Agent) performWork(work core.Work) {
 	case core.CreateVolume:
 		a.inbox.fail(a.folder.createVolume(e))
 	case core.DestroyVolume:
-		a.destroyVolume(e.Volume)
+		a.destroyVolume(e)
 	case core.Sample:
 		a.samples.ask(e.Targets)
 	}
@@ -277,10 +276,10 @@ func (a *Agent) closeLinks() {
 }
 
 // destroyVolume deletes a volume in a goroutine of its own.
-func (a *Agent) destroyVolume(id api.VolumeID) {
+func (a *Agent) destroyVolume(e core.DestroyVolume) {
 	a.startWork(func() {
-		done := core.VolumeDestroyed{Volume: id}
-		if err := a.folder.destroyVolume(id); err != nil {
+		done := core.VolumeDestroyed{Volume: e.Volume, Generation: e.Generation}
+		if err := a.folder.destroyVolume(e.Volume); err != nil {
 			done.Err = err.Error()
 		}
 		a.inbox.postEvent(a.context, done)

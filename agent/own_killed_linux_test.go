@@ -34,7 +34,7 @@ func (w *walled) sandbox(task string) string {
 // launch launches a task with a volume that is named like it, in which it writes a file, and such a secret, as a file.
 func (w *walled) launch(id, line string) {
 	w.t.Helper()
-	w.master.say(protocol.CreateVolume{Volume: volumeOf(api.VolumeID(id)).Items()[0]})
+	w.master.say(protocol.CreateVolume{Volume: protocol.Volume{Resource: volumeOf(api.VolumeID(id)).Items()[0]}})
 	task := api.Task{
 		ID: api.TaskID(id), Executor: w.own, Resources: api.Scalars(0.1, 32).Plus(volumeOf(api.VolumeID(id))),
 		Data:    []byte(tries + "echo of " + id + " > volumes/" + id + "/file\n" + w.lines(line)),

@@ -95,7 +95,7 @@ func TestOwnExecutorsHaveNamespaces(t *testing.T) {
 	disk := volumeOf("v1")
 	later := task("t2", "echo gold > volumes/v1/file && cat "+config.DataDir+"/volumes/v1/file && echo $PPID")
 	later.Resources = later.Resources.Plus(disk)
-	master.say(protocol.CreateVolume{Volume: disk.Items()[0]})
+	master.say(protocol.CreateVolume{Volume: protocol.Volume{Resource: disk.Items()[0]}})
 	launchOf(master, "f2", later)
 	if ended := master.status("t2", api.TaskFinished); string(ended.Data) != "gold\n"+strconv.Itoa(leader.PID)+"\n" {
 		t.Errorf("with its volume it says: %s", ended.Data)

@@ -168,7 +168,7 @@ func givenIsReached(t *testing.T, master *script, config Config) {
 	disk := api.NewResources(api.Resource{Label: api.Label{Name: "disk", Reserved: "default", Volume: "v1"}, Scalar: 1000})
 	keeper := command("keeper", "echo gold >> volumes/v1/file && ls "+config.DataDir+"/volumes/v1")
 	keeper.Resources = keeper.Resources.Plus(disk)
-	master.say(protocol.CreateVolume{Volume: disk.Items()[0]}, master.launching(keeper))
+	master.say(protocol.CreateVolume{Volume: protocol.Volume{Resource: disk.Items()[0]}}, master.launching(keeper))
 	master.status("keeper", api.TaskFinished)
 	other := command("other", "cat "+config.DataDir+"/volumes/v1/file && echo stolen")
 	launchOf(master, "f1", other)

@@ -76,12 +76,12 @@ func TestVolumesOfAGoneAgent(t *testing.T) {
 	config := testConfig(t, master.address)
 	run(t, config)
 	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
-	disk := func(id api.VolumeID) api.Resource {
-		return api.Resource{Label: api.Label{Name: "disk", Reserved: "default", Volume: id}, Scalar: 1000}
+	disk := func(id api.VolumeID) protocol.Volume {
+		return protocol.Volume{Resource: api.Resource{Label: api.Label{Name: "disk", Reserved: "default", Volume: id}, Scalar: 1000}}
 	}
 	writer := func(id api.TaskID, volume api.VolumeID, shell string) protocol.LaunchTask {
 		launch := master.launching(command(id, shell)).(protocol.LaunchTask)
-		launch.Resources = launch.Resources.Plus(api.NewResources(disk(volume)))
+		launch.Resources = launch.Resources.Plus(api.NewResources(disk(volume).Resource))
 		launch.Task.Resources = launch.Resources
 		return launch
 	}

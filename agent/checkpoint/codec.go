@@ -12,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/logpb"
+	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -19,7 +20,7 @@ import (
 type identity struct {
 	generation uint64
 	core.Identity
-	volumes  map[api.VolumeID]api.Resource
+	volumes  map[api.VolumeID]protocol.Volume
 	logBegun bool // a log of this generation has been created
 }
 
@@ -69,7 +70,7 @@ func encodeIdentity(i identity) ([]byte, error) {
 		DrainGrace: durationpb.New(i.DrainGrace), Gone: i.Gone, LogBegun: i.logBegun,
 	}
 	for _, id := range slices.Sorted(maps.Keys(i.volumes)) {
-		m.Volumes = append(m.Volumes, wire.ResourceToProto(i.volumes[id]))
+		m.Volumes = append(m.Volumes, wire.VolumeToProto(i.volumes[id]))
 	}
 	return proto.Marshal(m)
 }
@@ -85,10 +86,11 @@ func decodeIdentity(payload []byte) (identity, error) {
 			Nonce: api.Nonce(m.Nonce), Cluster: api.ClusterID(m.ClusterId), Agent: api.AgentID(m.AgentId), Term: wire.TermFromProto(m.Term),
 			BootID: m.BootId, Rebooted: m.Rebooted, Draining: m.Draining, DrainGrace: m.DrainGrace.AsDuration(), Gone: m.Gone,
 		},
-		volumes:  map[api.VolumeID]api.Resource{},
+		volumes:  map[api.VolumeID]protocol.Volume{},
 		logBegun: m.LogBegun,
 	}
-	for _, volume := range wire.ResourcesOf(m.Volumes).Items() {
+	for _, m := range m.Volumes {
+		volume := wire.VolumeOf(m)
 		i.volumes[volume.Volume] = volume
 	}
 	return i, nil
@@ -97,7 +99,7 @@ func decodeIdentity(payload []byte) (identity, error) {
 // Reread returns the records as a disk would give them back: encoded and decoded, what belongs in the identity file
 // first. So a store without a disk forgets what a disk forgets, such as the monotonic part of times.
 func Reread(records []core.Record) ([]core.Record, error) {
-	kept := identity{volumes: map[api.VolumeID]api.Resource{}}
+	kept := identity{volumes: map[api.VolumeID]protocol.Volume{}}
 	var read []core.Record
 	for _, record := range records {
 		if kept.take(record) {

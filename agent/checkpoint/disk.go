@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/diskroom"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // Config is where a Disk is and how it behaves. Zero fields mean the defaults.
@@ -72,7 +73,7 @@ func NewDisk(config Config) *Disk {
 	}
 	return &Disk{
 		config:   config,
-		identity: identity{generation: 1, volumes: map[api.VolumeID]api.Resource{}},
+		identity: identity{generation: 1, volumes: map[api.VolumeID]protocol.Volume{}},
 		system:   realSystem(),
 	}
 }
@@ -353,7 +354,7 @@ func (d *Disk) replaceLog(data []byte) error {
 
 // Compact writes a new log and puts it in the place of the old one. If there is no room for both, the old one stays.
 func (d *Disk) Compact(records []core.Record) error {
-	next := identity{generation: d.identity.generation, volumes: map[api.VolumeID]api.Resource{}}
+	next := identity{generation: d.identity.generation, volumes: map[api.VolumeID]protocol.Volume{}}
 	var group []core.Record
 	for _, record := range records {
 		if !next.take(record) {
@@ -379,7 +380,7 @@ func (d *Disk) Compact(records []core.Record) error {
 // Reset begins the next generation. Once the new identity file is written the old log is void. It is removed first,
 // because on a full disk the new log needs its room.
 func (d *Disk) Reset() error {
-	next := identity{generation: d.identity.generation + 1, volumes: map[api.VolumeID]api.Resource{}}
+	next := identity{generation: d.identity.generation + 1, volumes: map[api.VolumeID]protocol.Volume{}}
 	if err := d.writeIdentity(next); err != nil {
 		return d.fail(err)
 	}

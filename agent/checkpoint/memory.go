@@ -5,6 +5,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // Memory is a store without a disk, for clusters in memory. Like a disk it outlives the agent that uses it: the next
@@ -20,7 +21,7 @@ type Memory struct {
 
 // NewMemory makes an empty store.
 func NewMemory() *Memory {
-	return &Memory{identity: identity{volumes: map[api.VolumeID]api.Resource{}}}
+	return &Memory{identity: identity{volumes: map[api.VolumeID]protocol.Volume{}}}
 }
 
 // Fill pretends that the disk is full with a reserve for that many records, or that it has room again.
@@ -61,7 +62,7 @@ func (m *Memory) Compact(records []core.Record) error {
 	if m.full.Load() {
 		return ErrNoRoom
 	}
-	m.identity.volumes = map[api.VolumeID]api.Resource{}
+	m.identity.volumes = map[api.VolumeID]protocol.Volume{}
 	m.records = nil
 	m.keep(records)
 	m.compact = len(m.records)
@@ -71,7 +72,7 @@ func (m *Memory) Compact(records []core.Record) error {
 
 // Reset empties the store.
 func (m *Memory) Reset() error {
-	m.identity = identity{volumes: map[api.VolumeID]api.Resource{}}
+	m.identity = identity{volumes: map[api.VolumeID]protocol.Volume{}}
 	m.records, m.compact = nil, 0
 	return nil
 }

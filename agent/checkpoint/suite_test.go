@@ -166,8 +166,8 @@ func givesBackEveryKind(t *testing.T, open func() Store) {
 func keepsOneIdentity(t *testing.T, open func() Store) {
 	store := open()
 	load(t, store)
-	volume := func(id api.VolumeID) api.Resource {
-		return api.Resource{Label: api.Label{Name: "disk", Reserved: "r", Dynamic: true, Volume: id}, Scalar: 1000}
+	volume := func(id api.VolumeID) protocol.Volume {
+		return protocol.Volume{Generation: 7, Resource: api.Resource{Label: api.Label{Name: "disk", Reserved: "r", Dynamic: true, Volume: id}, Scalar: 1000}}
 	}
 	later := identityRecord
 	later.Term.Number++

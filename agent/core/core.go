@@ -48,7 +48,7 @@ func New(config Config, records []Record) *Core {
 	c.leader = &leader{base: b, interval: config.HeartbeatInterval, timeout: config.SessionTimeout}
 	c.sandboxes = &sandboxes{base: b, stubsOf: map[api.ExecutorRef]int{}, kept: map[api.TaskRef]time.Time{}, bytes: map[api.TaskRef]int64{}}
 	c.reports = &reports{base: b, leader: c.leader}
-	c.volumes = &volumes{base: b, leader: c.leader}
+	c.volumes = &volumes{base: b, leader: c.leader, destroying: map[api.VolumeID]uint64{}}
 	c.pressure = &pressure{base: b, leader: c.leader, reports: c.reports}
 	c.statuses = &statuses{base: b, leader: c.leader, sandboxes: c.sandboxes}
 	c.executors = &executors{

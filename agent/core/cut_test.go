@@ -159,7 +159,7 @@ func (a *afterlife) react(effect Effect) {
 			delete(a.ends, api.TaskRef{Framework: launched.Framework, Task: launched.Task.ID})
 		}
 	case DestroyVolume:
-		a.later(VolumeDestroyed{Volume: e.Volume})
+		a.later(VolumeDestroyed{Volume: e.Volume, Generation: e.Generation})
 	case ToLeader:
 		if update, is := e.Call.(protocol.StatusUpdate); is && update.Status.Number > 0 {
 			a.hear(update.Status)

@@ -127,7 +127,10 @@ type (
 		New    bool
 	}
 	// DestroyVolume deletes a volume with its data (R22). VolumeDestroyed follows.
-	DestroyVolume struct{ Volume api.VolumeID }
+	DestroyVolume struct {
+		Volume     api.VolumeID
+		Generation uint64
+	}
 
 	// Sample asks how much the executors and tasks really use. Sampled follows.
 	Sample struct{ Targets []Target }

@@ -104,8 +104,9 @@ type (
 	Measured struct{ Sandboxes map[api.TaskRef]int64 }
 	// VolumeDestroyed answers DestroyVolume.
 	VolumeDestroyed struct {
-		Volume api.VolumeID
-		Err    string
+		Generation uint64
+		Volume     api.VolumeID
+		Err        string
 	}
 
 	// Woken comes at the time that Wake returned.

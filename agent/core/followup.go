@@ -61,7 +61,10 @@ type (
 	// makeVolume: the volume is safe, so its folder is made.
 	makeVolume struct{ volume api.VolumeID }
 	// confirmDestroyed: the record that the volume is gone is safe, so the leader may offer its disk again (R22).
-	confirmDestroyed struct{ volume api.VolumeID }
+	confirmDestroyed struct {
+		volume     api.VolumeID
+		generation uint64
+	}
 )
 
 // launchID identifies one launch of a task. Once a task is forgotten, the same task ID may be launched again.
@@ -149,6 +152,6 @@ func (c *Core) carryOut(what followUp) {
 	case makeVolume:
 		c.emit(CreateVolume{w.volume, true})
 	case confirmDestroyed:
-		c.leader.tell(protocol.VolumeDone{Volume: w.volume})
+		c.leader.tell(protocol.VolumeDone{Volume: w.volume, Generation: w.generation})
 	}
 }

@@ -104,7 +104,7 @@ func (c *Core) obeyEvent(event protocol.AgentEvent) {
 	case protocol.CreateVolume:
 		c.volumes.createVolume(e.Volume)
 	case protocol.DestroyVolume:
-		c.volumes.destroyVolume(e.Volume)
+		c.volumes.destroyVolume(e.Volume, e.Generation)
 	case protocol.Reported:
 		c.noteReported()
 	case protocol.AgentPong, protocol.AgentRegistered, protocol.EndTickets: // they only show that it is alive

@@ -56,7 +56,7 @@ type (
 		Gone bool
 	}
 	// VolumeKept is written before a volume's folder is made.
-	VolumeKept struct{ Volume api.Resource }
+	VolumeKept struct{ Volume protocol.Volume }
 	// VolumeForgotten is written after a volume's folder was deleted.
 	VolumeForgotten struct{ Volume api.VolumeID }
 

@@ -56,13 +56,11 @@ func (r *reports) sendReport() {
 		p.makeRoom(len(stub.Name) + protocol.StatusBytes(stub.Status))
 		p.page.Stubs = append(p.page.Stubs, stub)
 	}
-	var volumes []api.Resource
 	for _, id := range slices.Sorted(maps.Keys(r.state.volumes)) {
-		volumes = append(volumes, r.state.volumes[id])
+		volume := r.state.volumes[id]
+		p.makeRoom(64 + len(volume.Name) + len(volume.Reserved) + len(id))
+		p.page.Volumes = append(p.page.Volumes, volume)
 	}
-	kept := api.NewResources(volumes...)
-	p.makeRoom(3 * kept.Bytes())
-	p.page.Volumes = kept
 	if r.usage != nil {
 		usage := r.usageToTell()
 		p.makeRoom(protocol.UsageBytes(usage)) // with many tasks this is a page of its own

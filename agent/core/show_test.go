@@ -198,8 +198,8 @@ func showReport(r protocol.AgentReport) string {
 	for _, s := range r.Stubs {
 		words = append(words, fmt.Sprintf("stub %s %s", s.TaskRef, s.Status.State))
 	}
-	if !r.Volumes.IsZero() {
-		words = append(words, r.Volumes.String())
+	for _, v := range r.Volumes {
+		words = append(words, fmt.Sprintf("volume %s of generation %d", v.Volume, v.Generation))
 	}
 	if r.Rebooted {
 		words = append(words, "rebooted")

@@ -20,7 +20,7 @@ type state struct {
 	stubbed    map[api.TaskRef]api.TaskState // how the task of each stub has ended
 	groups     map[api.TaskGroupID][]*task   // the tasks of each group that are still there
 	sharers    map[api.TaskRef]struct{}      // the tasks whose sandbox holds the folder of such a group
-	volumes    map[api.VolumeID]api.Resource
+	volumes    map[api.VolumeID]protocol.Volume
 	gpus       map[uint32]api.TaskRef // the tasks that have not ended and hold a GPU, by its index
 	runs       uint64                 // the highest number of a run
 	launches   uint64                 // how many launches there were; gives tasks their order
@@ -37,7 +37,7 @@ func newState() *state {
 		groups:     map[api.TaskGroupID][]*task{},
 		sharers:    map[api.TaskRef]struct{}{},
 		stubbed:    map[api.TaskRef]api.TaskState{},
-		volumes:    map[api.VolumeID]api.Resource{},
+		volumes:    map[api.VolumeID]protocol.Volume{},
 		gpus:       map[uint32]api.TaskRef{},
 		forgotten:  map[api.ExecutorRef]uint64{},
 	}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
@@ -11,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -205,7 +206,7 @@ func (w *world) restorable() {
 	want := w.core.Records()
 	for from, log := range map[string][]Record{"log": w.log, "compaction": want} {
 		if got := New(w.config, log).Records(); !reflect.DeepEqual(want, got) { // Diff alone is slow
-			w.t.Fatalf("restored from the %s it differs (-live +restored):\n%s", from, cmp.Diff(want, got, opts))
+			w.t.Fatalf("restored from the %s it differs (-live +restored):\n%s", from, gocmp.Diff(want, got, opts))
 		}
 	}
 }
@@ -216,7 +217,7 @@ var tokenHash = func() string {
 	return hex.EncodeToString(hash[:])
 }()
 
-var opts = cmp.Comparer(func(a, b api.Resources) bool { return a.Equal(b) })
+var opts = gocmp.Comparer(func(a, b api.Resources) bool { return a.Equal(b) })
 
 func (w *world) ref(name string) api.TaskRef {
 	f, task, _ := strings.Cut(name, "/")
@@ -281,7 +282,7 @@ func (w *world) happening(a transcript.Line) Happening {
 	case "measured":
 		return w.measured(a)
 	case "destroyed":
-		return VolumeDestroyed{Volume: api.VolumeID(a.Word(0)), Err: a.Named["err"]}
+		return VolumeDestroyed{Volume: api.VolumeID(a.Word(0)), Generation: generationOf(a), Err: a.Named["err"]}
 	case "sample":
 		return w.sampled(a)
 	case "away":
@@ -419,11 +420,12 @@ func (w *world) agentEvent(a transcript.Line, batch *protocol.AgentEvents) proto
 	case "gone":
 		return protocol.AgentGone{Why: "operator"}
 	case "volume":
-		return protocol.CreateVolume{Volume: api.Resource{Label: api.Label{Name: "disk", Reserved: "r", Volume: api.VolumeID(a.Word(0))}, Scalar: 1000}}
+		disk := api.Resource{Label: api.Label{Name: "disk", Reserved: "r", Volume: api.VolumeID(a.Word(0))}, Scalar: 1000}
+		return protocol.CreateVolume{Volume: protocol.Volume{Resource: disk, Generation: generationOf(a)}}
 	case "secrets": // leader secrets TASK [why=]: the secrets that it needs, or why it does not get them
 		return protocol.TaskSecrets{TaskRef: w.ref(a.Word(0)), Why: a.Named["why"]}
 	case "destroy":
-		return protocol.DestroyVolume{Volume: api.VolumeID(a.Word(0))}
+		return protocol.DestroyVolume{Volume: api.VolumeID(a.Word(0)), Generation: generationOf(a)}
 	}
 	w.t.Fatalf("the leader can't say %v", a)
 	return nil
@@ -537,4 +539,13 @@ func (w *world) groupsHold() {
 			}
 		}
 	}
+}
+
+// generationOf reads of which generation a volume is; the first one is not written.
+func generationOf(a transcript.Line) uint64 {
+	generation, err := strconv.ParseUint(cmp.Or(a.Named["of"], "1"), 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return generation
 }

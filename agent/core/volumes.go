@@ -12,32 +12,64 @@ import (
 type volumes struct {
 	*base
 	leader *leader
+	// destroying holds the generations of the volumes that this process is deleting. A leader asks again in each of its
+	// sessions, and two deletions of one folder would break each other.
+	destroying map[api.VolumeID]uint64
 }
 
-// createVolume stores the volume before its folder is made.
-func (v *volumes) createVolume(volume api.Resource) {
-	if _, known := v.state.volumes[volume.Volume]; known {
+// createVolume stores the volume before its folder is made. An earlier generation that is still here is one that the
+// registry has lost: making the folder puts its data aside.
+func (v *volumes) createVolume(volume protocol.Volume) {
+	id := volume.Volume
+	known, is := v.state.volumes[id]
+	switch {
+	case is && known.Generation == volume.Generation:
+		return
+	case is && v.inUse(id):
+		v.log("volume not made", field("volume", id), field("why", "an earlier volume of this ID is in use; the leader asks again"))
 		return
 	}
-	v.follow(v.writeRecord(VolumeKept{volume}), makeVolume{volume.Volume})
+	v.follow(v.writeRecord(VolumeKept{volume}), makeVolume{id})
 }
 
-// destroyVolume deletes only the volume that the leader names (R22). A volume that is not there was destroyed before.
-func (v *volumes) destroyVolume(id api.VolumeID) {
-	if _, known := v.state.volumes[id]; !known {
-		v.leader.tell(protocol.VolumeDone{Volume: id})
+// inUse says whether a volume is being deleted, or something that has not ended holds it.
+func (v *volumes) inUse(id api.VolumeID) bool {
+	if _, deleting := v.destroying[id]; deleting {
+		return true
+	}
+	for _, e := range v.state.executors { // order: irrelevant because any will do
+		if e.holds(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// destroyVolume deletes only the volume that the leader names (R22). One that is not there was destroyed before. A
+// volume that is being deleted has its answer when that is done.
+func (v *volumes) destroyVolume(id api.VolumeID, generation uint64) {
+	if known, is := v.state.volumes[id]; !is || known.Generation != generation {
+		v.leader.tell(protocol.VolumeDone{Volume: id, Generation: generation})
 		return
 	}
-	v.emit(DestroyVolume{id})
+	if _, deleting := v.destroying[id]; deleting {
+		return
+	}
+	v.destroying[id] = generation
+	v.emit(DestroyVolume{id, generation})
 }
 
 // volumeDestroyed tells the leader that the volume is gone, once that is on disk.
 func (v *volumes) volumeDestroyed(w VolumeDestroyed) {
+	if generation, deleting := v.destroying[w.Volume]; !deleting || generation != w.Generation {
+		return // it is no answer to what this process has begun
+	}
+	delete(v.destroying, w.Volume)
 	if w.Err != "" {
-		v.leader.tell(protocol.VolumeDone{Volume: w.Volume, Err: w.Err})
+		v.leader.tell(protocol.VolumeDone{Volume: w.Volume, Generation: w.Generation, Err: w.Err})
 		return
 	}
-	v.follow(v.writeRecord(VolumeForgotten{w.Volume}), confirmDestroyed{w.Volume})
+	v.follow(v.writeRecord(VolumeForgotten{w.Volume}), confirmDestroyed{w.Volume, w.Generation})
 }
 
 // volumesIn lists the volumes among the resources, in their order there.

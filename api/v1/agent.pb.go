@@ -512,7 +512,7 @@ type AgentReport struct {
 	Frameworks []*ReportedFramework   `protobuf:"bytes,4,rep,name=frameworks,proto3" json:"frameworks,omitempty"`
 	// Tasks that have ended and whose sandbox still exists (R15).
 	Stubs   []*TaskStub  `protobuf:"bytes,5,rep,name=stubs,proto3" json:"stubs,omitempty"`
-	Volumes []*Resource  `protobuf:"bytes,6,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	Volumes []*Volume    `protobuf:"bytes,6,rep,name=volumes,proto3" json:"volumes,omitempty"`
 	Usage   *UsageReport `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
 	// True: this is the last page.
 	Last bool `protobuf:"varint,8,opt,name=last,proto3" json:"last,omitempty"`
@@ -588,7 +588,7 @@ func (x *AgentReport) GetStubs() []*TaskStub {
 	return nil
 }
 
-func (x *AgentReport) GetVolumes() []*Resource {
+func (x *AgentReport) GetVolumes() []*Volume {
 	if x != nil {
 		return x.Volumes
 	}
@@ -1405,12 +1405,14 @@ func (x *KillTaken) GetTaskId() string {
 	return ""
 }
 
-// VolumeDone answers DestroyVolume: the volume was deleted or does not exist, or it could not be deleted.
+// VolumeDone answers DestroyVolume: the volume of that generation was deleted or does not exist, or it could not be
+// deleted.
 type VolumeDone struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Volume string                 `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
 	// Why the volume could not be deleted. Empty: it is gone.
 	Error         string `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	Generation    uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1459,6 +1461,67 @@ func (x *VolumeDone) GetError() string {
 	return ""
 }
 
+func (x *VolumeDone) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+// Volume is a persistent volume. The generation tells it from earlier and later volumes of the same ID on this agent
+// (R22).
+type Volume struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Resource      *Resource              `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	Generation    uint64                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Volume) Reset() {
+	*x = Volume{}
+	mi := &file_api_v1_agent_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Volume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Volume) ProtoMessage() {}
+
+func (x *Volume) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_agent_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Volume.ProtoReflect.Descriptor instead.
+func (*Volume) Descriptor() ([]byte, []int) {
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Volume) GetResource() *Resource {
+	if x != nil {
+		return x.Resource
+	}
+	return nil
+}
+
+func (x *Volume) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
 // NeedSecrets asks for the secrets of a task that the agent is about to start. The agent sends it before it fetches the
 // task's files, and once more in each new session in which the task is still to start. Each copy is answered by
 // TaskSecrets (R48).
@@ -1472,7 +1535,7 @@ type NeedSecrets struct {
 
 func (x *NeedSecrets) Reset() {
 	*x = NeedSecrets{}
-	mi := &file_api_v1_agent_proto_msgTypes[17]
+	mi := &file_api_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1484,7 +1547,7 @@ func (x *NeedSecrets) String() string {
 func (*NeedSecrets) ProtoMessage() {}
 
 func (x *NeedSecrets) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[17]
+	mi := &file_api_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1497,7 +1560,7 @@ func (x *NeedSecrets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NeedSecrets.ProtoReflect.Descriptor instead.
 func (*NeedSecrets) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *NeedSecrets) GetFrameworkId() string {
@@ -1528,7 +1591,7 @@ type AgentEvents struct {
 
 func (x *AgentEvents) Reset() {
 	*x = AgentEvents{}
-	mi := &file_api_v1_agent_proto_msgTypes[18]
+	mi := &file_api_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1540,7 +1603,7 @@ func (x *AgentEvents) String() string {
 func (*AgentEvents) ProtoMessage() {}
 
 func (x *AgentEvents) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[18]
+	mi := &file_api_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1553,7 +1616,7 @@ func (x *AgentEvents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEvents.ProtoReflect.Descriptor instead.
 func (*AgentEvents) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AgentEvents) GetTerm() *Term {
@@ -1606,7 +1669,7 @@ type AgentEvent struct {
 
 func (x *AgentEvent) Reset() {
 	*x = AgentEvent{}
-	mi := &file_api_v1_agent_proto_msgTypes[19]
+	mi := &file_api_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1618,7 +1681,7 @@ func (x *AgentEvent) String() string {
 func (*AgentEvent) ProtoMessage() {}
 
 func (x *AgentEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[19]
+	mi := &file_api_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1631,7 +1694,7 @@ func (x *AgentEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEvent.ProtoReflect.Descriptor instead.
 func (*AgentEvent) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AgentEvent) GetEvent() isAgentEvent_Event {
@@ -1914,7 +1977,7 @@ type SendAgain struct {
 
 func (x *SendAgain) Reset() {
 	*x = SendAgain{}
-	mi := &file_api_v1_agent_proto_msgTypes[20]
+	mi := &file_api_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1926,7 +1989,7 @@ func (x *SendAgain) String() string {
 func (*SendAgain) ProtoMessage() {}
 
 func (x *SendAgain) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[20]
+	mi := &file_api_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1939,7 +2002,7 @@ func (x *SendAgain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendAgain.ProtoReflect.Descriptor instead.
 func (*SendAgain) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SendAgain) GetFrameworkId() string {
@@ -1973,7 +2036,7 @@ type TaskSecrets struct {
 
 func (x *TaskSecrets) Reset() {
 	*x = TaskSecrets{}
-	mi := &file_api_v1_agent_proto_msgTypes[21]
+	mi := &file_api_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1985,7 +2048,7 @@ func (x *TaskSecrets) String() string {
 func (*TaskSecrets) ProtoMessage() {}
 
 func (x *TaskSecrets) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[21]
+	mi := &file_api_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1998,7 +2061,7 @@ func (x *TaskSecrets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSecrets.ProtoReflect.Descriptor instead.
 func (*TaskSecrets) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TaskSecrets) GetFrameworkId() string {
@@ -2040,7 +2103,7 @@ type SecretValue struct {
 
 func (x *SecretValue) Reset() {
 	*x = SecretValue{}
-	mi := &file_api_v1_agent_proto_msgTypes[22]
+	mi := &file_api_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2052,7 +2115,7 @@ func (x *SecretValue) String() string {
 func (*SecretValue) ProtoMessage() {}
 
 func (x *SecretValue) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[22]
+	mi := &file_api_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2065,7 +2128,7 @@ func (x *SecretValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretValue.ProtoReflect.Descriptor instead.
 func (*SecretValue) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SecretValue) GetName() string {
@@ -2097,7 +2160,7 @@ type EndTickets struct {
 
 func (x *EndTickets) Reset() {
 	*x = EndTickets{}
-	mi := &file_api_v1_agent_proto_msgTypes[23]
+	mi := &file_api_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2109,7 +2172,7 @@ func (x *EndTickets) String() string {
 func (*EndTickets) ProtoMessage() {}
 
 func (x *EndTickets) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[23]
+	mi := &file_api_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2122,7 +2185,7 @@ func (x *EndTickets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndTickets.ProtoReflect.Descriptor instead.
 func (*EndTickets) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *EndTickets) GetPrincipal() string {
@@ -2153,7 +2216,7 @@ type AgentRegistered struct {
 
 func (x *AgentRegistered) Reset() {
 	*x = AgentRegistered{}
-	mi := &file_api_v1_agent_proto_msgTypes[24]
+	mi := &file_api_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +2228,7 @@ func (x *AgentRegistered) String() string {
 func (*AgentRegistered) ProtoMessage() {}
 
 func (x *AgentRegistered) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[24]
+	mi := &file_api_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2178,7 +2241,7 @@ func (x *AgentRegistered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentRegistered.ProtoReflect.Descriptor instead.
 func (*AgentRegistered) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AgentRegistered) GetClusterId() string {
@@ -2225,7 +2288,7 @@ type Reported struct {
 
 func (x *Reported) Reset() {
 	*x = Reported{}
-	mi := &file_api_v1_agent_proto_msgTypes[25]
+	mi := &file_api_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2237,7 +2300,7 @@ func (x *Reported) String() string {
 func (*Reported) ProtoMessage() {}
 
 func (x *Reported) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[25]
+	mi := &file_api_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2250,7 +2313,7 @@ func (x *Reported) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reported.ProtoReflect.Descriptor instead.
 func (*Reported) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 // LaunchTask starts a task. If the agent knows the task's ID already, it refuses the launch with ERROR
@@ -2283,7 +2346,7 @@ type LaunchTask struct {
 
 func (x *LaunchTask) Reset() {
 	*x = LaunchTask{}
-	mi := &file_api_v1_agent_proto_msgTypes[26]
+	mi := &file_api_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2358,7 @@ func (x *LaunchTask) String() string {
 func (*LaunchTask) ProtoMessage() {}
 
 func (x *LaunchTask) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[26]
+	mi := &file_api_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2371,7 @@ func (x *LaunchTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchTask.ProtoReflect.Descriptor instead.
 func (*LaunchTask) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LaunchTask) GetTask() *Task {
@@ -2388,7 +2451,7 @@ type LaunchGroup struct {
 
 func (x *LaunchGroup) Reset() {
 	*x = LaunchGroup{}
-	mi := &file_api_v1_agent_proto_msgTypes[27]
+	mi := &file_api_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2400,7 +2463,7 @@ func (x *LaunchGroup) String() string {
 func (*LaunchGroup) ProtoMessage() {}
 
 func (x *LaunchGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[27]
+	mi := &file_api_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2413,7 +2476,7 @@ func (x *LaunchGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchGroup.ProtoReflect.Descriptor instead.
 func (*LaunchGroup) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LaunchGroup) GetTasks() []*LaunchTask {
@@ -2439,7 +2502,7 @@ type KillTask struct {
 
 func (x *KillTask) Reset() {
 	*x = KillTask{}
-	mi := &file_api_v1_agent_proto_msgTypes[28]
+	mi := &file_api_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2451,7 +2514,7 @@ func (x *KillTask) String() string {
 func (*KillTask) ProtoMessage() {}
 
 func (x *KillTask) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[28]
+	mi := &file_api_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2464,7 +2527,7 @@ func (x *KillTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTask.ProtoReflect.Descriptor instead.
 func (*KillTask) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *KillTask) GetFrameworkId() string {
@@ -2508,7 +2571,7 @@ type AcknowledgeStatus struct {
 
 func (x *AcknowledgeStatus) Reset() {
 	*x = AcknowledgeStatus{}
-	mi := &file_api_v1_agent_proto_msgTypes[29]
+	mi := &file_api_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2520,7 +2583,7 @@ func (x *AcknowledgeStatus) String() string {
 func (*AcknowledgeStatus) ProtoMessage() {}
 
 func (x *AcknowledgeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[29]
+	mi := &file_api_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2533,7 +2596,7 @@ func (x *AcknowledgeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeStatus.ProtoReflect.Descriptor instead.
 func (*AcknowledgeStatus) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AcknowledgeStatus) GetFrameworkId() string {
@@ -2568,7 +2631,7 @@ type ShutdownAgentExecutor struct {
 
 func (x *ShutdownAgentExecutor) Reset() {
 	*x = ShutdownAgentExecutor{}
-	mi := &file_api_v1_agent_proto_msgTypes[30]
+	mi := &file_api_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +2643,7 @@ func (x *ShutdownAgentExecutor) String() string {
 func (*ShutdownAgentExecutor) ProtoMessage() {}
 
 func (x *ShutdownAgentExecutor) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[30]
+	mi := &file_api_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,7 +2656,7 @@ func (x *ShutdownAgentExecutor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownAgentExecutor.ProtoReflect.Descriptor instead.
 func (*ShutdownAgentExecutor) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ShutdownAgentExecutor) GetFrameworkId() string {
@@ -2623,7 +2686,7 @@ type MessageToExecutor struct {
 
 func (x *MessageToExecutor) Reset() {
 	*x = MessageToExecutor{}
-	mi := &file_api_v1_agent_proto_msgTypes[31]
+	mi := &file_api_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2635,7 +2698,7 @@ func (x *MessageToExecutor) String() string {
 func (*MessageToExecutor) ProtoMessage() {}
 
 func (x *MessageToExecutor) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[31]
+	mi := &file_api_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2648,7 +2711,7 @@ func (x *MessageToExecutor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageToExecutor.ProtoReflect.Descriptor instead.
 func (*MessageToExecutor) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *MessageToExecutor) GetFrameworkId() string {
@@ -2683,7 +2746,7 @@ type RemoveFramework struct {
 
 func (x *RemoveFramework) Reset() {
 	*x = RemoveFramework{}
-	mi := &file_api_v1_agent_proto_msgTypes[32]
+	mi := &file_api_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2695,7 +2758,7 @@ func (x *RemoveFramework) String() string {
 func (*RemoveFramework) ProtoMessage() {}
 
 func (x *RemoveFramework) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[32]
+	mi := &file_api_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2708,7 +2771,7 @@ func (x *RemoveFramework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFramework.ProtoReflect.Descriptor instead.
 func (*RemoveFramework) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RemoveFramework) GetFrameworkId() string {
@@ -2732,7 +2795,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_api_v1_agent_proto_msgTypes[33]
+	mi := &file_api_v1_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2744,7 +2807,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[33]
+	mi := &file_api_v1_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2757,7 +2820,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Drain) GetOn() bool {
@@ -2786,7 +2849,7 @@ type AgentGone struct {
 
 func (x *AgentGone) Reset() {
 	*x = AgentGone{}
-	mi := &file_api_v1_agent_proto_msgTypes[34]
+	mi := &file_api_v1_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2798,7 +2861,7 @@ func (x *AgentGone) String() string {
 func (*AgentGone) ProtoMessage() {}
 
 func (x *AgentGone) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[34]
+	mi := &file_api_v1_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2811,7 +2874,7 @@ func (x *AgentGone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentGone.ProtoReflect.Descriptor instead.
 func (*AgentGone) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *AgentGone) GetWhy() string {
@@ -2821,17 +2884,19 @@ func (x *AgentGone) GetWhy() string {
 	return ""
 }
 
-// CreateVolume makes the folder of a persistent volume. A second copy does nothing.
+// CreateVolume makes the folder of a persistent volume. A second copy does nothing. If the agent has another generation
+// of that ID, which the registry has lost, its data is put aside first; if a task has it, or it is being deleted, the
+// agent waits for the next session's copy.
 type CreateVolume struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Volume        *Resource              `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
+	Volume        *Volume                `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateVolume) Reset() {
 	*x = CreateVolume{}
-	mi := &file_api_v1_agent_proto_msgTypes[35]
+	mi := &file_api_v1_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2843,7 +2908,7 @@ func (x *CreateVolume) String() string {
 func (*CreateVolume) ProtoMessage() {}
 
 func (x *CreateVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[35]
+	mi := &file_api_v1_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2856,27 +2921,29 @@ func (x *CreateVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateVolume.ProtoReflect.Descriptor instead.
 func (*CreateVolume) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{36}
 }
 
-func (x *CreateVolume) GetVolume() *Resource {
+func (x *CreateVolume) GetVolume() *Volume {
 	if x != nil {
 		return x.Volume
 	}
 	return nil
 }
 
-// DestroyVolume deletes a persistent volume with its data. The agent answers each copy with VolumeDone (R22).
+// DestroyVolume deletes a persistent volume with its data. It never concerns another generation of that ID. The agent
+// answers with VolumeDone; copies that come while it deletes have one answer together (R22).
 type DestroyVolume struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Volume        string                 `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
+	Generation    uint64                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DestroyVolume) Reset() {
 	*x = DestroyVolume{}
-	mi := &file_api_v1_agent_proto_msgTypes[36]
+	mi := &file_api_v1_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2888,7 +2955,7 @@ func (x *DestroyVolume) String() string {
 func (*DestroyVolume) ProtoMessage() {}
 
 func (x *DestroyVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[36]
+	mi := &file_api_v1_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2901,7 +2968,7 @@ func (x *DestroyVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DestroyVolume.ProtoReflect.Descriptor instead.
 func (*DestroyVolume) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DestroyVolume) GetVolume() string {
@@ -2909,6 +2976,13 @@ func (x *DestroyVolume) GetVolume() string {
 		return x.Volume
 	}
 	return ""
+}
+
+func (x *DestroyVolume) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
 }
 
 // AgentPong answers AgentHeartbeat, so that the agent knows that the master hears it.
@@ -2926,7 +3000,7 @@ type AgentPong struct {
 
 func (x *AgentPong) Reset() {
 	*x = AgentPong{}
-	mi := &file_api_v1_agent_proto_msgTypes[37]
+	mi := &file_api_v1_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2938,7 +3012,7 @@ func (x *AgentPong) String() string {
 func (*AgentPong) ProtoMessage() {}
 
 func (x *AgentPong) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[37]
+	mi := &file_api_v1_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2951,7 +3025,7 @@ func (x *AgentPong) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentPong.ProtoReflect.Descriptor instead.
 func (*AgentPong) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AgentPong) GetMasters() []string {
@@ -3012,7 +3086,7 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\aboot_id\x18\x06 \x01(\tR\x06bootId\x12\x1a\n" +
 	"\breceipts\x18\x14 \x01(\bR\breceipts\x12\x16\n" +
 	"\x06groups\x18\x15 \x01(\bR\x06groups\x12\x18\n" +
-	"\asecrets\x18\x16 \x01(\bR\asecrets\"\x87\x03\n" +
+	"\asecrets\x18\x16 \x01(\bR\asecrets\"\x85\x03\n" +
 	"\vAgentReport\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\x12-\n" +
 	"\x05tasks\x18\x02 \x03(\v2\x17.tender.v1.ReportedTaskR\x05tasks\x129\n" +
@@ -3020,8 +3094,8 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"frameworks\x18\x04 \x03(\v2\x1c.tender.v1.ReportedFrameworkR\n" +
 	"frameworks\x12)\n" +
-	"\x05stubs\x18\x05 \x03(\v2\x13.tender.v1.TaskStubR\x05stubs\x12-\n" +
-	"\avolumes\x18\x06 \x03(\v2\x13.tender.v1.ResourceR\avolumes\x12,\n" +
+	"\x05stubs\x18\x05 \x03(\v2\x13.tender.v1.TaskStubR\x05stubs\x12+\n" +
+	"\avolumes\x18\x06 \x03(\v2\x11.tender.v1.VolumeR\avolumes\x12,\n" +
 	"\x05usage\x18\a \x01(\v2\x16.tender.v1.UsageReportR\x05usage\x12\x12\n" +
 	"\x04last\x18\b \x01(\bR\x04last\x12\x1a\n" +
 	"\brebooted\x18\t \x01(\bR\brebooted\"\x8c\x03\n" +
@@ -3088,11 +3162,19 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x04data\x18\x03 \x01(\fR\x04data\"G\n" +
 	"\tKillTaken\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
-	"\atask_id\x18\x02 \x01(\tR\x06taskId\":\n" +
+	"\atask_id\x18\x02 \x01(\tR\x06taskId\"Z\n" +
 	"\n" +
 	"VolumeDone\x12\x16\n" +
 	"\x06volume\x18\x01 \x01(\tR\x06volume\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"I\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x03 \x01(\x04R\n" +
+	"generation\"Y\n" +
+	"\x06Volume\x12/\n" +
+	"\bresource\x18\x01 \x01(\v2\x13.tender.v1.ResourceR\bresource\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x02 \x01(\x04R\n" +
+	"generation\"I\n" +
 	"\vNeedSecrets\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\"{\n" +
@@ -3186,11 +3268,14 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x02on\x18\x01 \x01(\bR\x02on\x12/\n" +
 	"\x05grace\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05grace\"\x1d\n" +
 	"\tAgentGone\x12\x10\n" +
-	"\x03why\x18\x01 \x01(\tR\x03why\";\n" +
-	"\fCreateVolume\x12+\n" +
-	"\x06volume\x18\x01 \x01(\v2\x13.tender.v1.ResourceR\x06volume\"'\n" +
+	"\x03why\x18\x01 \x01(\tR\x03why\"9\n" +
+	"\fCreateVolume\x12)\n" +
+	"\x06volume\x18\x01 \x01(\v2\x11.tender.v1.VolumeR\x06volume\"G\n" +
 	"\rDestroyVolume\x12\x16\n" +
-	"\x06volume\x18\x01 \x01(\tR\x06volume\"e\n" +
+	"\x06volume\x18\x01 \x01(\tR\x06volume\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x02 \x01(\x04R\n" +
+	"generation\"e\n" +
 	"\tAgentPong\x12\x18\n" +
 	"\amasters\x18\x01 \x03(\tR\amasters\x12>\n" +
 	"\rreturn_within\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\freturnWithin2L\n" +
@@ -3209,7 +3294,7 @@ func file_api_v1_agent_proto_rawDescGZIP() []byte {
 	return file_api_v1_agent_proto_rawDescData
 }
 
-var file_api_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_api_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_api_v1_agent_proto_goTypes = []any{
 	(*AgentCalls)(nil),            // 0: tender.v1.AgentCalls
 	(*AgentCall)(nil),             // 1: tender.v1.AgentCall
@@ -3228,38 +3313,39 @@ var file_api_v1_agent_proto_goTypes = []any{
 	(*MessageFromExecutor)(nil),   // 14: tender.v1.MessageFromExecutor
 	(*KillTaken)(nil),             // 15: tender.v1.KillTaken
 	(*VolumeDone)(nil),            // 16: tender.v1.VolumeDone
-	(*NeedSecrets)(nil),           // 17: tender.v1.NeedSecrets
-	(*AgentEvents)(nil),           // 18: tender.v1.AgentEvents
-	(*AgentEvent)(nil),            // 19: tender.v1.AgentEvent
-	(*SendAgain)(nil),             // 20: tender.v1.SendAgain
-	(*TaskSecrets)(nil),           // 21: tender.v1.TaskSecrets
-	(*SecretValue)(nil),           // 22: tender.v1.SecretValue
-	(*EndTickets)(nil),            // 23: tender.v1.EndTickets
-	(*AgentRegistered)(nil),       // 24: tender.v1.AgentRegistered
-	(*Reported)(nil),              // 25: tender.v1.Reported
-	(*LaunchTask)(nil),            // 26: tender.v1.LaunchTask
-	(*LaunchGroup)(nil),           // 27: tender.v1.LaunchGroup
-	(*KillTask)(nil),              // 28: tender.v1.KillTask
-	(*AcknowledgeStatus)(nil),     // 29: tender.v1.AcknowledgeStatus
-	(*ShutdownAgentExecutor)(nil), // 30: tender.v1.ShutdownAgentExecutor
-	(*MessageToExecutor)(nil),     // 31: tender.v1.MessageToExecutor
-	(*RemoveFramework)(nil),       // 32: tender.v1.RemoveFramework
-	(*Drain)(nil),                 // 33: tender.v1.Drain
-	(*AgentGone)(nil),             // 34: tender.v1.AgentGone
-	(*CreateVolume)(nil),          // 35: tender.v1.CreateVolume
-	(*DestroyVolume)(nil),         // 36: tender.v1.DestroyVolume
-	(*AgentPong)(nil),             // 37: tender.v1.AgentPong
-	(*Status)(nil),                // 38: tender.v1.Status
-	(*Agent)(nil),                 // 39: tender.v1.Agent
-	(*Term)(nil),                  // 40: tender.v1.Term
-	(*Resource)(nil),              // 41: tender.v1.Resource
+	(*Volume)(nil),                // 17: tender.v1.Volume
+	(*NeedSecrets)(nil),           // 18: tender.v1.NeedSecrets
+	(*AgentEvents)(nil),           // 19: tender.v1.AgentEvents
+	(*AgentEvent)(nil),            // 20: tender.v1.AgentEvent
+	(*SendAgain)(nil),             // 21: tender.v1.SendAgain
+	(*TaskSecrets)(nil),           // 22: tender.v1.TaskSecrets
+	(*SecretValue)(nil),           // 23: tender.v1.SecretValue
+	(*EndTickets)(nil),            // 24: tender.v1.EndTickets
+	(*AgentRegistered)(nil),       // 25: tender.v1.AgentRegistered
+	(*Reported)(nil),              // 26: tender.v1.Reported
+	(*LaunchTask)(nil),            // 27: tender.v1.LaunchTask
+	(*LaunchGroup)(nil),           // 28: tender.v1.LaunchGroup
+	(*KillTask)(nil),              // 29: tender.v1.KillTask
+	(*AcknowledgeStatus)(nil),     // 30: tender.v1.AcknowledgeStatus
+	(*ShutdownAgentExecutor)(nil), // 31: tender.v1.ShutdownAgentExecutor
+	(*MessageToExecutor)(nil),     // 32: tender.v1.MessageToExecutor
+	(*RemoveFramework)(nil),       // 33: tender.v1.RemoveFramework
+	(*Drain)(nil),                 // 34: tender.v1.Drain
+	(*AgentGone)(nil),             // 35: tender.v1.AgentGone
+	(*CreateVolume)(nil),          // 36: tender.v1.CreateVolume
+	(*DestroyVolume)(nil),         // 37: tender.v1.DestroyVolume
+	(*AgentPong)(nil),             // 38: tender.v1.AgentPong
+	(*Status)(nil),                // 39: tender.v1.Status
+	(*Agent)(nil),                 // 40: tender.v1.Agent
+	(*Term)(nil),                  // 41: tender.v1.Term
 	(*Task)(nil),                  // 42: tender.v1.Task
-	(*timestamppb.Timestamp)(nil), // 43: google.protobuf.Timestamp
-	(*Executor)(nil),              // 44: tender.v1.Executor
-	(*Framework)(nil),             // 45: tender.v1.Framework
-	(*Usage)(nil),                 // 46: tender.v1.Usage
-	(*durationpb.Duration)(nil),   // 47: google.protobuf.Duration
-	(Reason)(0),                   // 48: tender.v1.Reason
+	(*Resource)(nil),              // 43: tender.v1.Resource
+	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
+	(*Executor)(nil),              // 45: tender.v1.Executor
+	(*Framework)(nil),             // 46: tender.v1.Framework
+	(*Usage)(nil),                 // 47: tender.v1.Usage
+	(*durationpb.Duration)(nil),   // 48: google.protobuf.Duration
+	(Reason)(0),                   // 49: tender.v1.Reason
 }
 var file_api_v1_agent_proto_depIdxs = []int32{
 	1,  // 0: tender.v1.AgentCalls.calls:type_name -> tender.v1.AgentCall
@@ -3267,78 +3353,79 @@ var file_api_v1_agent_proto_depIdxs = []int32{
 	3,  // 2: tender.v1.AgentCall.reregister:type_name -> tender.v1.ReregisterAgent
 	4,  // 3: tender.v1.AgentCall.report:type_name -> tender.v1.AgentReport
 	9,  // 4: tender.v1.AgentCall.heartbeat:type_name -> tender.v1.AgentHeartbeat
-	38, // 5: tender.v1.AgentCall.status:type_name -> tender.v1.Status
+	39, // 5: tender.v1.AgentCall.status:type_name -> tender.v1.Status
 	13, // 6: tender.v1.AgentCall.executor_ended:type_name -> tender.v1.ExecutorEnded
 	14, // 7: tender.v1.AgentCall.message:type_name -> tender.v1.MessageFromExecutor
 	15, // 8: tender.v1.AgentCall.kill_taken:type_name -> tender.v1.KillTaken
 	16, // 9: tender.v1.AgentCall.volume_done:type_name -> tender.v1.VolumeDone
-	17, // 10: tender.v1.AgentCall.need_secrets:type_name -> tender.v1.NeedSecrets
-	39, // 11: tender.v1.RegisterAgent.agent:type_name -> tender.v1.Agent
-	40, // 12: tender.v1.ReregisterAgent.term:type_name -> tender.v1.Term
-	39, // 13: tender.v1.ReregisterAgent.agent:type_name -> tender.v1.Agent
+	18, // 10: tender.v1.AgentCall.need_secrets:type_name -> tender.v1.NeedSecrets
+	40, // 11: tender.v1.RegisterAgent.agent:type_name -> tender.v1.Agent
+	41, // 12: tender.v1.ReregisterAgent.term:type_name -> tender.v1.Term
+	40, // 13: tender.v1.ReregisterAgent.agent:type_name -> tender.v1.Agent
 	5,  // 14: tender.v1.AgentReport.tasks:type_name -> tender.v1.ReportedTask
 	6,  // 15: tender.v1.AgentReport.executors:type_name -> tender.v1.ReportedExecutor
 	7,  // 16: tender.v1.AgentReport.frameworks:type_name -> tender.v1.ReportedFramework
 	8,  // 17: tender.v1.AgentReport.stubs:type_name -> tender.v1.TaskStub
-	41, // 18: tender.v1.AgentReport.volumes:type_name -> tender.v1.Resource
+	17, // 18: tender.v1.AgentReport.volumes:type_name -> tender.v1.Volume
 	10, // 19: tender.v1.AgentReport.usage:type_name -> tender.v1.UsageReport
 	42, // 20: tender.v1.ReportedTask.task:type_name -> tender.v1.Task
-	41, // 21: tender.v1.ReportedTask.resources:type_name -> tender.v1.Resource
-	38, // 22: tender.v1.ReportedTask.status:type_name -> tender.v1.Status
-	40, // 23: tender.v1.ReportedTask.launch_term:type_name -> tender.v1.Term
-	43, // 24: tender.v1.ReportedTask.launched_at:type_name -> google.protobuf.Timestamp
-	44, // 25: tender.v1.ReportedExecutor.executor:type_name -> tender.v1.Executor
-	41, // 26: tender.v1.ReportedExecutor.resources:type_name -> tender.v1.Resource
-	40, // 27: tender.v1.ReportedExecutor.launch_term:type_name -> tender.v1.Term
-	45, // 28: tender.v1.ReportedFramework.framework:type_name -> tender.v1.Framework
-	38, // 29: tender.v1.TaskStub.status:type_name -> tender.v1.Status
-	43, // 30: tender.v1.TaskStub.launched_at:type_name -> google.protobuf.Timestamp
+	43, // 21: tender.v1.ReportedTask.resources:type_name -> tender.v1.Resource
+	39, // 22: tender.v1.ReportedTask.status:type_name -> tender.v1.Status
+	41, // 23: tender.v1.ReportedTask.launch_term:type_name -> tender.v1.Term
+	44, // 24: tender.v1.ReportedTask.launched_at:type_name -> google.protobuf.Timestamp
+	45, // 25: tender.v1.ReportedExecutor.executor:type_name -> tender.v1.Executor
+	43, // 26: tender.v1.ReportedExecutor.resources:type_name -> tender.v1.Resource
+	41, // 27: tender.v1.ReportedExecutor.launch_term:type_name -> tender.v1.Term
+	46, // 28: tender.v1.ReportedFramework.framework:type_name -> tender.v1.Framework
+	39, // 29: tender.v1.TaskStub.status:type_name -> tender.v1.Status
+	44, // 30: tender.v1.TaskStub.launched_at:type_name -> google.protobuf.Timestamp
 	10, // 31: tender.v1.AgentHeartbeat.usage:type_name -> tender.v1.UsageReport
-	46, // 32: tender.v1.UsageReport.total:type_name -> tender.v1.Usage
+	47, // 32: tender.v1.UsageReport.total:type_name -> tender.v1.Usage
 	11, // 33: tender.v1.UsageReport.executors:type_name -> tender.v1.ExecutorUsage
 	12, // 34: tender.v1.UsageReport.tasks:type_name -> tender.v1.TaskUsage
-	46, // 35: tender.v1.ExecutorUsage.usage:type_name -> tender.v1.Usage
-	46, // 36: tender.v1.TaskUsage.usage:type_name -> tender.v1.Usage
-	40, // 37: tender.v1.AgentEvents.term:type_name -> tender.v1.Term
-	19, // 38: tender.v1.AgentEvents.events:type_name -> tender.v1.AgentEvent
-	24, // 39: tender.v1.AgentEvent.registered:type_name -> tender.v1.AgentRegistered
-	26, // 40: tender.v1.AgentEvent.launch:type_name -> tender.v1.LaunchTask
-	28, // 41: tender.v1.AgentEvent.kill:type_name -> tender.v1.KillTask
-	29, // 42: tender.v1.AgentEvent.acknowledge:type_name -> tender.v1.AcknowledgeStatus
-	30, // 43: tender.v1.AgentEvent.shutdown_executor:type_name -> tender.v1.ShutdownAgentExecutor
-	31, // 44: tender.v1.AgentEvent.message:type_name -> tender.v1.MessageToExecutor
-	32, // 45: tender.v1.AgentEvent.remove_framework:type_name -> tender.v1.RemoveFramework
-	33, // 46: tender.v1.AgentEvent.drain:type_name -> tender.v1.Drain
-	34, // 47: tender.v1.AgentEvent.gone:type_name -> tender.v1.AgentGone
-	35, // 48: tender.v1.AgentEvent.create_volume:type_name -> tender.v1.CreateVolume
-	36, // 49: tender.v1.AgentEvent.destroy_volume:type_name -> tender.v1.DestroyVolume
-	37, // 50: tender.v1.AgentEvent.pong:type_name -> tender.v1.AgentPong
-	25, // 51: tender.v1.AgentEvent.reported:type_name -> tender.v1.Reported
-	27, // 52: tender.v1.AgentEvent.launch_group:type_name -> tender.v1.LaunchGroup
-	23, // 53: tender.v1.AgentEvent.end_tickets:type_name -> tender.v1.EndTickets
-	21, // 54: tender.v1.AgentEvent.task_secrets:type_name -> tender.v1.TaskSecrets
-	20, // 55: tender.v1.AgentEvent.send_again:type_name -> tender.v1.SendAgain
-	22, // 56: tender.v1.TaskSecrets.values:type_name -> tender.v1.SecretValue
-	43, // 57: tender.v1.EndTickets.until:type_name -> google.protobuf.Timestamp
-	47, // 58: tender.v1.AgentRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
-	47, // 59: tender.v1.AgentRegistered.session_timeout:type_name -> google.protobuf.Duration
-	42, // 60: tender.v1.LaunchTask.task:type_name -> tender.v1.Task
-	41, // 61: tender.v1.LaunchTask.resources:type_name -> tender.v1.Resource
-	41, // 62: tender.v1.LaunchTask.executor_resources:type_name -> tender.v1.Resource
-	45, // 63: tender.v1.LaunchTask.framework:type_name -> tender.v1.Framework
-	26, // 64: tender.v1.LaunchGroup.tasks:type_name -> tender.v1.LaunchTask
-	47, // 65: tender.v1.KillTask.grace:type_name -> google.protobuf.Duration
-	48, // 66: tender.v1.KillTask.reason:type_name -> tender.v1.Reason
-	47, // 67: tender.v1.Drain.grace:type_name -> google.protobuf.Duration
-	41, // 68: tender.v1.CreateVolume.volume:type_name -> tender.v1.Resource
-	47, // 69: tender.v1.AgentPong.return_within:type_name -> google.protobuf.Duration
-	0,  // 70: tender.v1.AgentService.Session:input_type -> tender.v1.AgentCalls
-	18, // 71: tender.v1.AgentService.Session:output_type -> tender.v1.AgentEvents
-	71, // [71:72] is the sub-list for method output_type
-	70, // [70:71] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	47, // 35: tender.v1.ExecutorUsage.usage:type_name -> tender.v1.Usage
+	47, // 36: tender.v1.TaskUsage.usage:type_name -> tender.v1.Usage
+	43, // 37: tender.v1.Volume.resource:type_name -> tender.v1.Resource
+	41, // 38: tender.v1.AgentEvents.term:type_name -> tender.v1.Term
+	20, // 39: tender.v1.AgentEvents.events:type_name -> tender.v1.AgentEvent
+	25, // 40: tender.v1.AgentEvent.registered:type_name -> tender.v1.AgentRegistered
+	27, // 41: tender.v1.AgentEvent.launch:type_name -> tender.v1.LaunchTask
+	29, // 42: tender.v1.AgentEvent.kill:type_name -> tender.v1.KillTask
+	30, // 43: tender.v1.AgentEvent.acknowledge:type_name -> tender.v1.AcknowledgeStatus
+	31, // 44: tender.v1.AgentEvent.shutdown_executor:type_name -> tender.v1.ShutdownAgentExecutor
+	32, // 45: tender.v1.AgentEvent.message:type_name -> tender.v1.MessageToExecutor
+	33, // 46: tender.v1.AgentEvent.remove_framework:type_name -> tender.v1.RemoveFramework
+	34, // 47: tender.v1.AgentEvent.drain:type_name -> tender.v1.Drain
+	35, // 48: tender.v1.AgentEvent.gone:type_name -> tender.v1.AgentGone
+	36, // 49: tender.v1.AgentEvent.create_volume:type_name -> tender.v1.CreateVolume
+	37, // 50: tender.v1.AgentEvent.destroy_volume:type_name -> tender.v1.DestroyVolume
+	38, // 51: tender.v1.AgentEvent.pong:type_name -> tender.v1.AgentPong
+	26, // 52: tender.v1.AgentEvent.reported:type_name -> tender.v1.Reported
+	28, // 53: tender.v1.AgentEvent.launch_group:type_name -> tender.v1.LaunchGroup
+	24, // 54: tender.v1.AgentEvent.end_tickets:type_name -> tender.v1.EndTickets
+	22, // 55: tender.v1.AgentEvent.task_secrets:type_name -> tender.v1.TaskSecrets
+	21, // 56: tender.v1.AgentEvent.send_again:type_name -> tender.v1.SendAgain
+	23, // 57: tender.v1.TaskSecrets.values:type_name -> tender.v1.SecretValue
+	44, // 58: tender.v1.EndTickets.until:type_name -> google.protobuf.Timestamp
+	48, // 59: tender.v1.AgentRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
+	48, // 60: tender.v1.AgentRegistered.session_timeout:type_name -> google.protobuf.Duration
+	42, // 61: tender.v1.LaunchTask.task:type_name -> tender.v1.Task
+	43, // 62: tender.v1.LaunchTask.resources:type_name -> tender.v1.Resource
+	43, // 63: tender.v1.LaunchTask.executor_resources:type_name -> tender.v1.Resource
+	46, // 64: tender.v1.LaunchTask.framework:type_name -> tender.v1.Framework
+	27, // 65: tender.v1.LaunchGroup.tasks:type_name -> tender.v1.LaunchTask
+	48, // 66: tender.v1.KillTask.grace:type_name -> google.protobuf.Duration
+	49, // 67: tender.v1.KillTask.reason:type_name -> tender.v1.Reason
+	48, // 68: tender.v1.Drain.grace:type_name -> google.protobuf.Duration
+	17, // 69: tender.v1.CreateVolume.volume:type_name -> tender.v1.Volume
+	48, // 70: tender.v1.AgentPong.return_within:type_name -> google.protobuf.Duration
+	0,  // 71: tender.v1.AgentService.Session:input_type -> tender.v1.AgentCalls
+	19, // 72: tender.v1.AgentService.Session:output_type -> tender.v1.AgentEvents
+	72, // [72:73] is the sub-list for method output_type
+	71, // [71:72] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_agent_proto_init() }
@@ -3359,7 +3446,7 @@ func file_api_v1_agent_proto_init() {
 		(*AgentCall_VolumeDone)(nil),
 		(*AgentCall_NeedSecrets)(nil),
 	}
-	file_api_v1_agent_proto_msgTypes[19].OneofWrappers = []any{
+	file_api_v1_agent_proto_msgTypes[20].OneofWrappers = []any{
 		(*AgentEvent_Registered)(nil),
 		(*AgentEvent_Launch)(nil),
 		(*AgentEvent_Kill)(nil),
@@ -3384,7 +3471,7 @@ func file_api_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_agent_proto_rawDesc), len(file_api_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

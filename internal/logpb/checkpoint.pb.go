@@ -42,7 +42,7 @@ type AgentIdentity struct {
 	Draining   bool                 `protobuf:"varint,8,opt,name=draining,proto3" json:"draining,omitempty"`
 	DrainGrace *durationpb.Duration `protobuf:"bytes,9,opt,name=drain_grace,json=drainGrace,proto3" json:"drain_grace,omitempty"`
 	Gone       bool                 `protobuf:"varint,10,opt,name=gone,proto3" json:"gone,omitempty"`
-	Volumes    []*v1.Resource       `protobuf:"bytes,11,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	Volumes    []*v1.Volume         `protobuf:"bytes,11,rep,name=volumes,proto3" json:"volumes,omitempty"`
 	// True: a log of this generation has been created. If it is missing then, tasks would be forgotten. Older versions,
 	// which create the log later, do not set it.
 	LogBegun      bool `protobuf:"varint,12,opt,name=log_begun,json=logBegun,proto3" json:"log_begun,omitempty"`
@@ -150,7 +150,7 @@ func (x *AgentIdentity) GetGone() bool {
 	return false
 }
 
-func (x *AgentIdentity) GetVolumes() []*v1.Resource {
+func (x *AgentIdentity) GetVolumes() []*v1.Volume {
 	if x != nil {
 		return x.Volumes
 	}
@@ -1311,7 +1311,7 @@ var File_internal_logpb_checkpoint_proto protoreflect.FileDescriptor
 
 const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\n" +
-	"\x1finternal/logpb/checkpoint.proto\x12\rtender.log.v1\x1a\x12api/v1/agent.proto\x1a\x13api/v1/common.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x91\x03\n" +
+	"\x1finternal/logpb/checkpoint.proto\x12\rtender.log.v1\x1a\x12api/v1/agent.proto\x1a\x13api/v1/common.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8f\x03\n" +
 	"\rAgentIdentity\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -1327,8 +1327,8 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\vdrain_grace\x18\t \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"drainGrace\x12\x12\n" +
 	"\x04gone\x18\n" +
-	" \x01(\bR\x04gone\x12-\n" +
-	"\avolumes\x18\v \x03(\v2\x13.tender.v1.ResourceR\avolumes\x12\x1b\n" +
+	" \x01(\bR\x04gone\x12+\n" +
+	"\avolumes\x18\v \x03(\v2\x11.tender.v1.VolumeR\avolumes\x12\x1b\n" +
 	"\tlog_begun\x18\f \x01(\bR\blogBegun\"\xe6\a\n" +
 	"\vAgentRecord\x12=\n" +
 	"\x0eframework_kept\x18\x01 \x01(\v2\x14.tender.v1.FrameworkH\x00R\rframeworkKept\x12-\n" +
@@ -1449,19 +1449,20 @@ var file_internal_logpb_checkpoint_proto_goTypes = []any{
 	(*TaskAcknowledged)(nil),      // 13: tender.log.v1.TaskAcknowledged
 	(*v1.Term)(nil),               // 14: tender.v1.Term
 	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
-	(*v1.Resource)(nil),           // 16: tender.v1.Resource
+	(*v1.Volume)(nil),             // 16: tender.v1.Volume
 	(*v1.Framework)(nil),          // 17: tender.v1.Framework
 	(*v1.TaskStub)(nil),           // 18: tender.v1.TaskStub
 	(*v1.Executor)(nil),           // 19: tender.v1.Executor
-	(v1.Reason)(0),                // 20: tender.v1.Reason
-	(*v1.Task)(nil),               // 21: tender.v1.Task
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
-	(*v1.Status)(nil),             // 23: tender.v1.Status
+	(*v1.Resource)(nil),           // 20: tender.v1.Resource
+	(v1.Reason)(0),                // 21: tender.v1.Reason
+	(*v1.Task)(nil),               // 22: tender.v1.Task
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*v1.Status)(nil),             // 24: tender.v1.Status
 }
 var file_internal_logpb_checkpoint_proto_depIdxs = []int32{
 	14, // 0: tender.log.v1.AgentIdentity.term:type_name -> tender.v1.Term
 	15, // 1: tender.log.v1.AgentIdentity.drain_grace:type_name -> google.protobuf.Duration
-	16, // 2: tender.log.v1.AgentIdentity.volumes:type_name -> tender.v1.Resource
+	16, // 2: tender.log.v1.AgentIdentity.volumes:type_name -> tender.v1.Volume
 	17, // 3: tender.log.v1.AgentRecord.framework_kept:type_name -> tender.v1.Framework
 	6,  // 4: tender.log.v1.AgentRecord.executor_starting:type_name -> tender.log.v1.ExecutorStarting
 	7,  // 5: tender.log.v1.AgentRecord.executor_started:type_name -> tender.log.v1.ExecutorStarted
@@ -1477,24 +1478,24 @@ var file_internal_logpb_checkpoint_proto_depIdxs = []int32{
 	8,  // 15: tender.log.v1.AgentRecord.executor_stopping:type_name -> tender.log.v1.ExecutorStopping
 	5,  // 16: tender.log.v1.ExecutorStarting.run:type_name -> tender.log.v1.ExecutorRun
 	19, // 17: tender.log.v1.ExecutorStarting.executor:type_name -> tender.v1.Executor
-	16, // 18: tender.log.v1.ExecutorStarting.resources:type_name -> tender.v1.Resource
+	20, // 18: tender.log.v1.ExecutorStarting.resources:type_name -> tender.v1.Resource
 	14, // 19: tender.log.v1.ExecutorStarting.launch_term:type_name -> tender.v1.Term
 	5,  // 20: tender.log.v1.ExecutorStarted.run:type_name -> tender.log.v1.ExecutorRun
 	4,  // 21: tender.log.v1.ExecutorStarted.process:type_name -> tender.log.v1.Process
 	5,  // 22: tender.log.v1.ExecutorStopping.run:type_name -> tender.log.v1.ExecutorRun
-	20, // 23: tender.log.v1.ExecutorStopping.reason:type_name -> tender.v1.Reason
-	21, // 24: tender.log.v1.TaskLaunched.task:type_name -> tender.v1.Task
-	16, // 25: tender.log.v1.TaskLaunched.resources:type_name -> tender.v1.Resource
-	16, // 26: tender.log.v1.TaskLaunched.executor_resources:type_name -> tender.v1.Resource
+	21, // 23: tender.log.v1.ExecutorStopping.reason:type_name -> tender.v1.Reason
+	22, // 24: tender.log.v1.TaskLaunched.task:type_name -> tender.v1.Task
+	20, // 25: tender.log.v1.TaskLaunched.resources:type_name -> tender.v1.Resource
+	20, // 26: tender.log.v1.TaskLaunched.executor_resources:type_name -> tender.v1.Resource
 	14, // 27: tender.log.v1.TaskLaunched.term:type_name -> tender.v1.Term
-	22, // 28: tender.log.v1.TaskLaunched.at:type_name -> google.protobuf.Timestamp
-	22, // 29: tender.log.v1.TaskLaunched.began:type_name -> google.protobuf.Timestamp
+	23, // 28: tender.log.v1.TaskLaunched.at:type_name -> google.protobuf.Timestamp
+	23, // 29: tender.log.v1.TaskLaunched.began:type_name -> google.protobuf.Timestamp
 	3,  // 30: tender.log.v1.TaskKilled.task:type_name -> tender.log.v1.TaskRef
 	15, // 31: tender.log.v1.TaskKilled.grace:type_name -> google.protobuf.Duration
-	20, // 32: tender.log.v1.TaskKilled.reason:type_name -> tender.v1.Reason
+	21, // 32: tender.log.v1.TaskKilled.reason:type_name -> tender.v1.Reason
 	3,  // 33: tender.log.v1.TaskGroup.task:type_name -> tender.log.v1.TaskRef
 	4,  // 34: tender.log.v1.TaskGroup.group:type_name -> tender.log.v1.Process
-	23, // 35: tender.log.v1.TaskStatus.status:type_name -> tender.v1.Status
+	24, // 35: tender.log.v1.TaskStatus.status:type_name -> tender.v1.Status
 	4,  // 36: tender.log.v1.TaskStatus.group:type_name -> tender.log.v1.Process
 	3,  // 37: tender.log.v1.TaskAcknowledged.task:type_name -> tender.log.v1.TaskRef
 	38, // [38:38] is the sub-list for method output_type

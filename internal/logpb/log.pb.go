@@ -129,6 +129,8 @@ type Command struct {
 	//	*Command_TakeGrant
 	//	*Command_RevokePrincipal
 	//	*Command_BeginReceipts
+	//	*Command_DestroyOrphan
+	//	*Command_VolumeGone
 	//	*Command_CreateToken
 	//	*Command_UseToken
 	//	*Command_RevokeToken
@@ -423,6 +425,24 @@ func (x *Command) GetBeginReceipts() *BeginReceipts {
 	return nil
 }
 
+func (x *Command) GetDestroyOrphan() *DestroyOrphan {
+	if x != nil {
+		if x, ok := x.Change.(*Command_DestroyOrphan); ok {
+			return x.DestroyOrphan
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetVolumeGone() *VolumeGone {
+	if x != nil {
+		if x, ok := x.Change.(*Command_VolumeGone); ok {
+			return x.VolumeGone
+		}
+	}
+	return nil
+}
+
 func (x *Command) GetCreateToken() *CreateToken {
 	if x != nil {
 		if x, ok := x.Change.(*Command_CreateToken); ok {
@@ -581,6 +601,14 @@ type Command_BeginReceipts struct {
 	BeginReceipts *BeginReceipts `protobuf:"bytes,43,opt,name=begin_receipts,json=beginReceipts,proto3,oneof"`
 }
 
+type Command_DestroyOrphan struct {
+	DestroyOrphan *DestroyOrphan `protobuf:"bytes,44,opt,name=destroy_orphan,json=destroyOrphan,proto3,oneof"`
+}
+
+type Command_VolumeGone struct {
+	VolumeGone *VolumeGone `protobuf:"bytes,45,opt,name=volume_gone,json=volumeGone,proto3,oneof"`
+}
+
 type Command_CreateToken struct {
 	CreateToken *CreateToken `protobuf:"bytes,31,opt,name=create_token,json=createToken,proto3,oneof"`
 }
@@ -654,6 +682,10 @@ func (*Command_TakeGrant) isCommand_Change() {}
 func (*Command_RevokePrincipal) isCommand_Change() {}
 
 func (*Command_BeginReceipts) isCommand_Change() {}
+
+func (*Command_DestroyOrphan) isCommand_Change() {}
+
+func (*Command_VolumeGone) isCommand_Change() {}
 
 func (*Command_CreateToken) isCommand_Change() {}
 
@@ -1309,6 +1341,128 @@ func (x *SetReserved) GetDone() []string {
 	return nil
 }
 
+// DestroyOrphan has an agent delete a volume that it has reported and that the registry does not know (R22).
+type DestroyOrphan struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Volume        *v1.Resource           `protobuf:"bytes,2,opt,name=volume,proto3" json:"volume,omitempty"`
+	Generation    uint64                 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DestroyOrphan) Reset() {
+	*x = DestroyOrphan{}
+	mi := &file_internal_logpb_log_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DestroyOrphan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DestroyOrphan) ProtoMessage() {}
+
+func (x *DestroyOrphan) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DestroyOrphan.ProtoReflect.Descriptor instead.
+func (*DestroyOrphan) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *DestroyOrphan) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *DestroyOrphan) GetVolume() *v1.Resource {
+	if x != nil {
+		return x.Volume
+	}
+	return nil
+}
+
+func (x *DestroyOrphan) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+// VolumeGone says that the data of a destroyed volume is gone from its agent (R22).
+type VolumeGone struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Volume        string                 `protobuf:"bytes,2,opt,name=volume,proto3" json:"volume,omitempty"`
+	Generation    uint64                 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VolumeGone) Reset() {
+	*x = VolumeGone{}
+	mi := &file_internal_logpb_log_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VolumeGone) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VolumeGone) ProtoMessage() {}
+
+func (x *VolumeGone) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VolumeGone.ProtoReflect.Descriptor instead.
+func (*VolumeGone) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *VolumeGone) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *VolumeGone) GetVolume() string {
+	if x != nil {
+		return x.Volume
+	}
+	return ""
+}
+
+func (x *VolumeGone) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
 // Subscribe admits a framework, or lets a new session take it over.
 type Subscribe struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1320,7 +1474,7 @@ type Subscribe struct {
 
 func (x *Subscribe) Reset() {
 	*x = Subscribe{}
-	mi := &file_internal_logpb_log_proto_msgTypes[12]
+	mi := &file_internal_logpb_log_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1486,7 @@ func (x *Subscribe) String() string {
 func (*Subscribe) ProtoMessage() {}
 
 func (x *Subscribe) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[12]
+	mi := &file_internal_logpb_log_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1499,7 @@ func (x *Subscribe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscribe.ProtoReflect.Descriptor instead.
 func (*Subscribe) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{12}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Subscribe) GetFramework() *v1.Framework {
@@ -1372,7 +1526,7 @@ type Readmit struct {
 
 func (x *Readmit) Reset() {
 	*x = Readmit{}
-	mi := &file_internal_logpb_log_proto_msgTypes[13]
+	mi := &file_internal_logpb_log_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1384,7 +1538,7 @@ func (x *Readmit) String() string {
 func (*Readmit) ProtoMessage() {}
 
 func (x *Readmit) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[13]
+	mi := &file_internal_logpb_log_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1397,7 +1551,7 @@ func (x *Readmit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Readmit.ProtoReflect.Descriptor instead.
 func (*Readmit) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{13}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Readmit) GetFramework() *v1.Framework {
@@ -1418,7 +1572,7 @@ type UpdateFramework struct {
 
 func (x *UpdateFramework) Reset() {
 	*x = UpdateFramework{}
-	mi := &file_internal_logpb_log_proto_msgTypes[14]
+	mi := &file_internal_logpb_log_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1430,7 +1584,7 @@ func (x *UpdateFramework) String() string {
 func (*UpdateFramework) ProtoMessage() {}
 
 func (x *UpdateFramework) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[14]
+	mi := &file_internal_logpb_log_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1443,7 +1597,7 @@ func (x *UpdateFramework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateFramework.ProtoReflect.Descriptor instead.
 func (*UpdateFramework) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{14}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UpdateFramework) GetFramework() *v1.Framework {
@@ -1472,7 +1626,7 @@ type RemoveFramework struct {
 
 func (x *RemoveFramework) Reset() {
 	*x = RemoveFramework{}
-	mi := &file_internal_logpb_log_proto_msgTypes[15]
+	mi := &file_internal_logpb_log_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1484,7 +1638,7 @@ func (x *RemoveFramework) String() string {
 func (*RemoveFramework) ProtoMessage() {}
 
 func (x *RemoveFramework) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[15]
+	mi := &file_internal_logpb_log_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1497,7 +1651,7 @@ func (x *RemoveFramework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFramework.ProtoReflect.Descriptor instead.
 func (*RemoveFramework) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{15}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RemoveFramework) GetId() string {
@@ -1536,7 +1690,7 @@ type SetRole struct {
 
 func (x *SetRole) Reset() {
 	*x = SetRole{}
-	mi := &file_internal_logpb_log_proto_msgTypes[16]
+	mi := &file_internal_logpb_log_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1548,7 +1702,7 @@ func (x *SetRole) String() string {
 func (*SetRole) ProtoMessage() {}
 
 func (x *SetRole) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[16]
+	mi := &file_internal_logpb_log_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1561,7 +1715,7 @@ func (x *SetRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRole.ProtoReflect.Descriptor instead.
 func (*SetRole) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{16}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SetRole) GetRole() string {
@@ -1605,7 +1759,7 @@ type Role struct {
 
 func (x *Role) Reset() {
 	*x = Role{}
-	mi := &file_internal_logpb_log_proto_msgTypes[17]
+	mi := &file_internal_logpb_log_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1617,7 +1771,7 @@ func (x *Role) String() string {
 func (*Role) ProtoMessage() {}
 
 func (x *Role) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[17]
+	mi := &file_internal_logpb_log_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1630,7 +1784,7 @@ func (x *Role) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Role.ProtoReflect.Descriptor instead.
 func (*Role) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{17}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Role) GetWeight() float64 {
@@ -1679,7 +1833,7 @@ type PutEntry struct {
 
 func (x *PutEntry) Reset() {
 	*x = PutEntry{}
-	mi := &file_internal_logpb_log_proto_msgTypes[18]
+	mi := &file_internal_logpb_log_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +1845,7 @@ func (x *PutEntry) String() string {
 func (*PutEntry) ProtoMessage() {}
 
 func (x *PutEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[18]
+	mi := &file_internal_logpb_log_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +1858,7 @@ func (x *PutEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutEntry.ProtoReflect.Descriptor instead.
 func (*PutEntry) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{18}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PutEntry) GetFrameworkId() string {
@@ -1769,7 +1923,7 @@ type DeleteEntry struct {
 
 func (x *DeleteEntry) Reset() {
 	*x = DeleteEntry{}
-	mi := &file_internal_logpb_log_proto_msgTypes[19]
+	mi := &file_internal_logpb_log_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +1935,7 @@ func (x *DeleteEntry) String() string {
 func (*DeleteEntry) ProtoMessage() {}
 
 func (x *DeleteEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[19]
+	mi := &file_internal_logpb_log_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +1948,7 @@ func (x *DeleteEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEntry.ProtoReflect.Descriptor instead.
 func (*DeleteEntry) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{19}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeleteEntry) GetFrameworkId() string {
@@ -1836,7 +1990,7 @@ type Expire struct {
 
 func (x *Expire) Reset() {
 	*x = Expire{}
-	mi := &file_internal_logpb_log_proto_msgTypes[20]
+	mi := &file_internal_logpb_log_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +2002,7 @@ func (x *Expire) String() string {
 func (*Expire) ProtoMessage() {}
 
 func (x *Expire) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[20]
+	mi := &file_internal_logpb_log_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +2015,7 @@ func (x *Expire) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expire.ProtoReflect.Descriptor instead.
 func (*Expire) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{20}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Expire) GetBefore() *timestamppb.Timestamp {
@@ -1881,7 +2035,7 @@ type RaiseFormat struct {
 
 func (x *RaiseFormat) Reset() {
 	*x = RaiseFormat{}
-	mi := &file_internal_logpb_log_proto_msgTypes[21]
+	mi := &file_internal_logpb_log_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1893,7 +2047,7 @@ func (x *RaiseFormat) String() string {
 func (*RaiseFormat) ProtoMessage() {}
 
 func (x *RaiseFormat) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[21]
+	mi := &file_internal_logpb_log_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1906,7 +2060,7 @@ func (x *RaiseFormat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseFormat.ProtoReflect.Descriptor instead.
 func (*RaiseFormat) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{21}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RaiseFormat) GetFormat() uint32 {
@@ -1927,7 +2081,7 @@ type CheckHash struct {
 
 func (x *CheckHash) Reset() {
 	*x = CheckHash{}
-	mi := &file_internal_logpb_log_proto_msgTypes[22]
+	mi := &file_internal_logpb_log_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1939,7 +2093,7 @@ func (x *CheckHash) String() string {
 func (*CheckHash) ProtoMessage() {}
 
 func (x *CheckHash) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[22]
+	mi := &file_internal_logpb_log_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1952,7 +2106,7 @@ func (x *CheckHash) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckHash.ProtoReflect.Descriptor instead.
 func (*CheckHash) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{22}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CheckHash) GetIndex() uint64 {
@@ -1983,7 +2137,7 @@ type SetMaintenance struct {
 
 func (x *SetMaintenance) Reset() {
 	*x = SetMaintenance{}
-	mi := &file_internal_logpb_log_proto_msgTypes[23]
+	mi := &file_internal_logpb_log_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1995,7 +2149,7 @@ func (x *SetMaintenance) String() string {
 func (*SetMaintenance) ProtoMessage() {}
 
 func (x *SetMaintenance) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[23]
+	mi := &file_internal_logpb_log_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2008,7 +2162,7 @@ func (x *SetMaintenance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMaintenance.ProtoReflect.Descriptor instead.
 func (*SetMaintenance) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{23}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SetMaintenance) GetAgentIds() []string {
@@ -2044,7 +2198,7 @@ type BeginMaintenance struct {
 
 func (x *BeginMaintenance) Reset() {
 	*x = BeginMaintenance{}
-	mi := &file_internal_logpb_log_proto_msgTypes[24]
+	mi := &file_internal_logpb_log_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2210,7 @@ func (x *BeginMaintenance) String() string {
 func (*BeginMaintenance) ProtoMessage() {}
 
 func (x *BeginMaintenance) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[24]
+	mi := &file_internal_logpb_log_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2223,7 @@ func (x *BeginMaintenance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginMaintenance.ProtoReflect.Descriptor instead.
 func (*BeginMaintenance) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{24}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *BeginMaintenance) GetAgentId() string {
@@ -2097,7 +2251,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_internal_logpb_log_proto_msgTypes[25]
+	mi := &file_internal_logpb_log_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2109,7 +2263,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[25]
+	mi := &file_internal_logpb_log_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2122,7 +2276,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{25}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Grant) GetPrincipal() string {
@@ -2153,7 +2307,7 @@ type PrincipalGrant struct {
 
 func (x *PrincipalGrant) Reset() {
 	*x = PrincipalGrant{}
-	mi := &file_internal_logpb_log_proto_msgTypes[26]
+	mi := &file_internal_logpb_log_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +2319,7 @@ func (x *PrincipalGrant) String() string {
 func (*PrincipalGrant) ProtoMessage() {}
 
 func (x *PrincipalGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[26]
+	mi := &file_internal_logpb_log_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2178,7 +2332,7 @@ func (x *PrincipalGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrincipalGrant.ProtoReflect.Descriptor instead.
 func (*PrincipalGrant) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{26}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PrincipalGrant) GetVerb() string {
@@ -2227,7 +2381,7 @@ type TakeGrant struct {
 
 func (x *TakeGrant) Reset() {
 	*x = TakeGrant{}
-	mi := &file_internal_logpb_log_proto_msgTypes[27]
+	mi := &file_internal_logpb_log_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2239,7 +2393,7 @@ func (x *TakeGrant) String() string {
 func (*TakeGrant) ProtoMessage() {}
 
 func (x *TakeGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[27]
+	mi := &file_internal_logpb_log_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2252,7 +2406,7 @@ func (x *TakeGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeGrant.ProtoReflect.Descriptor instead.
 func (*TakeGrant) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{27}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TakeGrant) GetPrincipal() string {
@@ -2282,7 +2436,7 @@ type RevokePrincipal struct {
 
 func (x *RevokePrincipal) Reset() {
 	*x = RevokePrincipal{}
-	mi := &file_internal_logpb_log_proto_msgTypes[28]
+	mi := &file_internal_logpb_log_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2294,7 +2448,7 @@ func (x *RevokePrincipal) String() string {
 func (*RevokePrincipal) ProtoMessage() {}
 
 func (x *RevokePrincipal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[28]
+	mi := &file_internal_logpb_log_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2307,7 +2461,7 @@ func (x *RevokePrincipal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokePrincipal.ProtoReflect.Descriptor instead.
 func (*RevokePrincipal) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{28}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RevokePrincipal) GetPrincipal() string {
@@ -2344,7 +2498,7 @@ type BeginReceipts struct {
 
 func (x *BeginReceipts) Reset() {
 	*x = BeginReceipts{}
-	mi := &file_internal_logpb_log_proto_msgTypes[29]
+	mi := &file_internal_logpb_log_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2356,7 +2510,7 @@ func (x *BeginReceipts) String() string {
 func (*BeginReceipts) ProtoMessage() {}
 
 func (x *BeginReceipts) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[29]
+	mi := &file_internal_logpb_log_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2369,7 +2523,7 @@ func (x *BeginReceipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginReceipts.ProtoReflect.Descriptor instead.
 func (*BeginReceipts) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{29}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *BeginReceipts) GetMark() []byte {
@@ -2400,7 +2554,7 @@ type RotateAuthority struct {
 
 func (x *RotateAuthority) Reset() {
 	*x = RotateAuthority{}
-	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	mi := &file_internal_logpb_log_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2412,7 +2566,7 @@ func (x *RotateAuthority) String() string {
 func (*RotateAuthority) ProtoMessage() {}
 
 func (x *RotateAuthority) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	mi := &file_internal_logpb_log_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2425,7 +2579,7 @@ func (x *RotateAuthority) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateAuthority.ProtoReflect.Descriptor instead.
 func (*RotateAuthority) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{30}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RotateAuthority) GetDigest() string {
@@ -2466,7 +2620,7 @@ type CreateToken struct {
 
 func (x *CreateToken) Reset() {
 	*x = CreateToken{}
-	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	mi := &file_internal_logpb_log_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2478,7 +2632,7 @@ func (x *CreateToken) String() string {
 func (*CreateToken) ProtoMessage() {}
 
 func (x *CreateToken) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	mi := &file_internal_logpb_log_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2491,7 +2645,7 @@ func (x *CreateToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateToken.ProtoReflect.Descriptor instead.
 func (*CreateToken) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{31}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CreateToken) GetToken() *TokenItem {
@@ -2512,7 +2666,7 @@ type UseToken struct {
 
 func (x *UseToken) Reset() {
 	*x = UseToken{}
-	mi := &file_internal_logpb_log_proto_msgTypes[32]
+	mi := &file_internal_logpb_log_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2524,7 +2678,7 @@ func (x *UseToken) String() string {
 func (*UseToken) ProtoMessage() {}
 
 func (x *UseToken) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[32]
+	mi := &file_internal_logpb_log_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2537,7 +2691,7 @@ func (x *UseToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UseToken.ProtoReflect.Descriptor instead.
 func (*UseToken) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{32}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *UseToken) GetId() string {
@@ -2564,7 +2718,7 @@ type RevokeToken struct {
 
 func (x *RevokeToken) Reset() {
 	*x = RevokeToken{}
-	mi := &file_internal_logpb_log_proto_msgTypes[33]
+	mi := &file_internal_logpb_log_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2576,7 +2730,7 @@ func (x *RevokeToken) String() string {
 func (*RevokeToken) ProtoMessage() {}
 
 func (x *RevokeToken) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[33]
+	mi := &file_internal_logpb_log_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2589,7 +2743,7 @@ func (x *RevokeToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeToken.ProtoReflect.Descriptor instead.
 func (*RevokeToken) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{33}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RevokeToken) GetId() string {
@@ -2612,7 +2766,7 @@ type SetSecret struct {
 
 func (x *SetSecret) Reset() {
 	*x = SetSecret{}
-	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	mi := &file_internal_logpb_log_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2624,7 +2778,7 @@ func (x *SetSecret) String() string {
 func (*SetSecret) ProtoMessage() {}
 
 func (x *SetSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	mi := &file_internal_logpb_log_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2637,7 +2791,7 @@ func (x *SetSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSecret.ProtoReflect.Descriptor instead.
 func (*SetSecret) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{34}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SetSecret) GetName() string {
@@ -2673,7 +2827,7 @@ type RemoveSecret struct {
 
 func (x *RemoveSecret) Reset() {
 	*x = RemoveSecret{}
-	mi := &file_internal_logpb_log_proto_msgTypes[35]
+	mi := &file_internal_logpb_log_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2685,7 +2839,7 @@ func (x *RemoveSecret) String() string {
 func (*RemoveSecret) ProtoMessage() {}
 
 func (x *RemoveSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[35]
+	mi := &file_internal_logpb_log_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2698,7 +2852,7 @@ func (x *RemoveSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSecret.ProtoReflect.Descriptor instead.
 func (*RemoveSecret) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{35}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RemoveSecret) GetName() string {
@@ -2741,7 +2895,9 @@ type SnapshotHead struct {
 	Quotas uint64 `protobuf:"varint,13,opt,name=quotas,proto3" json:"quotas,omitempty"`
 	// A checksum, in hex, of what Raft's library keeps beside the snapshot: version, index, term and membership. Empty in
 	// a snapshot that an operator has taken, and in one of a version that wrote none.
-	MetaSum       string     `protobuf:"bytes,12,opt,name=meta_sum,json=metaSum,proto3" json:"meta_sum,omitempty"`
+	MetaSum string `protobuf:"bytes,12,opt,name=meta_sum,json=metaSum,proto3" json:"meta_sum,omitempty"`
+	// The generation of the next volume (R22).
+	NextVolume    uint64     `protobuf:"varint,14,opt,name=next_volume,json=nextVolume,proto3" json:"next_volume,omitempty"`
 	Receipts      *Receipts  `protobuf:"bytes,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
 	Authority     *Authority `protobuf:"bytes,30,opt,name=authority,proto3" json:"authority,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2750,7 +2906,7 @@ type SnapshotHead struct {
 
 func (x *SnapshotHead) Reset() {
 	*x = SnapshotHead{}
-	mi := &file_internal_logpb_log_proto_msgTypes[36]
+	mi := &file_internal_logpb_log_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2762,7 +2918,7 @@ func (x *SnapshotHead) String() string {
 func (*SnapshotHead) ProtoMessage() {}
 
 func (x *SnapshotHead) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[36]
+	mi := &file_internal_logpb_log_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2775,7 +2931,7 @@ func (x *SnapshotHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHead.ProtoReflect.Descriptor instead.
 func (*SnapshotHead) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{36}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SnapshotHead) GetFormat() uint32 {
@@ -2869,6 +3025,13 @@ func (x *SnapshotHead) GetMetaSum() string {
 	return ""
 }
 
+func (x *SnapshotHead) GetNextVolume() uint64 {
+	if x != nil {
+		return x.NextVolume
+	}
+	return 0
+}
+
 func (x *SnapshotHead) GetReceipts() *Receipts {
 	if x != nil {
 		return x.Receipts
@@ -2900,7 +3063,7 @@ type Authority struct {
 
 func (x *Authority) Reset() {
 	*x = Authority{}
-	mi := &file_internal_logpb_log_proto_msgTypes[37]
+	mi := &file_internal_logpb_log_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2912,7 +3075,7 @@ func (x *Authority) String() string {
 func (*Authority) ProtoMessage() {}
 
 func (x *Authority) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[37]
+	mi := &file_internal_logpb_log_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2925,7 +3088,7 @@ func (x *Authority) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Authority.ProtoReflect.Descriptor instead.
 func (*Authority) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{37}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Authority) GetDigest() string {
@@ -2968,7 +3131,7 @@ type Receipts struct {
 
 func (x *Receipts) Reset() {
 	*x = Receipts{}
-	mi := &file_internal_logpb_log_proto_msgTypes[38]
+	mi := &file_internal_logpb_log_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2980,7 +3143,7 @@ func (x *Receipts) String() string {
 func (*Receipts) ProtoMessage() {}
 
 func (x *Receipts) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[38]
+	mi := &file_internal_logpb_log_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2993,7 +3156,7 @@ func (x *Receipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipts.ProtoReflect.Descriptor instead.
 func (*Receipts) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{38}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Receipts) GetMark() []byte {
@@ -3028,7 +3191,7 @@ type Numbers struct {
 
 func (x *Numbers) Reset() {
 	*x = Numbers{}
-	mi := &file_internal_logpb_log_proto_msgTypes[39]
+	mi := &file_internal_logpb_log_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3040,7 +3203,7 @@ func (x *Numbers) String() string {
 func (*Numbers) ProtoMessage() {}
 
 func (x *Numbers) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[39]
+	mi := &file_internal_logpb_log_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3053,7 +3216,7 @@ func (x *Numbers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Numbers.ProtoReflect.Descriptor instead.
 func (*Numbers) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{39}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Numbers) GetFirst() uint64 {
@@ -3092,7 +3255,7 @@ type SnapshotItem struct {
 
 func (x *SnapshotItem) Reset() {
 	*x = SnapshotItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[40]
+	mi := &file_internal_logpb_log_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3104,7 +3267,7 @@ func (x *SnapshotItem) String() string {
 func (*SnapshotItem) ProtoMessage() {}
 
 func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[40]
+	mi := &file_internal_logpb_log_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3117,7 +3280,7 @@ func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotItem.ProtoReflect.Descriptor instead.
 func (*SnapshotItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{40}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SnapshotItem) GetItem() isSnapshotItem_Item {
@@ -3293,7 +3456,7 @@ type BarredItem struct {
 
 func (x *BarredItem) Reset() {
 	*x = BarredItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	mi := &file_internal_logpb_log_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3305,7 +3468,7 @@ func (x *BarredItem) String() string {
 func (*BarredItem) ProtoMessage() {}
 
 func (x *BarredItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	mi := &file_internal_logpb_log_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3318,7 +3481,7 @@ func (x *BarredItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarredItem.ProtoReflect.Descriptor instead.
 func (*BarredItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{41}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *BarredItem) GetNonce() string {
@@ -3348,7 +3511,7 @@ type SecretItem struct {
 
 func (x *SecretItem) Reset() {
 	*x = SecretItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[42]
+	mi := &file_internal_logpb_log_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3360,7 +3523,7 @@ func (x *SecretItem) String() string {
 func (*SecretItem) ProtoMessage() {}
 
 func (x *SecretItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[42]
+	mi := &file_internal_logpb_log_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3373,7 +3536,7 @@ func (x *SecretItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretItem.ProtoReflect.Descriptor instead.
 func (*SecretItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{42}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SecretItem) GetName() string {
@@ -3419,7 +3582,7 @@ type PrincipalItem struct {
 
 func (x *PrincipalItem) Reset() {
 	*x = PrincipalItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[43]
+	mi := &file_internal_logpb_log_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3431,7 +3594,7 @@ func (x *PrincipalItem) String() string {
 func (*PrincipalItem) ProtoMessage() {}
 
 func (x *PrincipalItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[43]
+	mi := &file_internal_logpb_log_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3444,7 +3607,7 @@ func (x *PrincipalItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrincipalItem.ProtoReflect.Descriptor instead.
 func (*PrincipalItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{43}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PrincipalItem) GetName() string {
@@ -3493,7 +3656,7 @@ type MasterItem struct {
 
 func (x *MasterItem) Reset() {
 	*x = MasterItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[44]
+	mi := &file_internal_logpb_log_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3505,7 +3668,7 @@ func (x *MasterItem) String() string {
 func (*MasterItem) ProtoMessage() {}
 
 func (x *MasterItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[44]
+	mi := &file_internal_logpb_log_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3518,7 +3681,7 @@ func (x *MasterItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterItem.ProtoReflect.Descriptor instead.
 func (*MasterItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{44}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *MasterItem) GetId() string {
@@ -3546,6 +3709,7 @@ type AgentItem struct {
 	Why         string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
 	Admitted    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=admitted,proto3" json:"admitted,omitempty"`
 	Reserved    []*v1.Resource         `protobuf:"bytes,8,rep,name=reserved,proto3" json:"reserved,omitempty"`
+	Volumes     []*VolumeItem          `protobuf:"bytes,13,rep,name=volumes,proto3" json:"volumes,omitempty"`
 	Maintenance *v1.Window             `protobuf:"bytes,9,opt,name=maintenance,proto3" json:"maintenance,omitempty"`
 	Maintained  bool                   `protobuf:"varint,10,opt,name=maintained,proto3" json:"maintained,omitempty"`
 	Gone        *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=gone,proto3" json:"gone,omitempty"`
@@ -3559,7 +3723,7 @@ type AgentItem struct {
 
 func (x *AgentItem) Reset() {
 	*x = AgentItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[45]
+	mi := &file_internal_logpb_log_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3571,7 +3735,7 @@ func (x *AgentItem) String() string {
 func (*AgentItem) ProtoMessage() {}
 
 func (x *AgentItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[45]
+	mi := &file_internal_logpb_log_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3584,7 +3748,7 @@ func (x *AgentItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentItem.ProtoReflect.Descriptor instead.
 func (*AgentItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{45}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *AgentItem) GetAgent() *v1.Agent {
@@ -3643,6 +3807,13 @@ func (x *AgentItem) GetReserved() []*v1.Resource {
 	return nil
 }
 
+func (x *AgentItem) GetVolumes() []*VolumeItem {
+	if x != nil {
+		return x.Volumes
+	}
+	return nil
+}
+
 func (x *AgentItem) GetMaintenance() *v1.Window {
 	if x != nil {
 		return x.Maintenance
@@ -3685,6 +3856,68 @@ func (x *AgentItem) GetReceiptsAfter() *v1.Term {
 	return nil
 }
 
+// VolumeItem is a volume of an agent. Destroying: it was destroyed, and the agent has not said yet that the data is
+// gone.
+type VolumeItem struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Volume        *v1.Resource           `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
+	Generation    uint64                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	Destroying    bool                   `protobuf:"varint,3,opt,name=destroying,proto3" json:"destroying,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VolumeItem) Reset() {
+	*x = VolumeItem{}
+	mi := &file_internal_logpb_log_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VolumeItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VolumeItem) ProtoMessage() {}
+
+func (x *VolumeItem) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VolumeItem.ProtoReflect.Descriptor instead.
+func (*VolumeItem) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *VolumeItem) GetVolume() *v1.Resource {
+	if x != nil {
+		return x.Volume
+	}
+	return nil
+}
+
+func (x *VolumeItem) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *VolumeItem) GetDestroying() bool {
+	if x != nil {
+		return x.Destroying
+	}
+	return false
+}
+
 // FrameworkItem is a framework, or the tombstone of one.
 type FrameworkItem struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -3703,7 +3936,7 @@ type FrameworkItem struct {
 
 func (x *FrameworkItem) Reset() {
 	*x = FrameworkItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[46]
+	mi := &file_internal_logpb_log_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3715,7 +3948,7 @@ func (x *FrameworkItem) String() string {
 func (*FrameworkItem) ProtoMessage() {}
 
 func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[46]
+	mi := &file_internal_logpb_log_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3728,7 +3961,7 @@ func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkItem.ProtoReflect.Descriptor instead.
 func (*FrameworkItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{46}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *FrameworkItem) GetFramework() *v1.Framework {
@@ -3798,7 +4031,7 @@ type OperationDone struct {
 
 func (x *OperationDone) Reset() {
 	*x = OperationDone{}
-	mi := &file_internal_logpb_log_proto_msgTypes[47]
+	mi := &file_internal_logpb_log_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3810,7 +4043,7 @@ func (x *OperationDone) String() string {
 func (*OperationDone) ProtoMessage() {}
 
 func (x *OperationDone) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[47]
+	mi := &file_internal_logpb_log_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3823,7 +4056,7 @@ func (x *OperationDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationDone.ProtoReflect.Descriptor instead.
 func (*OperationDone) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{47}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *OperationDone) GetId() string {
@@ -3852,7 +4085,7 @@ type StoreItem struct {
 
 func (x *StoreItem) Reset() {
 	*x = StoreItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[48]
+	mi := &file_internal_logpb_log_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3864,7 +4097,7 @@ func (x *StoreItem) String() string {
 func (*StoreItem) ProtoMessage() {}
 
 func (x *StoreItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[48]
+	mi := &file_internal_logpb_log_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3877,7 +4110,7 @@ func (x *StoreItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreItem.ProtoReflect.Descriptor instead.
 func (*StoreItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{48}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *StoreItem) GetKey() string {
@@ -3912,7 +4145,7 @@ type RoleItem struct {
 
 func (x *RoleItem) Reset() {
 	*x = RoleItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[49]
+	mi := &file_internal_logpb_log_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3924,7 +4157,7 @@ func (x *RoleItem) String() string {
 func (*RoleItem) ProtoMessage() {}
 
 func (x *RoleItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[49]
+	mi := &file_internal_logpb_log_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3937,7 +4170,7 @@ func (x *RoleItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleItem.ProtoReflect.Descriptor instead.
 func (*RoleItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{49}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RoleItem) GetRole() string {
@@ -3967,7 +4200,7 @@ type ClientItem struct {
 
 func (x *ClientItem) Reset() {
 	*x = ClientItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[50]
+	mi := &file_internal_logpb_log_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3979,7 +4212,7 @@ func (x *ClientItem) String() string {
 func (*ClientItem) ProtoMessage() {}
 
 func (x *ClientItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[50]
+	mi := &file_internal_logpb_log_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3992,7 +4225,7 @@ func (x *ClientItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientItem.ProtoReflect.Descriptor instead.
 func (*ClientItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{50}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ClientItem) GetName() string {
@@ -4044,7 +4277,7 @@ type TokenItem struct {
 
 func (x *TokenItem) Reset() {
 	*x = TokenItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[51]
+	mi := &file_internal_logpb_log_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4056,7 +4289,7 @@ func (x *TokenItem) String() string {
 func (*TokenItem) ProtoMessage() {}
 
 func (x *TokenItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[51]
+	mi := &file_internal_logpb_log_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4069,7 +4302,7 @@ func (x *TokenItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenItem.ProtoReflect.Descriptor instead.
 func (*TokenItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{51}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *TokenItem) GetId() string {
@@ -4156,7 +4389,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_internal_logpb_log_proto_msgTypes[52]
+	mi := &file_internal_logpb_log_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4168,7 +4401,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[52]
+	mi := &file_internal_logpb_log_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4181,7 +4414,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{52}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Result) GetRefusal() *Refusal {
@@ -4233,7 +4466,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_logpb_log_proto_msgTypes[53]
+	mi := &file_internal_logpb_log_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4245,7 +4478,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[53]
+	mi := &file_internal_logpb_log_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4258,7 +4491,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{53}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Refusal) GetOp() string {
@@ -4297,7 +4530,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x05Entry\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x122\n" +
 	"\bcommands\x18\x02 \x03(\v2\x16.tender.log.v1.CommandR\bcommands\x12\x10\n" +
-	"\x03sum\x18\x03 \x01(\aR\x03sum\"\xa4\x10\n" +
+	"\x03sum\x18\x03 \x01(\aR\x03sum\"\xa9\x11\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x18\n" +
 	"\acounter\x18\x02 \x01(\x04R\acounter\x12*\n" +
@@ -4333,7 +4566,10 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\n" +
 	"take_grant\x18) \x01(\v2\x18.tender.log.v1.TakeGrantH\x00R\ttakeGrant\x12K\n" +
 	"\x10revoke_principal\x18* \x01(\v2\x1e.tender.log.v1.RevokePrincipalH\x00R\x0frevokePrincipal\x12E\n" +
-	"\x0ebegin_receipts\x18+ \x01(\v2\x1c.tender.log.v1.BeginReceiptsH\x00R\rbeginReceipts\x12?\n" +
+	"\x0ebegin_receipts\x18+ \x01(\v2\x1c.tender.log.v1.BeginReceiptsH\x00R\rbeginReceipts\x12E\n" +
+	"\x0edestroy_orphan\x18, \x01(\v2\x1c.tender.log.v1.DestroyOrphanH\x00R\rdestroyOrphan\x12<\n" +
+	"\vvolume_gone\x18- \x01(\v2\x19.tender.log.v1.VolumeGoneH\x00R\n" +
+	"volumeGone\x12?\n" +
 	"\fcreate_token\x18\x1f \x01(\v2\x1a.tender.log.v1.CreateTokenH\x00R\vcreateToken\x126\n" +
 	"\tuse_token\x18  \x01(\v2\x17.tender.log.v1.UseTokenH\x00R\buseToken\x12?\n" +
 	"\frevoke_token\x18! \x01(\v2\x1a.tender.log.v1.RevokeTokenH\x00R\vrevokeToken\x12K\n" +
@@ -4389,7 +4625,20 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x03saw\x18\x02 \x03(\v2\x13.tender.v1.ResourceR\x03saw\x12/\n" +
 	"\breserved\x18\x03 \x03(\v2\x13.tender.v1.ResourceR\breserved\x12!\n" +
 	"\fframework_id\x18\x04 \x01(\tR\vframeworkId\x12\x12\n" +
-	"\x04done\x18\x05 \x03(\tR\x04done\"[\n" +
+	"\x04done\x18\x05 \x03(\tR\x04done\"l\n" +
+	"\rDestroyOrphan\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12+\n" +
+	"\x06volume\x18\x02 \x01(\v2\x13.tender.v1.ResourceR\x06volume\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x03 \x01(\x04R\n" +
+	"generation\"T\n" +
+	"\n" +
+	"VolumeGone\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06volume\x18\x02 \x01(\tR\x06volume\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x03 \x01(\x04R\n" +
+	"generation\"[\n" +
 	"\tSubscribe\x122\n" +
 	"\tframework\x18\x01 \x01(\v2\x14.tender.v1.FrameworkR\tframework\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\"=\n" +
@@ -4482,7 +4731,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x02by\x18\x03 \x01(\tR\x02by\"P\n" +
 	"\fRemoveSecret\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12,\n" +
-	"\x03saw\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03saw\"\x8f\x04\n" +
+	"\x03saw\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03saw\"\xb0\x04\n" +
 	"\fSnapshotHead\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -4500,7 +4749,9 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"lostAgents\x12?\n" +
 	"\x0flost_frameworks\x18\v \x03(\v2\x16.tender.log.v1.NumbersR\x0elostFrameworks\x12\x16\n" +
 	"\x06quotas\x18\r \x01(\x04R\x06quotas\x12\x19\n" +
-	"\bmeta_sum\x18\f \x01(\tR\ametaSum\x123\n" +
+	"\bmeta_sum\x18\f \x01(\tR\ametaSum\x12\x1f\n" +
+	"\vnext_volume\x18\x0e \x01(\x04R\n" +
+	"nextVolume\x123\n" +
 	"\breceipts\x18\x14 \x01(\v2\x17.tender.log.v1.ReceiptsR\breceipts\x126\n" +
 	"\tauthority\x18\x1e \x01(\v2\x18.tender.log.v1.AuthorityR\tauthority\"\xaa\x01\n" +
 	"\tAuthority\x12\x16\n" +
@@ -4548,7 +4799,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\n" +
 	"MasterItem\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12-\n" +
-	"\x06master\x18\x02 \x01(\v2\x15.tender.log.v1.MasterR\x06master\"\xa2\x04\n" +
+	"\x06master\x18\x02 \x01(\v2\x15.tender.log.v1.MasterR\x06master\"\xd7\x04\n" +
 	"\tAgentItem\x12&\n" +
 	"\x05agent\x18\x01 \x01(\v2\x10.tender.v1.AgentR\x05agent\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12\x17\n" +
@@ -4558,6 +4809,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x03why\x18\x06 \x01(\tR\x03why\x126\n" +
 	"\badmitted\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\badmitted\x12/\n" +
 	"\breserved\x18\b \x03(\v2\x13.tender.v1.ResourceR\breserved\x123\n" +
+	"\avolumes\x18\r \x03(\v2\x19.tender.log.v1.VolumeItemR\avolumes\x123\n" +
 	"\vmaintenance\x18\t \x01(\v2\x11.tender.v1.WindowR\vmaintenance\x12\x1e\n" +
 	"\n" +
 	"maintained\x18\n" +
@@ -4566,7 +4818,16 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x04gone\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x04gone\x12#\n" +
 	"\rmarks_version\x18\f \x01(\x04R\fmarksVersion\x12\x1a\n" +
 	"\breceipts\x18\x14 \x01(\bR\breceipts\x126\n" +
-	"\x0ereceipts_after\x18\x15 \x01(\v2\x0f.tender.v1.TermR\rreceiptsAfter\"\xdc\x02\n" +
+	"\x0ereceipts_after\x18\x15 \x01(\v2\x0f.tender.v1.TermR\rreceiptsAfter\"y\n" +
+	"\n" +
+	"VolumeItem\x12+\n" +
+	"\x06volume\x18\x01 \x01(\v2\x13.tender.v1.ResourceR\x06volume\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x02 \x01(\x04R\n" +
+	"generation\x12\x1e\n" +
+	"\n" +
+	"destroying\x18\x03 \x01(\bR\n" +
+	"destroying\"\xdc\x02\n" +
 	"\rFrameworkItem\x122\n" +
 	"\tframework\x18\x01 \x01(\v2\x14.tender.v1.FrameworkR\tframework\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x18\n" +
@@ -4632,7 +4893,7 @@ func file_internal_logpb_log_proto_rawDescGZIP() []byte {
 	return file_internal_logpb_log_proto_rawDescData
 }
 
-var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_internal_logpb_log_proto_goTypes = []any{
 	(*Entry)(nil),                 // 0: tender.log.v1.Entry
 	(*Command)(nil),               // 1: tender.log.v1.Command
@@ -4646,161 +4907,169 @@ var file_internal_logpb_log_proto_goTypes = []any{
 	(*MarkAgent)(nil),             // 9: tender.log.v1.MarkAgent
 	(*RemoveAgent)(nil),           // 10: tender.log.v1.RemoveAgent
 	(*SetReserved)(nil),           // 11: tender.log.v1.SetReserved
-	(*Subscribe)(nil),             // 12: tender.log.v1.Subscribe
-	(*Readmit)(nil),               // 13: tender.log.v1.Readmit
-	(*UpdateFramework)(nil),       // 14: tender.log.v1.UpdateFramework
-	(*RemoveFramework)(nil),       // 15: tender.log.v1.RemoveFramework
-	(*SetRole)(nil),               // 16: tender.log.v1.SetRole
-	(*Role)(nil),                  // 17: tender.log.v1.Role
-	(*PutEntry)(nil),              // 18: tender.log.v1.PutEntry
-	(*DeleteEntry)(nil),           // 19: tender.log.v1.DeleteEntry
-	(*Expire)(nil),                // 20: tender.log.v1.Expire
-	(*RaiseFormat)(nil),           // 21: tender.log.v1.RaiseFormat
-	(*CheckHash)(nil),             // 22: tender.log.v1.CheckHash
-	(*SetMaintenance)(nil),        // 23: tender.log.v1.SetMaintenance
-	(*BeginMaintenance)(nil),      // 24: tender.log.v1.BeginMaintenance
-	(*Grant)(nil),                 // 25: tender.log.v1.Grant
-	(*PrincipalGrant)(nil),        // 26: tender.log.v1.PrincipalGrant
-	(*TakeGrant)(nil),             // 27: tender.log.v1.TakeGrant
-	(*RevokePrincipal)(nil),       // 28: tender.log.v1.RevokePrincipal
-	(*BeginReceipts)(nil),         // 29: tender.log.v1.BeginReceipts
-	(*RotateAuthority)(nil),       // 30: tender.log.v1.RotateAuthority
-	(*CreateToken)(nil),           // 31: tender.log.v1.CreateToken
-	(*UseToken)(nil),              // 32: tender.log.v1.UseToken
-	(*RevokeToken)(nil),           // 33: tender.log.v1.RevokeToken
-	(*SetSecret)(nil),             // 34: tender.log.v1.SetSecret
-	(*RemoveSecret)(nil),          // 35: tender.log.v1.RemoveSecret
-	(*SnapshotHead)(nil),          // 36: tender.log.v1.SnapshotHead
-	(*Authority)(nil),             // 37: tender.log.v1.Authority
-	(*Receipts)(nil),              // 38: tender.log.v1.Receipts
-	(*Numbers)(nil),               // 39: tender.log.v1.Numbers
-	(*SnapshotItem)(nil),          // 40: tender.log.v1.SnapshotItem
-	(*BarredItem)(nil),            // 41: tender.log.v1.BarredItem
-	(*SecretItem)(nil),            // 42: tender.log.v1.SecretItem
-	(*PrincipalItem)(nil),         // 43: tender.log.v1.PrincipalItem
-	(*MasterItem)(nil),            // 44: tender.log.v1.MasterItem
-	(*AgentItem)(nil),             // 45: tender.log.v1.AgentItem
-	(*FrameworkItem)(nil),         // 46: tender.log.v1.FrameworkItem
-	(*OperationDone)(nil),         // 47: tender.log.v1.OperationDone
-	(*StoreItem)(nil),             // 48: tender.log.v1.StoreItem
-	(*RoleItem)(nil),              // 49: tender.log.v1.RoleItem
-	(*ClientItem)(nil),            // 50: tender.log.v1.ClientItem
-	(*TokenItem)(nil),             // 51: tender.log.v1.TokenItem
-	(*Result)(nil),                // 52: tender.log.v1.Result
-	(*Refusal)(nil),               // 53: tender.log.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 54: google.protobuf.Timestamp
-	(*v1.Agent)(nil),              // 55: tender.v1.Agent
-	(*v1.Term)(nil),               // 56: tender.v1.Term
-	(*durationpb.Duration)(nil),   // 57: google.protobuf.Duration
-	(*v1.Resource)(nil),           // 58: tender.v1.Resource
-	(*v1.Framework)(nil),          // 59: tender.v1.Framework
-	(*v1.Window)(nil),             // 60: tender.v1.Window
+	(*DestroyOrphan)(nil),         // 12: tender.log.v1.DestroyOrphan
+	(*VolumeGone)(nil),            // 13: tender.log.v1.VolumeGone
+	(*Subscribe)(nil),             // 14: tender.log.v1.Subscribe
+	(*Readmit)(nil),               // 15: tender.log.v1.Readmit
+	(*UpdateFramework)(nil),       // 16: tender.log.v1.UpdateFramework
+	(*RemoveFramework)(nil),       // 17: tender.log.v1.RemoveFramework
+	(*SetRole)(nil),               // 18: tender.log.v1.SetRole
+	(*Role)(nil),                  // 19: tender.log.v1.Role
+	(*PutEntry)(nil),              // 20: tender.log.v1.PutEntry
+	(*DeleteEntry)(nil),           // 21: tender.log.v1.DeleteEntry
+	(*Expire)(nil),                // 22: tender.log.v1.Expire
+	(*RaiseFormat)(nil),           // 23: tender.log.v1.RaiseFormat
+	(*CheckHash)(nil),             // 24: tender.log.v1.CheckHash
+	(*SetMaintenance)(nil),        // 25: tender.log.v1.SetMaintenance
+	(*BeginMaintenance)(nil),      // 26: tender.log.v1.BeginMaintenance
+	(*Grant)(nil),                 // 27: tender.log.v1.Grant
+	(*PrincipalGrant)(nil),        // 28: tender.log.v1.PrincipalGrant
+	(*TakeGrant)(nil),             // 29: tender.log.v1.TakeGrant
+	(*RevokePrincipal)(nil),       // 30: tender.log.v1.RevokePrincipal
+	(*BeginReceipts)(nil),         // 31: tender.log.v1.BeginReceipts
+	(*RotateAuthority)(nil),       // 32: tender.log.v1.RotateAuthority
+	(*CreateToken)(nil),           // 33: tender.log.v1.CreateToken
+	(*UseToken)(nil),              // 34: tender.log.v1.UseToken
+	(*RevokeToken)(nil),           // 35: tender.log.v1.RevokeToken
+	(*SetSecret)(nil),             // 36: tender.log.v1.SetSecret
+	(*RemoveSecret)(nil),          // 37: tender.log.v1.RemoveSecret
+	(*SnapshotHead)(nil),          // 38: tender.log.v1.SnapshotHead
+	(*Authority)(nil),             // 39: tender.log.v1.Authority
+	(*Receipts)(nil),              // 40: tender.log.v1.Receipts
+	(*Numbers)(nil),               // 41: tender.log.v1.Numbers
+	(*SnapshotItem)(nil),          // 42: tender.log.v1.SnapshotItem
+	(*BarredItem)(nil),            // 43: tender.log.v1.BarredItem
+	(*SecretItem)(nil),            // 44: tender.log.v1.SecretItem
+	(*PrincipalItem)(nil),         // 45: tender.log.v1.PrincipalItem
+	(*MasterItem)(nil),            // 46: tender.log.v1.MasterItem
+	(*AgentItem)(nil),             // 47: tender.log.v1.AgentItem
+	(*VolumeItem)(nil),            // 48: tender.log.v1.VolumeItem
+	(*FrameworkItem)(nil),         // 49: tender.log.v1.FrameworkItem
+	(*OperationDone)(nil),         // 50: tender.log.v1.OperationDone
+	(*StoreItem)(nil),             // 51: tender.log.v1.StoreItem
+	(*RoleItem)(nil),              // 52: tender.log.v1.RoleItem
+	(*ClientItem)(nil),            // 53: tender.log.v1.ClientItem
+	(*TokenItem)(nil),             // 54: tender.log.v1.TokenItem
+	(*Result)(nil),                // 55: tender.log.v1.Result
+	(*Refusal)(nil),               // 56: tender.log.v1.Refusal
+	(*timestamppb.Timestamp)(nil), // 57: google.protobuf.Timestamp
+	(*v1.Agent)(nil),              // 58: tender.v1.Agent
+	(*v1.Term)(nil),               // 59: tender.v1.Term
+	(*durationpb.Duration)(nil),   // 60: google.protobuf.Duration
+	(*v1.Resource)(nil),           // 61: tender.v1.Resource
+	(*v1.Framework)(nil),          // 62: tender.v1.Framework
+	(*v1.Window)(nil),             // 63: tender.v1.Window
 }
 var file_internal_logpb_log_proto_depIdxs = []int32{
-	1,  // 0: tender.log.v1.Entry.commands:type_name -> tender.log.v1.Command
-	54, // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
-	2,  // 2: tender.log.v1.Command.bootstrap:type_name -> tender.log.v1.Bootstrap
-	3,  // 3: tender.log.v1.Command.raise_epoch:type_name -> tender.log.v1.RaiseEpoch
-	4,  // 4: tender.log.v1.Command.set_master:type_name -> tender.log.v1.SetMaster
-	6,  // 5: tender.log.v1.Command.remove_master:type_name -> tender.log.v1.RemoveMaster
-	7,  // 6: tender.log.v1.Command.admit_agent:type_name -> tender.log.v1.AdmitAgent
-	8,  // 7: tender.log.v1.Command.update_agent:type_name -> tender.log.v1.UpdateAgent
-	9,  // 8: tender.log.v1.Command.mark_agent:type_name -> tender.log.v1.MarkAgent
-	10, // 9: tender.log.v1.Command.remove_agent:type_name -> tender.log.v1.RemoveAgent
-	11, // 10: tender.log.v1.Command.set_reserved:type_name -> tender.log.v1.SetReserved
-	12, // 11: tender.log.v1.Command.subscribe:type_name -> tender.log.v1.Subscribe
-	13, // 12: tender.log.v1.Command.readmit:type_name -> tender.log.v1.Readmit
-	14, // 13: tender.log.v1.Command.update_framework:type_name -> tender.log.v1.UpdateFramework
-	15, // 14: tender.log.v1.Command.remove_framework:type_name -> tender.log.v1.RemoveFramework
-	16, // 15: tender.log.v1.Command.set_role:type_name -> tender.log.v1.SetRole
-	18, // 16: tender.log.v1.Command.put_entry:type_name -> tender.log.v1.PutEntry
-	19, // 17: tender.log.v1.Command.delete_entry:type_name -> tender.log.v1.DeleteEntry
-	20, // 18: tender.log.v1.Command.expire:type_name -> tender.log.v1.Expire
-	21, // 19: tender.log.v1.Command.raise_format:type_name -> tender.log.v1.RaiseFormat
-	23, // 20: tender.log.v1.Command.set_maintenance:type_name -> tender.log.v1.SetMaintenance
-	24, // 21: tender.log.v1.Command.begin_maintenance:type_name -> tender.log.v1.BeginMaintenance
-	22, // 22: tender.log.v1.Command.check_hash:type_name -> tender.log.v1.CheckHash
-	25, // 23: tender.log.v1.Command.grant:type_name -> tender.log.v1.Grant
-	27, // 24: tender.log.v1.Command.take_grant:type_name -> tender.log.v1.TakeGrant
-	28, // 25: tender.log.v1.Command.revoke_principal:type_name -> tender.log.v1.RevokePrincipal
-	29, // 26: tender.log.v1.Command.begin_receipts:type_name -> tender.log.v1.BeginReceipts
-	31, // 27: tender.log.v1.Command.create_token:type_name -> tender.log.v1.CreateToken
-	32, // 28: tender.log.v1.Command.use_token:type_name -> tender.log.v1.UseToken
-	33, // 29: tender.log.v1.Command.revoke_token:type_name -> tender.log.v1.RevokeToken
-	30, // 30: tender.log.v1.Command.rotate_authority:type_name -> tender.log.v1.RotateAuthority
-	34, // 31: tender.log.v1.Command.set_secret:type_name -> tender.log.v1.SetSecret
-	35, // 32: tender.log.v1.Command.remove_secret:type_name -> tender.log.v1.RemoveSecret
-	5,  // 33: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
-	55, // 34: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
-	56, // 35: tender.log.v1.AdmitAgent.receipts_after:type_name -> tender.v1.Term
-	55, // 36: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
-	56, // 37: tender.log.v1.UpdateAgent.receipts_after:type_name -> tender.v1.Term
-	57, // 38: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
-	58, // 39: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
-	58, // 40: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
-	59, // 41: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
-	59, // 42: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
-	59, // 43: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
-	17, // 44: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
-	17, // 45: tender.log.v1.SetRole.saw:type_name -> tender.log.v1.Role
-	58, // 46: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
-	58, // 47: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
-	54, // 48: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
-	60, // 49: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
-	26, // 50: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
-	26, // 51: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
-	26, // 52: tender.log.v1.RevokePrincipal.saw:type_name -> tender.log.v1.PrincipalGrant
-	56, // 53: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
-	54, // 54: tender.log.v1.RotateAuthority.former_ends:type_name -> google.protobuf.Timestamp
-	51, // 55: tender.log.v1.CreateToken.token:type_name -> tender.log.v1.TokenItem
-	54, // 56: tender.log.v1.RemoveSecret.saw:type_name -> google.protobuf.Timestamp
-	39, // 57: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
-	39, // 58: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
-	38, // 59: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
-	37, // 60: tender.log.v1.SnapshotHead.authority:type_name -> tender.log.v1.Authority
-	54, // 61: tender.log.v1.Authority.began:type_name -> google.protobuf.Timestamp
-	54, // 62: tender.log.v1.Authority.former_ends:type_name -> google.protobuf.Timestamp
-	56, // 63: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
-	54, // 64: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
-	44, // 65: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
-	45, // 66: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
-	46, // 67: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
-	48, // 68: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
-	49, // 69: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
-	50, // 70: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
-	43, // 71: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
-	51, // 72: tender.log.v1.SnapshotItem.token:type_name -> tender.log.v1.TokenItem
-	42, // 73: tender.log.v1.SnapshotItem.secret:type_name -> tender.log.v1.SecretItem
-	41, // 74: tender.log.v1.SnapshotItem.barred:type_name -> tender.log.v1.BarredItem
-	54, // 75: tender.log.v1.BarredItem.since:type_name -> google.protobuf.Timestamp
-	54, // 76: tender.log.v1.SecretItem.set:type_name -> google.protobuf.Timestamp
-	26, // 77: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
-	54, // 78: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
-	54, // 79: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
-	5,  // 80: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
-	55, // 81: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
-	57, // 82: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
-	54, // 83: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
-	58, // 84: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
-	60, // 85: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
-	54, // 86: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
-	56, // 87: tender.log.v1.AgentItem.receipts_after:type_name -> tender.v1.Term
-	59, // 88: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
-	54, // 89: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
-	54, // 90: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
-	47, // 91: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
-	17, // 92: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
-	54, // 93: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
-	52, // 94: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
-	54, // 95: tender.log.v1.TokenItem.created:type_name -> google.protobuf.Timestamp
-	54, // 96: tender.log.v1.TokenItem.expires:type_name -> google.protobuf.Timestamp
-	54, // 97: tender.log.v1.TokenItem.revoked:type_name -> google.protobuf.Timestamp
-	53, // 98: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
-	99, // [99:99] is the sub-list for method output_type
-	99, // [99:99] is the sub-list for method input_type
-	99, // [99:99] is the sub-list for extension type_name
-	99, // [99:99] is the sub-list for extension extendee
-	0,  // [0:99] is the sub-list for field type_name
+	1,   // 0: tender.log.v1.Entry.commands:type_name -> tender.log.v1.Command
+	57,  // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
+	2,   // 2: tender.log.v1.Command.bootstrap:type_name -> tender.log.v1.Bootstrap
+	3,   // 3: tender.log.v1.Command.raise_epoch:type_name -> tender.log.v1.RaiseEpoch
+	4,   // 4: tender.log.v1.Command.set_master:type_name -> tender.log.v1.SetMaster
+	6,   // 5: tender.log.v1.Command.remove_master:type_name -> tender.log.v1.RemoveMaster
+	7,   // 6: tender.log.v1.Command.admit_agent:type_name -> tender.log.v1.AdmitAgent
+	8,   // 7: tender.log.v1.Command.update_agent:type_name -> tender.log.v1.UpdateAgent
+	9,   // 8: tender.log.v1.Command.mark_agent:type_name -> tender.log.v1.MarkAgent
+	10,  // 9: tender.log.v1.Command.remove_agent:type_name -> tender.log.v1.RemoveAgent
+	11,  // 10: tender.log.v1.Command.set_reserved:type_name -> tender.log.v1.SetReserved
+	14,  // 11: tender.log.v1.Command.subscribe:type_name -> tender.log.v1.Subscribe
+	15,  // 12: tender.log.v1.Command.readmit:type_name -> tender.log.v1.Readmit
+	16,  // 13: tender.log.v1.Command.update_framework:type_name -> tender.log.v1.UpdateFramework
+	17,  // 14: tender.log.v1.Command.remove_framework:type_name -> tender.log.v1.RemoveFramework
+	18,  // 15: tender.log.v1.Command.set_role:type_name -> tender.log.v1.SetRole
+	20,  // 16: tender.log.v1.Command.put_entry:type_name -> tender.log.v1.PutEntry
+	21,  // 17: tender.log.v1.Command.delete_entry:type_name -> tender.log.v1.DeleteEntry
+	22,  // 18: tender.log.v1.Command.expire:type_name -> tender.log.v1.Expire
+	23,  // 19: tender.log.v1.Command.raise_format:type_name -> tender.log.v1.RaiseFormat
+	25,  // 20: tender.log.v1.Command.set_maintenance:type_name -> tender.log.v1.SetMaintenance
+	26,  // 21: tender.log.v1.Command.begin_maintenance:type_name -> tender.log.v1.BeginMaintenance
+	24,  // 22: tender.log.v1.Command.check_hash:type_name -> tender.log.v1.CheckHash
+	27,  // 23: tender.log.v1.Command.grant:type_name -> tender.log.v1.Grant
+	29,  // 24: tender.log.v1.Command.take_grant:type_name -> tender.log.v1.TakeGrant
+	30,  // 25: tender.log.v1.Command.revoke_principal:type_name -> tender.log.v1.RevokePrincipal
+	31,  // 26: tender.log.v1.Command.begin_receipts:type_name -> tender.log.v1.BeginReceipts
+	12,  // 27: tender.log.v1.Command.destroy_orphan:type_name -> tender.log.v1.DestroyOrphan
+	13,  // 28: tender.log.v1.Command.volume_gone:type_name -> tender.log.v1.VolumeGone
+	33,  // 29: tender.log.v1.Command.create_token:type_name -> tender.log.v1.CreateToken
+	34,  // 30: tender.log.v1.Command.use_token:type_name -> tender.log.v1.UseToken
+	35,  // 31: tender.log.v1.Command.revoke_token:type_name -> tender.log.v1.RevokeToken
+	32,  // 32: tender.log.v1.Command.rotate_authority:type_name -> tender.log.v1.RotateAuthority
+	36,  // 33: tender.log.v1.Command.set_secret:type_name -> tender.log.v1.SetSecret
+	37,  // 34: tender.log.v1.Command.remove_secret:type_name -> tender.log.v1.RemoveSecret
+	5,   // 35: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
+	58,  // 36: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
+	59,  // 37: tender.log.v1.AdmitAgent.receipts_after:type_name -> tender.v1.Term
+	58,  // 38: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
+	59,  // 39: tender.log.v1.UpdateAgent.receipts_after:type_name -> tender.v1.Term
+	60,  // 40: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
+	61,  // 41: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
+	61,  // 42: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
+	61,  // 43: tender.log.v1.DestroyOrphan.volume:type_name -> tender.v1.Resource
+	62,  // 44: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
+	62,  // 45: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
+	62,  // 46: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
+	19,  // 47: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
+	19,  // 48: tender.log.v1.SetRole.saw:type_name -> tender.log.v1.Role
+	61,  // 49: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
+	61,  // 50: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
+	57,  // 51: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
+	63,  // 52: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
+	28,  // 53: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
+	28,  // 54: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
+	28,  // 55: tender.log.v1.RevokePrincipal.saw:type_name -> tender.log.v1.PrincipalGrant
+	59,  // 56: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
+	57,  // 57: tender.log.v1.RotateAuthority.former_ends:type_name -> google.protobuf.Timestamp
+	54,  // 58: tender.log.v1.CreateToken.token:type_name -> tender.log.v1.TokenItem
+	57,  // 59: tender.log.v1.RemoveSecret.saw:type_name -> google.protobuf.Timestamp
+	41,  // 60: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
+	41,  // 61: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
+	40,  // 62: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
+	39,  // 63: tender.log.v1.SnapshotHead.authority:type_name -> tender.log.v1.Authority
+	57,  // 64: tender.log.v1.Authority.began:type_name -> google.protobuf.Timestamp
+	57,  // 65: tender.log.v1.Authority.former_ends:type_name -> google.protobuf.Timestamp
+	59,  // 66: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
+	57,  // 67: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
+	46,  // 68: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
+	47,  // 69: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
+	49,  // 70: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
+	51,  // 71: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
+	52,  // 72: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
+	53,  // 73: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
+	45,  // 74: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
+	54,  // 75: tender.log.v1.SnapshotItem.token:type_name -> tender.log.v1.TokenItem
+	44,  // 76: tender.log.v1.SnapshotItem.secret:type_name -> tender.log.v1.SecretItem
+	43,  // 77: tender.log.v1.SnapshotItem.barred:type_name -> tender.log.v1.BarredItem
+	57,  // 78: tender.log.v1.BarredItem.since:type_name -> google.protobuf.Timestamp
+	57,  // 79: tender.log.v1.SecretItem.set:type_name -> google.protobuf.Timestamp
+	28,  // 80: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
+	57,  // 81: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
+	57,  // 82: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
+	5,   // 83: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
+	58,  // 84: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
+	60,  // 85: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
+	57,  // 86: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
+	61,  // 87: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
+	48,  // 88: tender.log.v1.AgentItem.volumes:type_name -> tender.log.v1.VolumeItem
+	63,  // 89: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
+	57,  // 90: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
+	59,  // 91: tender.log.v1.AgentItem.receipts_after:type_name -> tender.v1.Term
+	61,  // 92: tender.log.v1.VolumeItem.volume:type_name -> tender.v1.Resource
+	62,  // 93: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
+	57,  // 94: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
+	57,  // 95: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
+	50,  // 96: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
+	19,  // 97: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
+	57,  // 98: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
+	55,  // 99: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
+	57,  // 100: tender.log.v1.TokenItem.created:type_name -> google.protobuf.Timestamp
+	57,  // 101: tender.log.v1.TokenItem.expires:type_name -> google.protobuf.Timestamp
+	57,  // 102: tender.log.v1.TokenItem.revoked:type_name -> google.protobuf.Timestamp
+	56,  // 103: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
+	104, // [104:104] is the sub-list for method output_type
+	104, // [104:104] is the sub-list for method input_type
+	104, // [104:104] is the sub-list for extension type_name
+	104, // [104:104] is the sub-list for extension extendee
+	0,   // [0:104] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_log_proto_init() }
@@ -4834,6 +5103,8 @@ func file_internal_logpb_log_proto_init() {
 		(*Command_TakeGrant)(nil),
 		(*Command_RevokePrincipal)(nil),
 		(*Command_BeginReceipts)(nil),
+		(*Command_DestroyOrphan)(nil),
+		(*Command_VolumeGone)(nil),
 		(*Command_CreateToken)(nil),
 		(*Command_UseToken)(nil),
 		(*Command_RevokeToken)(nil),
@@ -4841,9 +5112,9 @@ func file_internal_logpb_log_proto_init() {
 		(*Command_SetSecret)(nil),
 		(*Command_RemoveSecret)(nil),
 	}
-	file_internal_logpb_log_proto_msgTypes[18].OneofWrappers = []any{}
-	file_internal_logpb_log_proto_msgTypes[19].OneofWrappers = []any{}
-	file_internal_logpb_log_proto_msgTypes[40].OneofWrappers = []any{
+	file_internal_logpb_log_proto_msgTypes[20].OneofWrappers = []any{}
+	file_internal_logpb_log_proto_msgTypes[21].OneofWrappers = []any{}
+	file_internal_logpb_log_proto_msgTypes[42].OneofWrappers = []any{
 		(*SnapshotItem_Master)(nil),
 		(*SnapshotItem_Agent)(nil),
 		(*SnapshotItem_Framework)(nil),
@@ -4855,14 +5126,14 @@ func file_internal_logpb_log_proto_init() {
 		(*SnapshotItem_Secret)(nil),
 		(*SnapshotItem_Barred)(nil),
 	}
-	file_internal_logpb_log_proto_msgTypes[53].OneofWrappers = []any{}
+	file_internal_logpb_log_proto_msgTypes[56].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_logpb_log_proto_rawDesc), len(file_internal_logpb_log_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   54,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

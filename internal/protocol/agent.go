@@ -43,7 +43,7 @@ type (
 		Executors  []ReportedExecutor
 		Frameworks []api.Framework
 		Stubs      []TaskStub
-		Volumes    api.Resources
+		Volumes    []Volume
 		Usage      *UsageReport
 		Last       bool
 		Rebooted   bool
@@ -66,8 +66,9 @@ type (
 	}
 	KillTaken  struct{ api.TaskRef }
 	VolumeDone struct {
-		Volume api.VolumeID
-		Err    string
+		Volume     api.VolumeID
+		Generation uint64
+		Err        string
 	}
 	NeedSecrets struct{ api.TaskRef }
 )
@@ -174,9 +175,12 @@ type (
 		Grace time.Duration
 	}
 	AgentGone     struct{ Why string }
-	CreateVolume  struct{ Volume api.Resource }
-	DestroyVolume struct{ Volume api.VolumeID }
-	AgentPong     struct {
+	CreateVolume  struct{ Volume Volume }
+	DestroyVolume struct {
+		Volume     api.VolumeID
+		Generation uint64
+	}
+	AgentPong struct {
 		Masters      []string
 		ReturnWithin time.Duration // over how long the agents are to spread their return, if that has changed
 	}
@@ -190,6 +194,12 @@ type (
 		Why    string // why there are none
 	}
 )
+
+// Volume is a persistent volume. Its generation tells it from earlier and later volumes of the same ID (R22).
+type Volume struct {
+	api.Resource
+	Generation uint64
+}
 
 // SecretValue is the value of one secret, on its way to the agent of its task. No core ever holds one.
 type SecretValue struct {

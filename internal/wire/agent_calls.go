@@ -73,7 +73,8 @@ func agentCallToProto(call protocol.AgentCall) *apiv1.AgentCall {
 			FrameworkId: clean(call.Framework), TaskId: clean(call.Task)}}
 	case protocol.VolumeDone:
 		m.Call = &apiv1.AgentCall_VolumeDone{VolumeDone: &apiv1.VolumeDone{
-			Volume: clean(call.Volume), Error: cut(clean(call.Err), api.StatusMessageBytesMax)}}
+			Generation: call.Generation,
+			Volume:     clean(call.Volume), Error: cut(clean(call.Err), api.StatusMessageBytesMax)}}
 	case protocol.NeedSecrets:
 		m.Call = &apiv1.AgentCall_NeedSecrets{NeedSecrets: &apiv1.NeedSecrets{
 			FrameworkId: clean(call.Framework), TaskId: clean(call.Task)}}
@@ -106,7 +107,7 @@ func (c *checker) agentCall(m *apiv1.AgentCall) protocol.AgentCall {
 		return protocol.KillTaken{TaskRef: c.taskRef(call.KillTaken.GetFrameworkId(), call.KillTaken.GetTaskId())}
 	case *apiv1.AgentCall_VolumeDone:
 		done := call.VolumeDone
-		return protocol.VolumeDone{Volume: api.VolumeID(c.id("volume ID", done.GetVolume())),
+		return protocol.VolumeDone{Volume: api.VolumeID(c.id("volume ID", done.GetVolume())), Generation: done.GetGeneration(),
 			Err: cut(done.GetError(), api.StatusMessageBytesMax)}
 	case *apiv1.AgentCall_NeedSecrets:
 		return protocol.NeedSecrets{TaskRef: c.taskRef(call.NeedSecrets.GetFrameworkId(), call.NeedSecrets.GetTaskId())}

@@ -69,9 +69,11 @@ func agentEventToProto(event protocol.AgentEvent) *apiv1.AgentEvent {
 	case protocol.AgentGone:
 		m.Event = &apiv1.AgentEvent_Gone{Gone: &apiv1.AgentGone{Why: clean(event.Why)}}
 	case protocol.CreateVolume:
-		m.Event = &apiv1.AgentEvent_CreateVolume{CreateVolume: &apiv1.CreateVolume{Volume: ResourceToProto(event.Volume)}}
+		m.Event = &apiv1.AgentEvent_CreateVolume{CreateVolume: &apiv1.CreateVolume{Volume: VolumeToProto(event.Volume)}}
 	case protocol.DestroyVolume:
-		m.Event = &apiv1.AgentEvent_DestroyVolume{DestroyVolume: &apiv1.DestroyVolume{Volume: clean(event.Volume)}}
+		m.Event = &apiv1.AgentEvent_DestroyVolume{DestroyVolume: &apiv1.DestroyVolume{
+			Volume: clean(event.Volume), Generation: event.Generation,
+		}}
 	case protocol.EndTickets:
 		m.Event = &apiv1.AgentEvent_EndTickets{EndTickets: &apiv1.EndTickets{Principal: clean(event.Principal), Until: TimeToProto(event.Until)}}
 	case protocol.TaskSecrets:
@@ -119,9 +121,11 @@ func agentEventFromProto(m *apiv1.AgentEvent) protocol.AgentEvent {
 	case *apiv1.AgentEvent_Gone:
 		return protocol.AgentGone{Why: event.Gone.GetWhy()}
 	case *apiv1.AgentEvent_CreateVolume:
-		return protocol.CreateVolume{Volume: readResource(event.CreateVolume.GetVolume())}
+		return protocol.CreateVolume{Volume: VolumeOf(event.CreateVolume.GetVolume())}
 	case *apiv1.AgentEvent_DestroyVolume:
-		return protocol.DestroyVolume{Volume: api.VolumeID(event.DestroyVolume.GetVolume())}
+		return protocol.DestroyVolume{
+			Volume: api.VolumeID(event.DestroyVolume.GetVolume()), Generation: event.DestroyVolume.GetGeneration(),
+		}
 	case *apiv1.AgentEvent_EndTickets:
 		return protocol.EndTickets{Principal: event.EndTickets.GetPrincipal(), Until: c.time("", event.EndTickets.GetUntil())}
 	case *apiv1.AgentEvent_TaskSecrets:

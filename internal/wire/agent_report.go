@@ -9,7 +9,6 @@ import (
 func reportToProto(report protocol.AgentReport) *apiv1.AgentReport {
 	m := &apiv1.AgentReport{
 		Session:  report.Session,
-		Volumes:  ResourcesToProto(report.Volumes),
 		Last:     report.Last,
 		Rebooted: report.Rebooted,
 	}
@@ -28,13 +27,15 @@ func reportToProto(report protocol.AgentReport) *apiv1.AgentReport {
 	for _, stub := range report.Stubs {
 		m.Stubs = append(m.Stubs, TaskStubToProto(stub))
 	}
+	for _, volume := range report.Volumes {
+		m.Volumes = append(m.Volumes, VolumeToProto(volume))
+	}
 	return m
 }
 
 func (c *checker) report(m *apiv1.AgentReport) protocol.AgentReport {
 	report := protocol.AgentReport{
 		Session:  m.GetSession(),
-		Volumes:  c.resources("volumes", m.GetVolumes()),
 		Last:     m.GetLast(),
 		Rebooted: m.GetRebooted(),
 	}
@@ -55,6 +56,9 @@ func (c *checker) report(m *apiv1.AgentReport) protocol.AgentReport {
 	}
 	for _, stub := range m.GetStubs() {
 		report.Stubs = append(report.Stubs, c.taskStub(stub))
+	}
+	for _, volume := range m.GetVolumes() {
+		report.Volumes = append(report.Volumes, c.volume(volume))
 	}
 	return report
 }
@@ -83,6 +87,15 @@ func (c *checker) receipt(receipt []byte) string {
 		c.fail("a receipt has %d bytes, at most %d are allowed", len(receipt), receiptBytesMax)
 	}
 	return string(receipt)
+}
+
+func (c *checker) volume(m *apiv1.Volume) protocol.Volume {
+	volume := VolumeOf(m)
+	c.id("volume ID", string(volume.Volume))
+	if err := volume.Check(); err != nil {
+		c.fail("volume %s: %w", volume.Volume, err)
+	}
+	return volume
 }
 
 // reportedTask checks what the master calculates with. The rest of the task was checked when it was launched, perhaps

@@ -144,8 +144,8 @@ func AgentCallBatches(calls []protocol.AgentCall) ([]*apiv1.AgentCalls, error) {
 	return batches, err
 }
 
-// splitAgentCall halves the longest list of a report. What a report has only once (volumes, usage, the mark of the last
-// page) goes into the second page.
+// splitAgentCall halves the longest list of a report. What a report has only once (usage, the mark of the last page)
+// goes into the second page.
 func splitAgentCall(call protocol.AgentCall) []protocol.AgentCall {
 	report, ok := call.(protocol.AgentReport)
 	if !ok {
@@ -153,7 +153,7 @@ func splitAgentCall(call protocol.AgentCall) []protocol.AgentCall {
 	}
 	first := protocol.AgentReport{Session: report.Session, Rebooted: report.Rebooted}
 	second := report
-	switch most := max(len(report.Tasks), len(report.Executors), len(report.Frameworks), len(report.Stubs)); {
+	switch most := max(len(report.Tasks), len(report.Executors), len(report.Frameworks), len(report.Stubs), len(report.Volumes)); {
 	case lists(report) > 1: // first one list for each page, then halves
 		first.Frameworks, second.Frameworks = report.Frameworks, nil
 		if len(first.Frameworks) == 0 {
@@ -162,14 +162,19 @@ func splitAgentCall(call protocol.AgentCall) []protocol.AgentCall {
 		if len(first.Frameworks) == 0 && len(first.Executors) == 0 {
 			first.Tasks, second.Tasks = report.Tasks, nil
 		}
+		if len(first.Frameworks) == 0 && len(first.Executors) == 0 && len(first.Tasks) == 0 {
+			first.Stubs, second.Stubs = report.Stubs, nil
+		}
 	case most > 1:
 		first.Tasks, second.Tasks, _ = halves(report.Tasks)
 		first.Executors, second.Executors, _ = halves(report.Executors)
 		first.Frameworks, second.Frameworks, _ = halves(report.Frameworks)
 		first.Stubs, second.Stubs, _ = halves(report.Stubs)
-	case most == 1 && (report.Usage != nil || !report.Volumes.IsZero()):
+		first.Volumes, second.Volumes, _ = halves(report.Volumes)
+	case most == 1 && report.Usage != nil:
 		first.Tasks, first.Executors, first.Frameworks, first.Stubs = report.Tasks, report.Executors, report.Frameworks, report.Stubs
-		second.Tasks, second.Executors, second.Frameworks, second.Stubs = nil, nil, nil, nil
+		first.Volumes = report.Volumes
+		second.Tasks, second.Executors, second.Frameworks, second.Stubs, second.Volumes = nil, nil, nil, nil, nil
 	default:
 		return nil
 	}
@@ -179,7 +184,7 @@ func splitAgentCall(call protocol.AgentCall) []protocol.AgentCall {
 // lists counts the lists of the report that are not empty.
 func lists(report protocol.AgentReport) int {
 	count := 0
-	for _, n := range []int{len(report.Tasks), len(report.Executors), len(report.Frameworks), len(report.Stubs)} {
+	for _, n := range []int{len(report.Tasks), len(report.Executors), len(report.Frameworks), len(report.Stubs), len(report.Volumes)} {
 		count += min(n, 1)
 	}
 	return count

@@ -138,7 +138,7 @@ func TestReportsArePaged(t *testing.T) {
 		g := gen{t}
 		var sent protocol.AgentReport
 		sent.Session, sent.Rebooted, sent.Last = 7, g.bool(), g.bool()
-		sent.Volumes = g.resources()
+		sent.Volumes = some(g, 3, g.volume, nil)
 		if g.bool() {
 			sent.Usage = &protocol.UsageReport{}
 		}
@@ -169,7 +169,7 @@ func TestReportsArePaged(t *testing.T) {
 					t.Fatalf("a page after the last, or of another session: %v %v", got.Last, page.Session)
 				}
 				got.Last = page.Last
-				got.Volumes = got.Volumes.Plus(page.Volumes)
+				got.Volumes = append(got.Volumes, page.Volumes...)
 				got.Tasks = append(got.Tasks, page.Tasks...)
 				got.Executors = append(got.Executors, page.Executors...)
 				got.Frameworks = append(got.Frameworks, page.Frameworks...)

@@ -104,7 +104,7 @@ func TestFramesAreRefusedAsTheirMessages(t *testing.T) {
 	}
 	report := &apiv1.AgentCalls{Calls: []*apiv1.AgentCall{{Call: &apiv1.AgentCall_Report{Report: &apiv1.AgentReport{
 		Tasks: many(20_000, &apiv1.ReportedTask{}), Executors: many(20_000, &apiv1.ReportedExecutor{}), Stubs: many(20_000, &apiv1.TaskStub{}),
-		Frameworks: many(3000, &apiv1.ReportedFramework{}), Volumes: many(3000, &apiv1.Resource{}),
+		Frameworks: many(3000, &apiv1.ReportedFramework{}), Volumes: many(3000, &apiv1.Volume{}),
 	}}}}}
 	_, want := wire.AgentCallsFromProto(report)
 	_, got := frame(t, report).AgentParts()

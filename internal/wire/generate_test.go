@@ -120,6 +120,11 @@ func (g gen) resource() api.Resource {
 	return item
 }
 
+func (g gen) volume() protocol.Volume {
+	label := api.Label{Name: "disk", Reserved: g.role(), Dynamic: g.bool(), Volume: api.VolumeID(g.id())}
+	return protocol.Volume{Resource: api.Resource{Label: label, Scalar: g.amount()}, Generation: g.number()}
+}
+
 func (g gen) resources() api.Resources { return api.NewResources(some(g, 5, g.resource, nil)...) }
 
 func (g gen) usage() api.Usage {
@@ -439,7 +444,9 @@ func (g gen) agentCalls() []func() protocol.AgentCall {
 			return protocol.MessageFromExecutor{ExecutorRef: g.executorRef(), Data: g.data()}
 		},
 		func() protocol.AgentCall { return protocol.KillTaken{TaskRef: g.taskRef()} },
-		func() protocol.AgentCall { return protocol.VolumeDone{Volume: api.VolumeID(g.id()), Err: g.text()} },
+		func() protocol.AgentCall {
+			return protocol.VolumeDone{Volume: api.VolumeID(g.id()), Generation: g.number(), Err: g.text()}
+		},
 		func() protocol.AgentCall { return protocol.NeedSecrets{TaskRef: g.taskRef()} },
 	}
 }
@@ -452,7 +459,7 @@ func (g gen) receipt() string {
 }
 
 func (g gen) report(limit int) protocol.AgentReport {
-	report := protocol.AgentReport{Session: g.number(), Volumes: g.resources(), Last: g.bool(), Rebooted: g.bool()}
+	report := protocol.AgentReport{Session: g.number(), Volumes: some(g, 3, g.volume, nil), Last: g.bool(), Rebooted: g.bool()}
 	report.Tasks = some(g, limit, func() protocol.ReportedTask {
 		return protocol.ReportedTask{Task: g.task(), Framework: api.FrameworkID(g.id()), Role: g.role(), Resources: g.resources(),
 			Status: g.status(), LaunchTerm: g.term(), LaunchNumber: g.number(), Ended: g.bool(), LaunchedAt: g.time(),
@@ -508,8 +515,10 @@ func (g gen) agentEvents() []func() protocol.AgentEvent {
 		func() protocol.AgentEvent { return protocol.RemoveFramework{Framework: api.FrameworkID(g.id())} },
 		func() protocol.AgentEvent { return protocol.Drain{On: g.bool(), Grace: g.duration()} },
 		func() protocol.AgentEvent { return protocol.AgentGone{Why: g.text()} },
-		func() protocol.AgentEvent { return protocol.CreateVolume{Volume: g.resource()} },
-		func() protocol.AgentEvent { return protocol.DestroyVolume{Volume: api.VolumeID(g.id())} },
+		func() protocol.AgentEvent { return protocol.CreateVolume{Volume: g.volume()} },
+		func() protocol.AgentEvent {
+			return protocol.DestroyVolume{Volume: api.VolumeID(g.id()), Generation: g.number()}
+		},
 		func() protocol.AgentEvent { return protocol.SendAgain{TaskRef: g.taskRef()} },
 		func() protocol.AgentEvent { return protocol.EndTickets{Principal: g.text(), Until: g.time()} },
 		func() protocol.AgentEvent {

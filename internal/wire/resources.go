@@ -3,6 +3,7 @@ package wire
 import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // ResourcesToProto makes the messages of a bundle, ordered by label.
@@ -89,6 +90,19 @@ func (c *checker) resources(noun string, items []*apiv1.Resource) api.Resources 
 	}
 	return bundle
 }
+
+// VolumeToProto makes the message of a volume.
+func VolumeToProto(volume protocol.Volume) *apiv1.Volume {
+	return &apiv1.Volume{Resource: ResourceToProto(volume.Resource), Generation: volume.Generation}
+}
+
+// VolumeOf reads the message of a volume from a source that is trusted.
+func VolumeOf(m *apiv1.Volume) protocol.Volume {
+	return protocol.Volume{Resource: ResourceOf(m.GetResource()), Generation: m.GetGeneration()}
+}
+
+// ResourceOf reads the message of one resource from a source that is trusted.
+func ResourceOf(m *apiv1.Resource) api.Resource { return readResource(m) }
 
 func readResource(m *apiv1.Resource) api.Resource {
 	item := api.Resource{

@@ -20,6 +20,7 @@ const (
 	reportTasksMax      = 100_000
 	reportExecutorsMax  = 100_000
 	reportFrameworksMax = 100_000
+	reportVolumesMax    = 100_000
 	// readmitMax bounds the frameworks that are readmitted from one report (R21). Further ones are treated as removed
 	// until the agent reports again.
 	readmitMax = 4096
@@ -36,7 +37,7 @@ type report struct {
 	executors  []protocol.ReportedExecutor
 	frameworks []api.Framework
 	stubs      []protocol.TaskStub
-	volumes    api.Resources
+	volumes    []protocol.Volume
 	rebooted   bool
 }
 
@@ -57,7 +58,7 @@ func (r *agents) reportPage(a *agent, page protocol.AgentReport) {
 	got.executors = append(got.executors, page.Executors...)
 	got.frameworks = append(got.frameworks, page.Frameworks...)
 	got.stubs = append(got.stubs, page.Stubs...)
-	got.volumes = got.volumes.Plus(page.Volumes)
+	got.volumes = append(got.volumes, page.Volumes...)
 	got.rebooted = got.rebooted || page.Rebooted
 	if page.Usage != nil {
 		r.usage.used(a, *page.Usage)
@@ -74,10 +75,10 @@ func (r *agents) reportPage(a *agent, page protocol.AgentReport) {
 // tooMuch says which bound the report exceeds; nil if it exceeds none. Of too many stubs it keeps only the latest.
 func (r *report) tooMuch() error {
 	r.stubs = r.stubs[max(len(r.stubs)-2*stubsPerAgentMax, 0):]
-	if len(r.tasks) > reportTasksMax || len(r.executors) > reportExecutorsMax || len(r.frameworks) > reportFrameworksMax {
-		return fmt.Errorf("its report names more than %d tasks, executors or frameworks", reportTasksMax)
+	if len(r.tasks) > reportTasksMax || len(r.executors) > reportExecutorsMax || len(r.frameworks) > reportFrameworksMax || len(r.volumes) > reportVolumesMax {
+		return fmt.Errorf("its report names more than %d tasks, executors, frameworks or volumes", reportTasksMax)
 	}
-	return r.volumes.Check()
+	return nil
 }
 
 // expelAgent closes the stream of an agent that went beyond a limit.

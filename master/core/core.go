@@ -160,7 +160,7 @@ func newRooms(b *base) *Core {
 		maintenance: maintenance, frameworks: frameworks, executors: executors,
 	}
 	demands := &demands{base: b}
-	inventory := &inventory{base: b, standing: standing, offers: offers, hosts: make(map[string]map[api.AgentID]bool)}
+	inventory := &inventory{base: b, proposals: proposals, standing: standing, offers: offers, hosts: make(map[string]map[api.AgentID]bool)}
 	operations := &operations{
 		base: b, proposals: proposals, standing: standing, offers: offers, kills: kills,
 		frameworks: frameworks, executors: executors, tasks: tasks, demands: demands, inventory: inventory,

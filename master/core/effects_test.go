@@ -251,6 +251,11 @@ func (w *world) toAgent(effect core.ToAgent) {
 		} else if !w.quietDrain(a) {
 			w.say("%s <- drain no more", a.name)
 		}
+	case protocol.CreateVolume:
+		a.told[event.Volume.Volume] = event.Volume.Generation
+		w.say("%s <- create volume %v, generation %d", a.name, event.Volume.Resource.Label, event.Volume.Generation)
+	case protocol.DestroyVolume:
+		w.say("%s <- destroy volume %s, generation %d", a.name, event.Volume, event.Generation)
 	case protocol.AgentGone:
 		a.gone = true
 		w.say("%s <- gone: %s", a.name, event.Why)

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/tenderhq/tender/api"
@@ -9,6 +8,7 @@ import (
 	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/master/core/meter"
 	"github.com/tenderhq/tender/master/core/reserving"
+	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
 
@@ -17,8 +17,9 @@ import (
 // destroys them by name (R22).
 type inventory struct {
 	*base
-	standing *standing
-	offers   *offers
+	proposals *proposals
+	standing  *standing
+	offers    *offers
 
 	hosts map[string]map[api.AgentID]bool // agents by hostname
 }
@@ -46,6 +47,7 @@ func (r *inventory) describeAgent(a *agent) {
 	known, host := r.registry.Agents[a.id], a.info.Hostname
 	a.info = known.Agent
 	r.moveHost(a, host)
+	r.showDestroying(a)
 	a.Resize(known.Total())
 }
 
@@ -119,91 +121,115 @@ func (r *inventory) warnOfOthers(a *agent) {
 
 // checkVolumes compares the volumes that the agent reports with those in the registry. A volume that only the agent has
 // is kept, because only a Destroy that names it may delete it (R22). A volume that only the registry has was made while
-// the agent was not connected, so the agent is told to create it.
+// the agent was not connected, so the agent is told to create it; or it was destroyed, and is gone.
 func (r *inventory) checkVolumes(a *agent, got *report) {
-	before := a.orphans
 	a.orphans = nil
-	reported := make(map[api.VolumeID]bool)
-	known := r.volumesOf(a)
-	for _, item := range got.volumes.Items() {
-		reported[item.Volume] = true
-		if _, is := known[item.Volume]; is || item.Volume == "" {
-			continue
+	r.showDestroying(a)
+	reported := make(map[volumeKey]bool)
+	for _, volume := range got.volumes {
+		key := volumeKey{volume.Volume, volume.Generation}
+		reported[key] = true
+		if _, is := r.knownVolume(a, key); !is {
+			a.orphaned(registry.Volume{Resource: volume.Resource, Generation: volume.Generation}, "the registry does not know it")
+			r.info("volume is orphaned", field("agent", a.id), field("volume", volume.Volume))
 		}
-		if old := before[item.Volume]; old != nil && old.Destroying {
-			a.orphaned(item, old.Why).Destroying = true
-			r.tellAgent(a, protocol.DestroyVolume{Volume: item.Volume})
-			continue
-		}
-		a.orphaned(item, "the registry does not know it")
-		r.info("volume is orphaned", field("agent", a.id), field("volume", item.Volume))
 	}
-	for _, id := range sortedKeys(known) {
-		if !reported[id] {
-			r.tellAgent(a, protocol.CreateVolume{Volume: known[id]})
+	for _, v := range r.registry.Agents[a.id].Volumes {
+		switch key := (volumeKey{v.Resource.Volume, v.Generation}); {
+		case v.Destroying && reported[key]:
+			r.tellAgent(a, protocol.DestroyVolume{Volume: key.id, Generation: key.generation})
+		case v.Destroying:
+			r.proposals.propose(registry.VolumeGone{ID: a.id, Volume: key.id, Generation: key.generation})
+		case !reported[key]:
+			r.tellAgent(a, protocol.CreateVolume{Volume: protocol.Volume{Resource: v.Resource, Generation: v.Generation}})
 		}
 	}
 }
 
-// volumesOf returns the agent's volumes as the registry has them.
-func (r *inventory) volumesOf(a *agent) map[api.VolumeID]api.Resource {
-	known := make(map[api.VolumeID]api.Resource)
-	for _, item := range r.registry.Agents[a.id].Reserved.Items() {
-		if item.Volume != "" {
-			known[item.Volume] = item
-		}
-	}
-	return known
+// volumeKey tells a volume of an agent from all others that were ever there.
+type volumeKey struct {
+	id         api.VolumeID
+	generation uint64
 }
 
-func (a *agent) orphaned(volume api.Resource, why string) *reserving.Orphan {
+// knownVolume returns a volume of the agent as the registry has it.
+func (r *inventory) knownVolume(a *agent, key volumeKey) (registry.Volume, bool) {
+	for _, v := range r.registry.Agents[a.id].Volumes {
+		if v.Resource.Volume == key.id && v.Generation == key.generation {
+			return v, true
+		}
+	}
+	return registry.Volume{}, false
+}
+
+// showDestroying adds the volumes that the registry remembers as destroyed to those that are in the way of others.
+func (r *inventory) showDestroying(a *agent) {
+	for _, v := range r.registry.Agents[a.id].Volumes {
+		if o := a.orphans[v.Resource.Volume]; v.Destroying && (o == nil || !o.Destroying) {
+			a.orphaned(v, "it is being destroyed").Destroying = true
+		}
+	}
+}
+
+// orphaned adds a volume to those that are in the way of others of their ID.
+func (a *agent) orphaned(volume registry.Volume, why string) *reserving.Orphan {
 	if a.orphans == nil {
 		a.orphans = make(map[api.VolumeID]*reserving.Orphan)
 	}
-	o := &reserving.Orphan{OrphanedVolume: view.OrphanedVolume{Volume: volume, Why: why}}
-	a.orphans[volume.Volume] = o
+	o := &reserving.Orphan{OrphanedVolume: view.OrphanedVolume{Volume: volume.Resource, Why: why}, Generation: volume.Generation}
+	a.orphans[volume.Resource.Volume] = o
 	return o
 }
 
-// destroyVolume tells the agent to delete a volume that the registry no longer has.
-func (r *inventory) destroyVolume(a *agent, volume api.Resource) {
-	a.orphaned(volume, "it is being destroyed").Destroying = true
-	r.tellAgent(a, protocol.DestroyVolume{Volume: volume.Volume})
+// createVolume tells the agent to make a volume that the registry has added, unless the same change has destroyed it.
+func (r *inventory) createVolume(a *agent, id api.VolumeID) {
+	for _, v := range r.registry.Agents[a.id].Volumes {
+		if v.Resource.Volume == id && !v.Destroying {
+			r.tellAgent(a, protocol.CreateVolume{Volume: protocol.Volume{Resource: v.Resource, Generation: v.Generation}})
+		}
+	}
 }
 
-// volumeDone handles the answer to DestroyVolume. A volume that could not be deleted stays an orphan, which may be
-// destroyed again.
+// destroyVolume tells the agent to delete a volume that the registry remembers as destroyed.
+func (r *inventory) destroyVolume(a *agent, id api.VolumeID) {
+	for _, v := range r.registry.Agents[a.id].Volumes {
+		if v.Resource.Volume == id && v.Destroying {
+			r.tellAgent(a, protocol.DestroyVolume{Volume: id, Generation: v.Generation})
+		}
+	}
+}
+
+// volumeDone handles the answer to DestroyVolume. A volume that could not be deleted is to be deleted as before: its agent
+// is told again in its next session, or when an operator destroys the volume once more.
 func (r *inventory) volumeDone(a *agent, done protocol.VolumeDone) {
 	r.info("volume destroyed", field("agent", a.id), field("volume", done.Volume), Field{Name: "error", Value: done.Err})
 	o := a.orphans[done.Volume]
 	switch {
-	case o == nil:
+	case o == nil || o.Generation != done.Generation:
 	case done.Err == "":
-		delete(a.orphans, done.Volume)
+		r.proposals.propose(registry.VolumeGone{ID: a.id, Volume: done.Volume, Generation: done.Generation})
 	default:
-		o.Destroying, o.Why = false, "the agent could not delete it: "+done.Err
+		o.Why = "the agent could not delete it: " + done.Err
 	}
 }
 
-// orphanRequested handles an operator's action about an orphaned volume: it may be destroyed, and no other volume of
-// its ID may be made. It returns an empty answer when the action is not about an orphan.
-func (r *inventory) orphanRequested(a *agent, action ReserveOn) (answer string, err error) {
-	o := a.orphans[action.Operation.Volume]
-	switch {
-	case o == nil:
-		return "", nil
-	case action.Operation.Kind == api.OpCreate:
-		return "", o.InTheWay()
-	case action.Operation.Kind != api.OpDestroy:
-		return "", nil
-	case o.Volume.Reserved != action.Role:
-		return "", fmt.Errorf("the orphaned volume %s is of role %s; name that role", o.Volume.Volume, o.Volume.Reserved)
+// volumeGone follows the registry, which has forgotten a volume whose data is gone.
+func (r *inventory) volumeGone(change registry.VolumeGone) {
+	a := r.agentByID[change.ID]
+	if a == nil {
+		return
 	}
-	if user := a.userOf(o.Volume.Volume); user != "" {
-		return "", fmt.Errorf("task %s uses the orphaned volume %s; end it first", user, o.Volume.Volume)
+	if o := a.orphans[change.Volume]; o != nil && o.Generation == change.Generation {
+		delete(a.orphans, change.Volume)
 	}
-	r.destroyVolume(a, o.Volume)
-	return fmt.Sprintf("agent %s: the orphaned volume %s is being destroyed", a.id, o.Volume.Volume), nil
+}
+
+// orphanDestroyed follows the registry, which remembers now that an orphan is to be deleted.
+func (r *inventory) orphanDestroyed(change registry.DestroyOrphan) {
+	if a := r.agentByID[change.ID]; a != nil {
+		r.showDestroying(a)
+		r.destroyVolume(a, change.Volume.Volume)
+	}
 }
 
 // userOf names a task that uses the volume, itself or through its executor; "" when there is none.

@@ -98,7 +98,7 @@ func (r *operations) reserve(x *acceptance) {
 		r.reserved(x, registry.Result{})
 		return
 	}
-	x.after, x.destroyed = after.Left, after.Destroyed
+	x.after = after.Left
 	s.asking++
 	r.proposals.propose(change, reserveForAccept{x})
 }
@@ -217,17 +217,12 @@ func (r *operations) launchedOnNothing(x *acceptance, operation api.Operation) {
 func (r *operations) volumeEvent(x *acceptance, operation api.Operation) {
 	switch operation.Kind {
 	case api.OpCreate:
-		volume := api.Resource{Label: x.label("disk", operation.Volume), Scalar: operation.Size}
-		r.tellAgent(x.agent, protocol.CreateVolume{Volume: volume})
+		r.inventory.createVolume(x.agent, operation.Volume)
 	case api.OpDestroy:
-		r.inventory.destroyVolume(x.agent, x.destroyed[operation.Volume])
+		r.inventory.destroyVolume(x.agent, operation.Volume)
 	}
 	r.info("operation done", Field{"operation", operation.Kind.String()}, field("agent", x.agent.id), field("role", x.role),
 		field("resources", operation.Resources.String()), field("volume", operation.Volume))
-}
-
-func (x *acceptance) label(name string, volume api.VolumeID) api.Label {
-	return api.Label{Name: name, Reserved: x.role, Dynamic: true, Volume: volume}
 }
 
 // acceptance is an accept that is being carried out. Its operations run one after the other, each on what is left of
@@ -254,11 +249,10 @@ type acceptance struct {
 	aboveLimit string
 
 	// While it waits for the registry (R26):
-	held      api.Resources                      // booked as offered
-	after     api.Resources                      // what is left once the registry agrees
-	faults    []*api.Error                       // one for each operation: why it can't be done
-	kills     map[api.TaskID]protocol.KillGraces // kills of its tasks that were asked for meanwhile
-	destroyed map[api.VolumeID]api.Resource      // volumes that are destroyed once the registry agrees
+	held   api.Resources                      // booked as offered
+	after  api.Resources                      // what is left once the registry agrees
+	faults []*api.Error                       // one for each operation: why it can't be done
+	kills  map[api.TaskID]protocol.KillGraces // kills of its tasks that were asked for meanwhile
 	// lost is set when the agent was taken for dead meanwhile, so that the policy has forgotten it.
 	lost bool
 	// loose is set when the labels have changed, so that the policy holds no offer of these resources any more.

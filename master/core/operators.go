@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/master/core/reserving"
@@ -355,11 +354,10 @@ func (action ReserveOn) request(c *Core, id RequestID, by rights.Scope) {
 		refuse(api.Unavailable, errors.New("what is reserved on the agent is being changed at this moment; try again"))
 		return
 	}
-	if answer, err := c.inventory.orphanRequested(a, action); err != nil {
+	if is, err := c.orphanRequested(id, a, action); err != nil {
 		refuse(api.Invalid, err)
 		return
-	} else if answer != "" {
-		c.emit(Reply{ID: id, Answer: answer})
+	} else if is {
 		return
 	}
 	saw := c.registry.Agents[a.id].Reserved
@@ -372,14 +370,36 @@ func (action ReserveOn) request(c *Core, id RequestID, by rights.Scope) {
 	a.reserving = true
 	c.agents.standing.restate(a)
 	change := registry.SetReserved{ID: a.id, Saw: saw, Reserved: after.Reserved}
-	c.proposals.propose(change, reserveForOperator{id, a.id, action, after.Destroyed})
+	c.proposals.propose(change, reserveForOperator{id, a.id, action})
+}
+
+// orphanRequested handles an operator's action about an orphaned volume: it may be destroyed, and no other volume of
+// its ID may be made. is says that the action is about an orphan.
+func (c *Core) orphanRequested(id RequestID, a *agent, action ReserveOn) (is bool, err error) {
+	o := a.orphans[action.Operation.Volume]
+	switch {
+	case o == nil:
+		return false, nil
+	case action.Operation.Kind == api.OpCreate:
+		return true, o.InTheWay()
+	case action.Operation.Kind != api.OpDestroy:
+		return false, nil
+	case o.Volume.Reserved != action.Role:
+		return true, fmt.Errorf("the orphaned volume %s is of role %s; name that role", o.Volume.Volume, o.Volume.Reserved)
+	}
+	if user := a.userOf(o.Volume.Volume); user != "" {
+		return true, fmt.Errorf("task %s uses the orphaned volume %s; end it first", user, o.Volume.Volume)
+	}
+	c.proposeFor(id, "agent.reserve", string(a.id), registry.DestroyOrphan{ID: a.id, Volume: o.Volume, Generation: o.Generation},
+		fmt.Sprintf("agent %s: the orphaned volume %s is being destroyed", a.id, o.Volume.Volume))
+	return true, nil
 }
 
 // reservedByOperator continues when the registry has answered.
 func (c *Core) reservedByOperator(r reserveForOperator, result registry.Result) {
 	if a := c.agentByID[r.agent]; a != nil {
 		if result.Err == nil {
-			c.volumeByOperator(a, r.action, r.destroyed)
+			c.volumeByOperator(a, r.action)
 		}
 		a.reserving = false
 		c.agents.standing.restate(a)
@@ -402,14 +422,13 @@ func operationText(operation api.Operation) string {
 }
 
 // volumeByOperator tells the agent about the volume, as an accept would.
-func (c *Core) volumeByOperator(a *agent, action ReserveOn, destroyed map[api.VolumeID]api.Resource) {
+func (c *Core) volumeByOperator(a *agent, action ReserveOn) {
 	operation := action.Operation
 	switch operation.Kind {
 	case api.OpCreate:
-		label := api.Label{Name: "disk", Reserved: action.Role, Dynamic: true, Volume: operation.Volume}
-		c.tellAgent(a, protocol.CreateVolume{Volume: api.Resource{Label: label, Scalar: operation.Size}})
+		c.inventory.createVolume(a, operation.Volume)
 	case api.OpDestroy:
-		c.inventory.destroyVolume(a, destroyed[operation.Volume])
+		c.inventory.destroyVolume(a, operation.Volume)
 	}
 	c.info("operation done", field("operation", operation.Kind.String()), field("agent", a.id), field("role", action.Role),
 		field("by", "an operator"))

@@ -66,7 +66,7 @@ func spanOf(args transcript.Line, name string) time.Duration {
 // Play plays one line of a story.
 func (w *world) Play(t *testing.T, line transcript.Line) {
 	verbs := []func(string, transcript.Line) bool{
-		w.verbOfTime, w.verbOfSettings, w.verbOfAgents, w.verbOfVoices, w.verbOfSecrets, w.verbOfUse, w.verbOfFrameworks, w.verbOfOperators, w.verbOfViews,
+		w.verbOfTime, w.verbOfSettings, w.verbOfAgents, w.verbOfVoices, w.verbOfVolumes, w.verbOfSecrets, w.verbOfUse, w.verbOfFrameworks, w.verbOfOperators, w.verbOfViews,
 	}
 	if !slices.ContainsFunc(verbs, func(play func(string, transcript.Line) bool) bool { return play(line.Verb, line) }) {
 		t.Fatalf("no verb %q", line.Verb)
@@ -149,14 +149,6 @@ func (w *world) verbOfAgents(verb string, args transcript.Line) bool {
 		a.silent = true
 	case "wake":
 		a.silent = false
-	case "keeps": // the agent has a volume's folder
-		label := api.Label{Name: "disk", Reserved: "web", Dynamic: true, Volume: api.VolumeID(args.Word(1))}
-		a.volumes = a.volumes.Plus(api.NewResources(api.Resource{Label: label, Scalar: 200_000}))
-	case "destroyed": // or not, with err
-		if args.Named["err"] == "" {
-			a.volumes = a.volumes.Filter(func(l api.Label) bool { return l.Volume != api.VolumeID(args.Word(1)) })
-		}
-		w.agentSays(a, protocol.VolumeDone{Volume: api.VolumeID(args.Word(1)), Err: args.Named["err"]})
 	case "unable": // to start anything, for the reason that follows; without one it can again
 		a.unable = strings.ReplaceAll(args.Word(1), "_", " ")
 		w.agentSays(a, protocol.AgentHeartbeat{Usage: a.sample(w.now), Unable: a.unable})
@@ -191,6 +183,7 @@ func (w *world) newAgent(args transcript.Line) {
 		settled:   make(map[api.TaskRef]*fakeTask),
 		executors: make(map[api.ExecutorRef]protocol.ReportedExecutor),
 		copies:    make(map[api.FrameworkID]api.Framework),
+		told:      make(map[api.VolumeID]uint64),
 	}
 	a.info = api.Agent{Hostname: "host-" + a.name, Resources: resourcesOf(args)}
 	a.info.Zone, a.version, a.keepsNone = args.Named["zone"], args.Named["version"], args.Named["receipts"] == "no"

@@ -212,10 +212,9 @@ type (
 	reserveForAccept struct{ acceptance *acceptance }
 	// reserveForOperator: an operator waits for the change of what is reserved.
 	reserveForOperator struct {
-		request   RequestID
-		agent     api.AgentID
-		action    ReserveOn
-		destroyed map[api.VolumeID]api.Resource
+		request RequestID
+		agent   api.AgentID
+		action  ReserveOn
 	}
 	// answerOperator: an operator waits for the sentence in done, or for an error.
 	answerOperator struct {
@@ -375,6 +374,10 @@ func (c *Core) applied(change registry.Change, result registry.Result) {
 		c.inventory.agentChanged(change.Agent.ID)
 	case registry.SetReserved:
 		c.operations.reservationApplied(change.ID)
+	case registry.DestroyOrphan:
+		c.inventory.orphanDestroyed(change)
+	case registry.VolumeGone:
+		c.inventory.volumeGone(change)
 	case registry.SetMaster, registry.RemoveMaster:
 		c.mastersAt++ // sessions are told with their next heartbeat
 	case registry.MarkAgent:

@@ -70,7 +70,8 @@ type fakeAgent struct {
 	copies    map[api.FrameworkID]api.Framework
 	rebooted  bool
 	gone      bool
-	volumes   api.Resources             // that have a folder
+	volumes   []protocol.Volume         // that have a folder
+	told      map[api.VolumeID]uint64   // the generations of the volumes that it was told to make
 	uses      map[api.TaskRef]api.Usage // what its heartbeats say; of the others: what they asked for
 	frozen    time.Time                 // its samples are all of then; zero = they are fresh
 	unable    string                    // why it can start nothing
@@ -283,7 +284,7 @@ func (w *world) cluster() api.ClusterID { return cmp.Or(w.other, w.registry.Clus
 
 // report sends what the agent has (R2).
 func (w *world) report(a *fakeAgent) {
-	page := protocol.AgentReport{Session: a.session - w.late, Last: true, Rebooted: a.rebooted, Volumes: a.volumes}
+	page := protocol.AgentReport{Session: a.session - w.late, Last: true, Rebooted: a.rebooted, Volumes: slices.Clone(a.volumes)}
 	if a.rebooted {
 		clear(a.tasks)
 		clear(a.executors)

@@ -255,10 +255,15 @@ func (change SetReserved) apply(s *State, _ time.Time) Result {
 	if bad != nil {
 		return *bad
 	}
-	old.Reserved = change.Reserved
+	volumes, next, bad := s.volumesAfter(old, change.Reserved)
+	if bad != nil {
+		return *bad
+	}
+	old.Reserved, old.Volumes = change.Reserved, volumes
 	if bad := s.noRoomForAgent("agent.reserve", old); bad != nil {
 		return *bad
 	}
+	s.NextVolume = next
 	s.setAgent(old)
 	s.operationsDone(change)
 	return Result{Agent: change.ID}

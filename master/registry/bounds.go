@@ -68,7 +68,11 @@ func (s *State) noRoom(op, subject, nouns string, have, more, most int64) *Resul
 }
 
 func (a Agent) bytes() int64 {
-	return int64(a.Agent.Bytes() + a.Reserved.Bytes() + len(a.Nonce) + len(a.BootID) + len(a.Why))
+	size := a.Agent.Bytes() + a.Reserved.Bytes() + len(a.Nonce) + len(a.BootID) + len(a.Why)
+	for _, v := range a.Volumes {
+		size += 32 + len(v.Resource.Name) + len(v.Resource.Reserved) + len(v.Resource.Volume)
+	}
+	return int64(size)
 }
 
 func (f Framework) bytes() int64 {

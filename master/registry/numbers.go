@@ -24,6 +24,7 @@ func (s *State) BeginAnew(at time.Time) {
 	fresh := uint64(max(at.UnixMilli()/100, 0))
 	s.LostAgents = beginAnew(&s.NextAgent, s.LostAgents, fresh)
 	s.LostFrameworks = beginAnew(&s.NextFramework, s.LostFrameworks, fresh)
+	s.NextVolume = max(s.NextVolume+anewStep, fresh)
 	frameworks := writable(&s.Frameworks, &s.shared.frameworks)
 	for id, framework := range frameworks { // order: irrelevant because each is changed alone
 		framework.Session = max(framework.Session+anewStep, fresh)

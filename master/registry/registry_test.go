@@ -37,7 +37,8 @@ var (
 	keys         = rapid.SampledFrom([]string{"", "a", "b", "\xff"})
 	roles        = rapid.SampledFrom([]api.Role{"", "web", "eng/web", "*"})
 	sessions     = rapid.Uint64Range(0, 4)
-	bundles      = rapid.SampledFrom([]api.Resources{{}, api.Scalars(1, 2), api.Scalars(4, 4096), api.Scalars(-1, 0)})
+	bundles      = rapid.SampledFrom([]api.Resources{{}, api.Scalars(1, 2), api.Scalars(4, 4096), api.Scalars(-1, 0),
+		api.NewResources(volumeOf("v1")), api.NewResources(volumeOf("v1"), volumeOf("v2"))})
 )
 
 func drawFramework(t *rapid.T) api.Framework {
@@ -69,10 +70,18 @@ func drawGrant(t *rapid.T) rights.Grant {
 	}
 }
 
+func drawVolume(t *rapid.T) api.Resource {
+	return volumeOf(rapid.SampledFrom([]api.VolumeID{"", "v1", "v2"}).Draw(t, "volume"))
+}
+
+func volumeOf(id api.VolumeID) api.Resource {
+	return api.Resource{Label: api.Label{Name: "disk", Reserved: "web", Dynamic: true, Volume: id}, Scalar: 1000}
+}
+
 func drawChange(t *rapid.T) Change {
 	agent := api.Agent{ID: agentIDs.Draw(t, "agent"), Hostname: "h", Resources: bundles.Draw(t, "resources")}
 	framework := drawFramework(t)
-	switch rapid.IntRange(0, 23).Draw(t, "kind") {
+	switch rapid.IntRange(0, 25).Draw(t, "kind") {
 	case 0:
 		return Bootstrap{Cluster: rapid.SampledFrom([]api.ClusterID{"", "c1", "c2"}).Draw(t, "cluster")}
 	case 1:
@@ -92,6 +101,10 @@ func drawChange(t *rapid.T) Change {
 	case 9:
 		return SetReserved{ID: agent.ID, Saw: bundles.Draw(t, "saw"), Reserved: bundles.Draw(t, "reserved"),
 			Framework: framework.ID, Done: []api.OperationID{api.OperationID(keys.Draw(t, "operation"))}}
+	case 24:
+		return DestroyOrphan{ID: agent.ID, Volume: drawVolume(t), Generation: rapid.Uint64Range(0, 3).Draw(t, "generation")}
+	case 25:
+		return VolumeGone{ID: agent.ID, Volume: drawVolume(t).Volume, Generation: rapid.Uint64Range(0, 3).Draw(t, "generation")}
 	case 10, 11:
 		return Subscribe{Framework: framework, Instance: nonces.Draw(t, "instance")}
 	case 12:

@@ -192,6 +192,23 @@ func (saw sawAuthority) changed(s *State) *Result {
 	return &bad
 }
 
+// sawOrphan compares that a volume is none of the agent's volumes.
+type sawOrphan struct {
+	agent      api.AgentID
+	volume     api.VolumeID
+	generation uint64
+}
+
+func (saw sawOrphan) changed(s *State) *Result {
+	for _, v := range s.Agents[saw.agent].Volumes {
+		if v.is(saw.volume, saw.generation) && !v.Destroying {
+			bad := refuse("volume.destroy", api.Stale, saw.agent, "volume %s is no orphan any more", saw.volume)
+			return &bad
+		}
+	}
+	return nil
+}
+
 // What each change compares.
 
 func (Bootstrap) saw() sight   { return blind("a cluster gets its name once; another one is refused") }
@@ -222,6 +239,13 @@ func (change BeginMaintenance) saw() sight {
 	return sawAgent("maintenance.begin", change.ID, change.Saw)
 }
 func (change SetReserved) saw() sight { return sawReserved{change.ID, change.Saw} }
+
+func (change DestroyOrphan) saw() sight {
+	return sawOrphan{change.ID, change.Volume.Volume, change.Generation}
+}
+func (VolumeGone) saw() sight {
+	return blind("it is about one generation of a volume, which is never given to another one (R22)")
+}
 
 func (Subscribe) saw() sight {
 	return blind("whoever subscribes last takes over, and gets a session above all others (R5)")

@@ -17,7 +17,7 @@ func everyChange() []Change {
 	return []Change{
 		Bootstrap{}, RaiseEpoch{}, RaiseFormat{}, SetMaster{}, RemoveMaster{}, CheckHash{},
 		AdmitAgent{}, UpdateAgent{}, MarkAgent{}, RemoveAgent{}, SetMaintenance{}, BeginMaintenance{}, SetReserved{},
-		Subscribe{}, Readmit{}, UpdateFramework{}, RemoveFramework{}, PutEntry{}, DeleteEntry{}, Expire{},
+		DestroyOrphan{}, VolumeGone{}, Subscribe{}, Readmit{}, UpdateFramework{}, RemoveFramework{}, PutEntry{}, DeleteEntry{}, Expire{},
 		SetRole{}, Grant{}, TakeGrant{}, RevokePrincipal{}, BeginReceipts{},
 		CreateToken{}, UseToken{}, RevokeToken{}, RotateAuthority{}, SetSecret{}, RemoveSecret{},
 	}
@@ -29,6 +29,7 @@ func seenWorld(t *testing.T) *State {
 	s := counted(t, 1, 1)
 	done(t, s, MarkAgent{ID: "agent-1", Saw: 1, Set: api.MarkDraining, Why: "by an operator"})
 	done(t, s, SetReserved{ID: "agent-1", Reserved: api.Scalars(1, 1)})
+	done(t, s, SetReserved{ID: "agent-1", Saw: api.Scalars(1, 1), Reserved: api.Scalars(1, 1).Plus(api.NewResources(volumeOf("v1")))})
 	done(t, s, Subscribe{Framework: api.Framework{ID: "framework-1"}, Instance: "i1"})
 	done(t, s, SetRole{Role: "web", Set: Role{Weight: 1, Limit: api.Scalars(1, 1)}})
 	done(t, s, Grant{"ann", rights.Grant{Verb: rights.View}})
@@ -49,6 +50,7 @@ func TestEveryChangeSaysWhatWasSeen(t *testing.T) {
 		"SetMaintenance":          SetMaintenance{Agents: []api.AgentID{"agent-1"}, Window: api.Window{Start: epoch}, Saw: []uint64{1}},
 		"SetMaintenance, silent":  SetMaintenance{Agents: []api.AgentID{"agent-1"}, Window: api.Window{Start: epoch}},
 		"BeginMaintenance":        BeginMaintenance{ID: "agent-1", Saw: 1},
+		"DestroyOrphan":           DestroyOrphan{ID: "agent-1", Volume: volumeOf("v1"), Generation: 1},
 		"SetReserved":             SetReserved{ID: "agent-1", Reserved: api.Scalars(2, 2)},
 		"RemoveFramework":         RemoveFramework{ID: "framework-1", Session: 1},
 		"RemoveFramework, silent": RemoveFramework{ID: "framework-1"},

@@ -40,6 +40,7 @@ type State struct {
 
 	NextAgent     uint64 // the next number to give out; 0 is read as 1
 	NextFramework uint64
+	NextVolume    uint64 // the generation of the next volume, of whatever agent
 	// Quotas counts the changes of any role's guarantee or limit.
 	Quotas uint64
 	// LostAgents and LostFrameworks are numbers that may have been given out by changes that a restore or a recovery
@@ -86,6 +87,9 @@ type Agent struct {
 	// Reserved are the dynamic reservations and volumes, with their labels. The unreserved total lacks the resources
 	// that they are made of.
 	Reserved api.Resources
+	// Volumes are the volumes in Reserved, with their generations, and those that are being destroyed; by ID and
+	// generation. Replaced, never edited.
+	Volumes []Volume
 	// Maintenance is when the agent will be away. A window without a start means none.
 	Maintenance api.Window
 	// Maintained says that the window has begun, and that the agent drains because of it.

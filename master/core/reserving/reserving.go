@@ -99,7 +99,7 @@ func (v *Conversion) create(id api.VolumeID, size api.Milli) error {
 		return o.InTheWay()
 	}
 	if _, before := v.Destroyed[id]; before {
-		return (&Orphan{view.OrphanedVolume{Volume: v.Destroyed[id]}, true}).InTheWay()
+		return (&Orphan{OrphanedVolume: view.OrphanedVolume{Volume: v.Destroyed[id], Why: "it is being destroyed"}, Destroying: true}).InTheWay()
 	}
 	disk := api.NewResources(api.Resource{Label: v.label("disk", ""), Scalar: size})
 	volume := api.NewResources(api.Resource{Label: v.label("disk", id), Scalar: size})
@@ -135,17 +135,18 @@ func (v *Conversion) exchange(give, get, unreserve, reserve api.Resources) error
 	return nil
 }
 
-// Orphan is a volume that the agent holds and the registry does not know. Until the agent says that its data is gone,
+// Orphan is a volume that the agent holds and the registry does not know, or one that was destroyed. Until the agent says that its data is gone,
 // no other volume of the same ID may be made there, because it would begin with that data.
 type Orphan struct {
 	view.OrphanedVolume
-	Destroying bool // a Destroy operation has named it
+	Generation uint64
+	Destroying bool // a Destroy operation has named it; the registry remembers that
 }
 
 // InTheWay returns the reason why no other volume of the same ID can be made.
 func (o *Orphan) InTheWay() error {
 	if o.Destroying {
-		return fmt.Errorf("the data of an earlier volume %s is still being deleted; try again, or take another ID", o.Volume.Volume)
+		return fmt.Errorf("the data of an earlier volume %s is still there: %s; try again, or take another ID", o.Volume.Volume, o.Why)
 	}
 	return fmt.Errorf("the agent holds an orphaned volume %s; destroy it first, or take another ID", o.Volume.Volume)
 }

@@ -103,6 +103,12 @@ func encodeAgentChange(m *logpb.Command, change registry.Change) bool {
 		m.Change = &logpb.Command_BeginMaintenance{BeginMaintenance: &logpb.BeginMaintenance{AgentId: string(c.ID), Saw: c.Saw}}
 	case registry.RemoveAgent:
 		m.Change = &logpb.Command_RemoveAgent{RemoveAgent: &logpb.RemoveAgent{Id: string(c.ID), Nonce: string(c.Nonce), Saw: c.Saw}}
+	case registry.DestroyOrphan:
+		m.Change = &logpb.Command_DestroyOrphan{DestroyOrphan: &logpb.DestroyOrphan{
+			Id: string(c.ID), Volume: wire.ResourceToProto(c.Volume), Generation: c.Generation,
+		}}
+	case registry.VolumeGone:
+		m.Change = &logpb.Command_VolumeGone{VolumeGone: &logpb.VolumeGone{Id: string(c.ID), Volume: string(c.Volume), Generation: c.Generation}}
 	case registry.SetReserved:
 		m.Change = &logpb.Command_SetReserved{SetReserved: &logpb.SetReserved{
 			Id: string(c.ID), Saw: wire.ResourcesToProto(c.Saw), Reserved: wire.ResourcesToProto(c.Reserved),
@@ -222,6 +228,12 @@ func decodeAgentChange(m *logpb.Command) registry.Change {
 		return registry.BeginMaintenance{ID: api.AgentID(c.BeginMaintenance.AgentId), Saw: c.BeginMaintenance.Saw}
 	case *logpb.Command_RemoveAgent:
 		return registry.RemoveAgent{ID: api.AgentID(c.RemoveAgent.Id), Nonce: api.Nonce(c.RemoveAgent.Nonce), Saw: c.RemoveAgent.Saw}
+	case *logpb.Command_DestroyOrphan:
+		return registry.DestroyOrphan{
+			ID: api.AgentID(c.DestroyOrphan.Id), Volume: wire.ResourceOf(c.DestroyOrphan.Volume), Generation: c.DestroyOrphan.Generation,
+		}
+	case *logpb.Command_VolumeGone:
+		return registry.VolumeGone{ID: api.AgentID(c.VolumeGone.Id), Volume: api.VolumeID(c.VolumeGone.Volume), Generation: c.VolumeGone.Generation}
 	case *logpb.Command_SetReserved:
 		return registry.SetReserved{
 			ID: api.AgentID(c.SetReserved.Id), Saw: wire.ResourcesOf(c.SetReserved.Saw),

@@ -87,8 +87,24 @@ func agentToLog(a registry.Agent) *logpb.AgentItem {
 		Agent: wire.AgentToProto(a.Agent), Nonce: string(a.Nonce), BootId: a.BootID, Marks: uint32(a.Marks),
 		Grace: wire.DurationToProto(a.Grace), Why: a.Why, Admitted: wire.TimeToProto(a.Admitted), Reserved: wire.ResourcesToProto(a.Reserved),
 		Maintenance: wire.WindowToProto(a.Maintenance), Maintained: a.Maintained, Gone: wire.TimeToProto(a.Gone), Receipts: a.Receipts,
-		ReceiptsAfter: wire.TermToProto(a.ReceiptsAfter), MarksVersion: a.MarksVersion,
+		ReceiptsAfter: wire.TermToProto(a.ReceiptsAfter), MarksVersion: a.MarksVersion, Volumes: volumesToLog(a.Volumes),
 	}
+}
+
+func volumesToLog(volumes []registry.Volume) []*logpb.VolumeItem {
+	var items []*logpb.VolumeItem
+	for _, v := range volumes {
+		items = append(items, &logpb.VolumeItem{Volume: wire.ResourceToProto(v.Resource), Generation: v.Generation, Destroying: v.Destroying})
+	}
+	return items
+}
+
+func volumesFromLog(items []*logpb.VolumeItem) []registry.Volume {
+	var volumes []registry.Volume
+	for _, m := range items {
+		volumes = append(volumes, registry.Volume{Resource: wire.ResourceOf(m.Volume), Generation: m.Generation, Destroying: m.Destroying})
+	}
+	return volumes
 }
 
 func agentFromLog(m *logpb.AgentItem) registry.Agent {
@@ -102,6 +118,7 @@ func agentFromLog(m *logpb.AgentItem) registry.Agent {
 		Why:          m.Why,
 		Admitted:     wire.TimeOf(m.Admitted),
 		Reserved:     wire.ResourcesOf(m.Reserved),
+		Volumes:      volumesFromLog(m.Volumes),
 
 		Maintenance:   wire.WindowOf(m.Maintenance),
 		Maintained:    m.Maintained,

@@ -69,7 +69,7 @@ func WriteSealedSnapshot(w io.Writer, state *registry.State, term uint64, metaSu
 func contentHead(state *registry.State) *logpb.SnapshotHead {
 	return &logpb.SnapshotHead{
 		Format: uint32(max(state.Format, 1)), ClusterId: string(state.Cluster), Epoch: state.Epoch,
-		NextAgent: state.NextAgent, NextFramework: state.NextFramework,
+		NextAgent: state.NextAgent, NextFramework: state.NextFramework, NextVolume: state.NextVolume,
 		LostAgents: numbersToLog(state.LostAgents), LostFrameworks: numbersToLog(state.LostFrameworks),
 		Quotas: state.Quotas, Receipts: receiptsToLog(state.Receipts), Authority: authorityToLog(state.Authority),
 	}
@@ -180,7 +180,7 @@ func ReadSnapshot(r io.Reader) (*registry.State, Head, error) {
 	state := registry.New()
 	state.Cluster = api.ClusterID(m.ClusterId)
 	state.Epoch, state.Index, state.Format = m.Epoch, m.Index, uint64(m.Format)
-	state.NextAgent, state.NextFramework = m.NextAgent, m.NextFramework
+	state.NextAgent, state.NextFramework, state.NextVolume = m.NextAgent, m.NextFramework, m.NextVolume
 	state.LostAgents, state.LostFrameworks = numbersFromLog(m.LostAgents), numbersFromLog(m.LostFrameworks)
 	state.Quotas, state.Receipts = m.Quotas, receiptsFromLog(m.Receipts)
 	state.Authority = authorityFromLog(m.Authority)

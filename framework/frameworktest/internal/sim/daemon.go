@@ -191,7 +191,7 @@ func (d *daemon) work(work agentcore.Work) {
 	case agentcore.DestroyVolume:
 		w.in(w.pause(), func() {
 			delete(m.volumes, e.Volume)
-			d.step(agentcore.VolumeDestroyed{Volume: e.Volume})
+			d.step(agentcore.VolumeDestroyed{Volume: e.Volume, Generation: e.Generation})
 		})
 	case agentcore.TaskEnded, agentcore.DropSecrets, agentcore.RemoveFolder: // nobody reads output here, and there are no folders
 	}
