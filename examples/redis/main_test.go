@@ -1,0 +1,96 @@
+package main
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/frameworktest"
+)
+
+// start starts one more instance.
+func start(c *frameworktest.Handle) *frameworktest.Framework {
+	return c.Start(configOf(), newKeeper("sleep infinity", func(api.Status) {}))
+}
+
+// disks are machines with room for the volume.
+func disks(agents, masters int) frameworktest.Cluster {
+	resources, err := api.ParseResources("cpus:2;mem:1024;disk:1000;ports:[31000-31009]")
+	if err != nil {
+		panic(err)
+	}
+	return frameworktest.Cluster{Masters: masters, Agents: agents, Machine: frameworktest.Machine{Resources: resources}}
+}
+
+// home returns the agent on which a task of the story runs.
+func home(c *frameworktest.Handle) *frameworktest.Agent {
+	c.AwaitRunning(1)
+	agents := c.Agents()
+	return agents[slices.IndexFunc(agents, func(a *frameworktest.Agent) bool { return len(a.Tasks()) > 0 })]
+}
+
+// TestRedisStaysWithItsData: the server comes back where its volume is, after its own end, a drain, a reboot and a
+// silence of its agent, whoever is leader and whichever instance works.
+func TestRedisStaysWithItsData(t *testing.T) {
+	frameworktest.Run(t, disks(3, 3), func(c *frameworktest.Handle) {
+		first := start(c)
+		first.AwaitState("redis-1", api.TaskRunning)
+		second := start(c)
+		where := home(c)
+		back := func(f *frameworktest.Framework, task api.TaskID) {
+			t.Helper()
+			f.AwaitState(task, api.TaskRunning)
+			if now := home(c); now != where {
+				t.Errorf("%s runs on %s, and its data is on %s", task, now.ID(), where.ID())
+			}
+		}
+		first.EndTask("redis-1", frameworktest.Play{ExitCode: 1})
+		back(first, "redis-2")
+
+		where.Drain(0)
+		where.AwaitDrained()
+		c.Advance(10 * time.Minute)
+		for _, agent := range c.Agents() {
+			if n := len(agent.Tasks()); n != 0 {
+				t.Errorf("%d servers run on %s while the home is drained", n, agent.ID())
+			}
+		}
+		where.Reactivate()
+		back(first, "redis-3")
+
+		first.Kill()
+		c.Leader().Kill()
+		where.Reboot()
+		where.Start()
+		back(second, "redis-4")
+
+		where.Isolate()
+		where.AwaitState(api.AgentTombstone)
+		c.Advance(10 * time.Minute)
+		where.Rejoin()
+		back(second, "redis-4")
+	})
+}
+
+// TestRedisHasANewHome when the old one was given up for ever, and only then.
+func TestRedisHasANewHome(t *testing.T) {
+	frameworktest.Run(t, disks(2, 1), func(c *frameworktest.Handle) {
+		f := start(c)
+		f.AwaitState("redis-1", api.TaskRunning)
+		old := home(c)
+		old.Isolate()
+		old.AwaitState(api.AgentTombstone)
+		c.Advance(10 * time.Minute)
+		if state := f.States()["redis-1"]; state != api.TaskUnreachable {
+			t.Errorf("the server is %s, and its agent is away", state)
+		}
+		old.MarkGone()
+		f.AwaitState("redis-2", api.TaskRunning)
+		for _, task := range old.Tasks() { // the machine is cut off, and still runs the first one
+			if task.Task == "redis-2" {
+				t.Error("it runs on the agent that was given up")
+			}
+		}
+	})
+}

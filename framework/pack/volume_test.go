@@ -1,0 +1,67 @@
+package pack_test
+
+import (
+	"testing"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/pack"
+)
+
+// dbOffer is an offer of an agent in role db.
+func dbOffer(agent api.AgentID, resources string) api.Offer {
+	parsed, err := api.ParseResources(resources)
+	if err != nil {
+		panic(err)
+	}
+	return api.Offer{ID: "of-" + api.OfferID(agent), Agent: agent, Role: "db", Resources: parsed}
+}
+
+// TestVolumeLife: made where there is room, used where it is, waited for, made once
+// more where only a part of it was made, and given up with its home alone.
+func TestVolumeLife(t *testing.T) {
+	v := pack.Volume{ID: "data", Role: "db", Size: api.MilliOf(100)}
+	db := task("db-1", 1, 64)
+	db.Ports = map[string]uint16{"redis": 0}
+	small, large := dbOffer("a1", "cpus:4;mem:512;disk:50;ports:[31000-31009]"), dbOffer("a2", "cpus:4;mem:512;disk:500;ports:[31000-31009]")
+	if shape := v.Shape(db); shape.Resources.String() != "cpus:1;disk:100;mem:64;ports:1" || shape.OnlyPreferred {
+		t.Errorf("it demands %v at first", shape)
+	}
+	answer, ok := v.Launch([]api.Offer{small, large}, db)
+	if !ok || v.Home != "a2" || len(answer.Operations) != 3 || answer.Offers[0] != "of-a2" {
+		t.Fatalf("it is made by %v", answer)
+	}
+	if reserved := answer.Operations[0].Resources.String(); reserved != "cpus:1;disk:100;mem:64" {
+		t.Errorf("%s is reserved", reserved)
+	}
+	launched := answer.Operations[2].Tasks[0]
+	if want := "cpus:1;disk(db,dynamic,volume=data):100;mem:64;ports:[31000]"; launched.Resources.String() != want || launched.Ports["redis"] != 31000 {
+		t.Errorf("the task has %v and ports %v, want %s", launched.Resources, launched.Ports, want)
+	}
+	if shape := v.Shape(db); len(shape.Preferred) != 1 || shape.Preferred[0] != "a2" || !shape.OnlyPreferred {
+		t.Errorf("it demands %v at its home", shape)
+	}
+	if _, ok := v.Launch([]api.Offer{dbOffer("a3", large.Resources.String())}, db); ok {
+		t.Error("it is launched away from its home")
+	}
+	for _, state := range []api.TaskState{api.TaskFailed, api.TaskGone, api.TaskKilled} {
+		if v.Ended(api.Status{State: state, Agent: "a2"}) || v.Home != "a2" {
+			t.Errorf("after %v it has no home", state)
+		}
+	}
+
+	home := "cpus:3;mem:448;disk:400;ports:[31000-31009];cpus(db,dynamic):1;mem(db,dynamic):64;"
+	answer, ok = v.Launch([]api.Offer{dbOffer("a3", large.Resources.String()), dbOffer("a2", home+"disk(db,dynamic,volume=data):100")}, db)
+	if !ok || v.Home != "a2" || len(answer.Operations) != 1 || answer.Offers[0] != "of-a2" {
+		t.Errorf("at its home it is launched by %v", answer)
+	}
+	answer, ok = v.Launch([]api.Offer{dbOffer("a2", home+"disk(db,dynamic):60")}, db) // the volume was not made
+	if !ok || len(answer.Operations) != 3 || answer.Operations[0].Resources.String() != "disk:40" {
+		t.Errorf("what is missing is made by %v", answer)
+	}
+	if _, ok := v.Launch([]api.Offer{dbOffer("a2", "cpus:0.5;mem:448;disk:400;ports:[31000]")}, db); ok {
+		t.Error("it is launched where there is no room")
+	}
+	if !v.Ended(api.Status{State: api.TaskGoneByOperator, Agent: "a2"}) || v.Home != "" {
+		t.Error("it waits for a home that is gone for ever")
+	}
+}
