@@ -58,3 +58,21 @@ func ExampleBin_Put() {
 	fmt.Println(bin.Put(web), bin.Tasks[0].Ports["http"], bin.Left)
 	// Output: true 31001 ports:[31000]
 }
+
+// A volume has a home: the answer that makes it also reserves room for its task there. From then on nothing else is
+// asked for.
+func ExampleVolume() {
+	resources, _ := api.ParseResources("cpus:4;mem:1024;disk:1000")
+	offer := api.Offer{ID: "offer-1-1", Agent: "agent-1", Role: "db", Resources: resources}
+	volume := pack.Volume{ID: "data", Role: "db", Size: api.MilliOf(100)}
+	answer, _ := volume.Launch([]api.Offer{offer}, task("db-1", 1, 64))
+	for _, operation := range answer.Operations {
+		for _, launched := range operation.Tasks {
+			fmt.Println("launch", launched.Resources)
+		}
+	}
+	fmt.Println("home", volume.Home, "demands", volume.Shape(task("db-2", 1, 64)).Preferred)
+	// Output:
+	// launch cpus:1;disk(db,dynamic,volume=data):100;mem:64
+	// home agent-1 demands [agent-1]
+}
