@@ -13,7 +13,7 @@ type shared struct{ masters, agents, frameworks, roles, clients, tokens bool }
 type owner struct{ _ byte }
 
 // New returns the empty registry.
-func New() *State { return &State{NextAgent: 1, NextFramework: 1, NextVolume: 1} }
+func New() *State { return &State{Counts: Counts{NextAgent: 1, NextFramework: 1, NextVolume: 1}} }
 
 // Clone returns a copy that later commands do not change. It copies nothing at first: each of the two copies a map when
 // it first writes to it. Whoever may call Apply on a state may call Clone; the clone then belongs to the caller.

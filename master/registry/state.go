@@ -38,11 +38,7 @@ type State struct {
 	// Receipts says since when launches carry receipts.
 	Receipts Receipts
 
-	NextAgent     uint64 // the next number to give out; 0 is read as 1
-	NextFramework uint64
-	NextVolume    uint64 // the generation of the next volume, of whatever agent
-	// Quotas counts the changes of any role's guarantee or limit.
-	Quotas uint64
+	Counts
 	// LostAgents and LostFrameworks are numbers that may have been given out by changes that a restore or a recovery
 	// has lost. An agent or framework that comes back with one keeps it (R37). Replaced, never edited.
 	LostAgents     []Numbers
@@ -53,6 +49,14 @@ type State struct {
 	shared shared   // maps that a clone uses too; copied before the next write
 	owner  *owner   // marks the stores that no clone uses
 	memory *indexes // indexes of the maps; made again when nil
+}
+
+// Counts are what the registry counts, so that no number ever means two things.
+type Counts struct {
+	NextAgent     uint64 // the next number to give out; 0 is read as 1
+	NextFramework uint64
+	NextVolume    uint64 // the generation of the next volume, of whatever agent
+	Quotas        uint64 // how often any role's guarantee or limit has changed
 }
 
 // Guarded holds what decides who gets into the cluster, and what not everybody in it may see.
