@@ -35,6 +35,17 @@ type Framework struct {
 	Endpoints map[string]string // name -> address, so that others find it
 }
 
+// DetachedLabel is the label of a framework to which no scheduler will come back once it has left, such as that of
+// `tender run --detach`. When such a framework is without a scheduler, a drain does not wait until it acknowledges how
+// its tasks have ended (R67). Its value is for people.
+const DetachedLabel = "tender.detached"
+
+// Detached reports whether no scheduler will come back to the framework; see [DetachedLabel].
+func (f *Framework) Detached() bool {
+	_, is := f.Labels[DetachedLabel]
+	return is
+}
+
 // Equal reports whether both frameworks say the same of themselves.
 func (f *Framework) Equal(g *Framework) bool {
 	return f.ID == g.ID && f.Name == g.Name && f.Principal == g.Principal && slices.Equal(f.Roles, g.Roles) &&

@@ -27,6 +27,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/memnet"
 	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master"
 )
 
@@ -58,13 +59,31 @@ func inLobby(t *testing.T, n int, lives trust.Lives, test func(*testing.T, *lobb
 		defer conn.Close()
 		l.operator = apiv1.NewOperatorServiceClient(conn)
 		for { // until the first operator may do something
-			if _, err := l.operator.ListTokens(t.Context(), &apiv1.ListTokensRequest{}); err == nil {
+			_, err := l.operator.ListTokens(t.Context(), &apiv1.ListTokensRequest{})
+			if err == nil {
 				break
 			}
-			<-time.After(time.Second) // in the bubble's time
+			if kind := wire.Error(err).Kind; kind != api.Unavailable && kind != api.NotLeader {
+				t.Fatalf("a cluster that is being founded refuses for good: %v", err) // (R66)
+			}
+			<-time.After(10 * time.Millisecond) // in the bubble's time
 		}
 		test(t, l)
 	})
+}
+
+// TestNobodyIsRefusedForGoodWhileItIsFounded: until the first operator's token and grant are in the registry, whoever
+// comes is asked to come again, because nobody has been granted anything yet. (R66)
+func TestNobodyIsRefusedForGoodWhileItIsFounded(t *testing.T) {
+	for _, masters := range []int{1, 3} {
+		inLobby(t, masters, trust.Lives{}, func(t *testing.T, l *lobby) {
+			nobody := l.member("nobody", l.leader().GRPCAddr())
+			defer nobody.Close()
+			if _, err := apiv1.NewOperatorServiceClient(nobody).ListTokens(t.Context(), &apiv1.ListTokensRequest{}); wire.Error(err).Kind != api.Denied {
+				t.Errorf("once it is founded, who was granted nothing is told %v", err)
+			}
+		})
+	}
 }
 
 // member connects by gRPC as a person.

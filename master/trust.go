@@ -248,13 +248,21 @@ func hostOf(address string) string {
 	return host
 }
 
+// errFounding is told to a principal for whom it is too early.
+var errFounding = errors.New("the cluster is being founded, and nobody has been granted anything yet; try again")
+
 // denied returns the error for a principal that may not make a call, as far as this master knows. A follower may not
-// know the latest grants, so it sends the principal to the leader.
+// know the latest grants, so it sends the principal to the leader. A leader that has not finished founding the cluster
+// knows of no grants; its refusal is not final. (R66)
 func (m *Master) denied(ctx context.Context, call string, err error) error {
 	switch transport.CallerOf(ctx).Kind {
 	case trust.Framework, trust.Person:
-		if api.Is(err, api.Denied) && m.leading.Load() == nil {
+		switch {
+		case !api.Is(err, api.Denied):
+		case m.leading.Load() == nil:
 			return m.notLeader(call)
+		case m.listeners.proof.registrar.Founding():
+			return api.E(call, api.Unavailable, m.config.ID, errFounding)
 		}
 	case trust.Nobody, trust.Master, trust.Agent: // nothing is granted to these
 	}

@@ -28,6 +28,9 @@ func showAgent(v view.Agent) *apiv1.AgentView {
 		Maintenance: wire.WindowToProto(v.Maintenance), Leaving: leaving,
 		Revocable: wire.ResourcesStruct(v.Revocable), TasksMaybeMore: v.MaybeMore, Occupied: wire.ResourcesStruct(v.Occupied),
 	}
+	for _, id := range v.Unacknowledged {
+		shown.Unacknowledged = append(shown.Unacknowledged, string(id))
+	}
 	for _, stub := range v.Apart[:min(len(v.Apart), apartShownMax)] {
 		shown.Apart = append(shown.Apart, stub.TaskRef.String())
 	}

@@ -101,7 +101,9 @@ type ListChangesRequest struct {
 	// Only changes that this caller has asked for: "person ann", or the name alone.
 	By string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
 	// True: only changes that were denied.
-	Denied        bool `protobuf:"varint,6,opt,name=denied,proto3" json:"denied,omitempty"`
+	Denied bool `protobuf:"varint,6,opt,name=denied,proto3" json:"denied,omitempty"`
+	// Only changes that were asked for before this time. Absent: all.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -176,6 +178,13 @@ func (x *ListChangesRequest) GetDenied() bool {
 		return x.Denied
 	}
 	return false
+}
+
+func (x *ListChangesRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
 }
 
 // ListChangesResponse is a page of the changes, the newest first.
@@ -1841,6 +1850,9 @@ type AgentView struct {
 	// True: the agent has not reported to this leader yet. The field tasks then counts only those that the leader knows
 	// from others.
 	TasksMaybeMore bool `protobuf:"varint,24,opt,name=tasks_maybe_more,json=tasksMaybeMore,proto3" json:"tasks_maybe_more,omitempty"`
+	// While the agent drains: the frameworks whose tasks there have ended and that have not acknowledged it yet, by ID. The
+	// drain waits for them (R31, R67).
+	Unacknowledged []string `protobuf:"bytes,31,rep,name=unacknowledged,proto3" json:"unacknowledged,omitempty"`
 	// Tasks that the agent reports and that no leader has launched there, as FRAMEWORK/TASK; at most 100. They are set
 	// apart, neither counted nor killed (R40).
 	Apart         []string `protobuf:"bytes,30,rep,name=apart,proto3" json:"apart,omitempty"`
@@ -2044,6 +2056,13 @@ func (x *AgentView) GetTasksMaybeMore() bool {
 		return x.TasksMaybeMore
 	}
 	return false
+}
+
+func (x *AgentView) GetUnacknowledged() []string {
+	if x != nil {
+		return x.Unacknowledged
+	}
+	return nil
 }
 
 func (x *AgentView) GetApart() []string {
@@ -5318,7 +5337,7 @@ var File_api_v1_operator_proto protoreflect.FileDescriptor
 
 const file_api_v1_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x15api/v1/operator.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x12api/v1/trust.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\x01\n" +
+	"\x15api/v1/operator.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x12api/v1/trust.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe5\x01\n" +
 	"\x12ListChangesRequest\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1d\n" +
 	"\n" +
@@ -5326,7 +5345,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x0e\n" +
 	"\x02on\x18\x04 \x01(\tR\x02on\x12\x0e\n" +
 	"\x02by\x18\x05 \x01(\tR\x02by\x12\x16\n" +
-	"\x06denied\x18\x06 \x01(\bR\x06denied\"\xb9\x01\n" +
+	"\x06denied\x18\x06 \x01(\bR\x06denied\x120\n" +
+	"\x05until\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xb9\x01\n" +
 	"\x13ListChangesResponse\x12+\n" +
 	"\x05items\x18\x01 \x03(\v2\x15.tender.v1.ChangeViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1b\n" +
@@ -5448,7 +5468,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x13ListMastersResponse\x12+\n" +
 	"\x05items\x18\x01 \x03(\v2\x15.tender.v1.MasterViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xd9\b\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\x81\t\n" +
 	"\tAgentView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12\x14\n" +
@@ -5476,7 +5496,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\trevocable\x18\x15 \x01(\v2\x17.google.protobuf.StructR\trevocable\x125\n" +
 	"\borphaned\x18\x16 \x03(\v2\x19.tender.v1.OrphanedVolumeR\borphaned\x123\n" +
 	"\boccupied\x18\x17 \x01(\v2\x17.google.protobuf.StructR\boccupied\x12(\n" +
-	"\x10tasks_maybe_more\x18\x18 \x01(\bR\x0etasksMaybeMore\x12\x14\n" +
+	"\x10tasks_maybe_more\x18\x18 \x01(\bR\x0etasksMaybeMore\x12&\n" +
+	"\x0eunacknowledged\x18\x1f \x03(\tR\x0eunacknowledged\x12\x14\n" +
 	"\x05apart\x18\x1e \x03(\tR\x05apart\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -5943,183 +5964,184 @@ var file_api_v1_operator_proto_goTypes = []any{
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
 	77,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
-	3,   // 1: tender.v1.ListChangesResponse.items:type_name -> tender.v1.ChangeView
-	77,  // 2: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
-	77,  // 3: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
-	7,   // 4: tender.v1.ListSecretsResponse.items:type_name -> tender.v1.SecretView
-	77,  // 5: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
-	78,  // 6: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
-	79,  // 7: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
-	79,  // 8: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
-	79,  // 9: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
-	77,  // 10: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
-	77,  // 11: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
-	14,  // 12: tender.v1.ListPrincipalsResponse.items:type_name -> tender.v1.PrincipalView
-	79,  // 13: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
-	79,  // 14: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
-	80,  // 15: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	77,  // 16: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
-	24,  // 17: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	77,  // 18: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
-	81,  // 19: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
-	81,  // 20: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
-	81,  // 21: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
-	81,  // 22: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
-	71,  // 23: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
-	82,  // 24: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	77,  // 25: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
-	83,  // 26: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
-	72,  // 27: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
-	81,  // 28: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
-	27,  // 29: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
-	81,  // 30: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
-	26,  // 31: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	26,  // 32: tender.v1.WatchAgentsResponse.items:type_name -> tender.v1.AgentView
-	77,  // 33: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	81,  // 34: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	81,  // 35: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	78,  // 36: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	73,  // 37: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	74,  // 38: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
-	33,  // 39: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	77,  // 40: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
-	32,  // 41: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
-	81,  // 42: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
-	81,  // 43: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
-	78,  // 44: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
-	78,  // 45: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	78,  // 46: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
-	81,  // 47: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	84,  // 48: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
-	31,  // 49: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	81,  // 50: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	77,  // 51: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	77,  // 52: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	75,  // 53: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	76,  // 54: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	82,  // 55: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	85,  // 56: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	86,  // 57: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
-	35,  // 58: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	81,  // 59: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	77,  // 60: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	77,  // 61: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
-	37,  // 62: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	81,  // 63: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	81,  // 64: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	81,  // 65: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	81,  // 66: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	81,  // 67: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
-	39,  // 68: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	44,  // 69: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	43,  // 70: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
-	77,  // 71: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
-	77,  // 72: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
-	81,  // 73: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
-	78,  // 74: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,   // 75: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	78,  // 76: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	83,  // 77: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	87,  // 78: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	54,  // 79: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	80,  // 80: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	63,  // 81: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	63,  // 82: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	63,  // 83: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	63,  // 84: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	64,  // 85: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	63,  // 86: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	22,  // 87: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	20,  // 88: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	20,  // 89: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	29,  // 90: tender.v1.OperatorService.WatchAgents:input_type -> tender.v1.WatchAgentsRequest
-	20,  // 91: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	21,  // 92: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	20,  // 93: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	20,  // 94: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	41,  // 95: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	45,  // 96: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	47,  // 97: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	48,  // 98: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	49,  // 99: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	51,  // 100: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	52,  // 101: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	18,  // 102: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
-	88,  // 103: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
-	89,  // 104: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
-	90,  // 105: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
-	91,  // 106: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
-	92,  // 107: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
-	10,  // 108: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
-	12,  // 109: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
-	20,  // 110: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
-	16,  // 111: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
-	17,  // 112: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
-	1,   // 113: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
-	4,   // 114: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
-	20,  // 115: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
-	5,   // 116: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
-	8,   // 117: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
-	8,   // 118: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
-	53,  // 119: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	56,  // 120: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	57,  // 121: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	58,  // 122: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	59,  // 123: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	61,  // 124: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	65,  // 125: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	66,  // 126: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	67,  // 127: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	68,  // 128: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	70,  // 129: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	23,  // 130: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	25,  // 131: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	28,  // 132: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	30,  // 133: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
-	34,  // 134: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	36,  // 135: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	38,  // 136: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	40,  // 137: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	42,  // 138: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	46,  // 139: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	50,  // 140: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	50,  // 141: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	50,  // 142: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	50,  // 143: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	39,  // 144: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	19,  // 145: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
-	93,  // 146: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
-	94,  // 147: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
-	50,  // 148: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
-	95,  // 149: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
-	95,  // 150: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
-	11,  // 151: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
-	13,  // 152: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
-	15,  // 153: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
-	50,  // 154: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
-	50,  // 155: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
-	2,   // 156: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
-	50,  // 157: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
-	6,   // 158: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
-	50,  // 159: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
-	9,   // 160: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
-	9,   // 161: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
-	55,  // 162: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	50,  // 163: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	50,  // 164: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	50,  // 165: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	60,  // 166: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	62,  // 167: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	64,  // 168: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	64,  // 169: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	64,  // 170: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	69,  // 171: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	64,  // 172: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	130, // [130:173] is the sub-list for method output_type
-	87,  // [87:130] is the sub-list for method input_type
-	87,  // [87:87] is the sub-list for extension type_name
-	87,  // [87:87] is the sub-list for extension extendee
-	0,   // [0:87] is the sub-list for field type_name
+	77,  // 1: tender.v1.ListChangesRequest.until:type_name -> google.protobuf.Timestamp
+	3,   // 2: tender.v1.ListChangesResponse.items:type_name -> tender.v1.ChangeView
+	77,  // 3: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
+	77,  // 4: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
+	7,   // 5: tender.v1.ListSecretsResponse.items:type_name -> tender.v1.SecretView
+	77,  // 6: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
+	78,  // 7: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
+	79,  // 8: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
+	79,  // 9: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
+	79,  // 10: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
+	77,  // 11: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
+	77,  // 12: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
+	14,  // 13: tender.v1.ListPrincipalsResponse.items:type_name -> tender.v1.PrincipalView
+	79,  // 14: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
+	79,  // 15: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
+	80,  // 16: tender.v1.ClusterView.term:type_name -> tender.v1.Term
+	77,  // 17: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	24,  // 18: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
+	77,  // 19: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	81,  // 20: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
+	81,  // 21: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
+	81,  // 22: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
+	81,  // 23: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
+	71,  // 24: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
+	82,  // 25: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
+	77,  // 26: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	83,  // 27: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
+	72,  // 28: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
+	81,  // 29: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
+	27,  // 30: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
+	81,  // 31: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
+	26,  // 32: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
+	26,  // 33: tender.v1.WatchAgentsResponse.items:type_name -> tender.v1.AgentView
+	77,  // 34: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	81,  // 35: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	81,  // 36: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	78,  // 37: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	73,  // 38: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	74,  // 39: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	33,  // 40: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
+	77,  // 41: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	32,  // 42: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
+	81,  // 43: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
+	81,  // 44: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
+	78,  // 45: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
+	78,  // 46: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
+	78,  // 47: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
+	81,  // 48: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	84,  // 49: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
+	31,  // 50: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
+	81,  // 51: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	77,  // 52: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	77,  // 53: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	75,  // 54: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	76,  // 55: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	82,  // 56: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	85,  // 57: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	86,  // 58: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
+	35,  // 59: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
+	81,  // 60: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	77,  // 61: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	77,  // 62: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	37,  // 63: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
+	81,  // 64: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	81,  // 65: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	81,  // 66: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	81,  // 67: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	81,  // 68: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	39,  // 69: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
+	44,  // 70: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	43,  // 71: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
+	77,  // 72: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	77,  // 73: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	81,  // 74: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
+	78,  // 75: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,   // 76: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	78,  // 77: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	83,  // 78: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	87,  // 79: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	54,  // 80: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	80,  // 81: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	63,  // 82: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	63,  // 83: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	63,  // 84: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	63,  // 85: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	64,  // 86: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	63,  // 87: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	22,  // 88: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	20,  // 89: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	20,  // 90: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	29,  // 91: tender.v1.OperatorService.WatchAgents:input_type -> tender.v1.WatchAgentsRequest
+	20,  // 92: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	21,  // 93: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	20,  // 94: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	20,  // 95: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	41,  // 96: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	45,  // 97: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	47,  // 98: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	48,  // 99: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	49,  // 100: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	51,  // 101: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	52,  // 102: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	18,  // 103: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
+	88,  // 104: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
+	89,  // 105: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
+	90,  // 106: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
+	91,  // 107: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
+	92,  // 108: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
+	10,  // 109: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
+	12,  // 110: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
+	20,  // 111: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
+	16,  // 112: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
+	17,  // 113: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
+	1,   // 114: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
+	4,   // 115: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
+	20,  // 116: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
+	5,   // 117: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
+	8,   // 118: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
+	8,   // 119: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
+	53,  // 120: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	56,  // 121: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	57,  // 122: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	58,  // 123: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	59,  // 124: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	61,  // 125: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	65,  // 126: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	66,  // 127: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	67,  // 128: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	68,  // 129: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	70,  // 130: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	23,  // 131: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	25,  // 132: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	28,  // 133: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	30,  // 134: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
+	34,  // 135: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	36,  // 136: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	38,  // 137: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	40,  // 138: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	42,  // 139: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	46,  // 140: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	50,  // 141: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	50,  // 142: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	50,  // 143: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	50,  // 144: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	39,  // 145: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	19,  // 146: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	93,  // 147: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
+	94,  // 148: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
+	50,  // 149: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
+	95,  // 150: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
+	95,  // 151: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
+	11,  // 152: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
+	13,  // 153: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
+	15,  // 154: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
+	50,  // 155: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
+	50,  // 156: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
+	2,   // 157: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
+	50,  // 158: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
+	6,   // 159: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
+	50,  // 160: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
+	9,   // 161: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
+	9,   // 162: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
+	55,  // 163: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	50,  // 164: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	50,  // 165: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	50,  // 166: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	60,  // 167: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	62,  // 168: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	64,  // 169: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	64,  // 170: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	64,  // 171: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	69,  // 172: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	64,  // 173: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	131, // [131:174] is the sub-list for method output_type
+	88,  // [88:131] is the sub-list for method input_type
+	88,  // [88:88] is the sub-list for extension type_name
+	88,  // [88:88] is the sub-list for extension extendee
+	0,   // [0:88] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }

@@ -92,16 +92,17 @@ func (r *Recent) Since() time.Time {
 // Query selects entries: all of them, as far as its fields do not restrict that.
 type Query struct {
 	Since  time.Time
-	On     Object // of those whose request was too long to be kept or not read, nobody knows what they were about, so they are selected too
-	By     string // a caller, such as "person ann", or only its name
-	Denied bool   // only what was denied
-	Before uint64 // only entries with a smaller number; 0: all
+	Until  time.Time // only what was asked for before it; zero: all
+	On     Object    // of those whose request was too long to be kept or not read, nobody knows what they were about, so they are selected too
+	By     string    // a caller, such as "person ann", or only its name
+	Denied bool      // only what was denied
+	Before uint64    // only entries with a smaller number; 0: all
 	// Limit and Bytes limit what is selected and are each at least 1. An entry larger than Bytes is selected alone.
 	Limit, Bytes int
 }
 
 func (q Query) selects(e *Entry) bool {
-	return (q.Before == 0 || e.Number < q.Before) && !e.At.Before(q.Since) && (!q.Denied || e.Result == Denied) &&
+	return (q.Before == 0 || e.Number < q.Before) && !e.At.Before(q.Since) && (q.Until.IsZero() || e.At.Before(q.Until)) && (!q.Denied || e.Result == Denied) &&
 		(q.By == "" || e.by(q.By)) && (q.On == Object{} || e.Cut || e.unread() || slices.ContainsFunc(e.Objects, q.On.is))
 }
 

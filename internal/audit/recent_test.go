@@ -143,6 +143,7 @@ func TestQueriesSelect(t *testing.T) {
 	}{
 		{Query{}, []uint64{9, 8, 7, 6, 5, 4, 3, 2, 1, 0}},
 		{Query{Since: line(7).At}, []uint64{9, 8, 7}},
+		{Query{Since: line(5).At, Until: line(7).At}, []uint64{6, 5}},
 		{Query{Before: 3}, []uint64{1, 0}},
 		{Query{By: "ann"}, []uint64{2, 0}},
 		{Query{By: "person ann"}, []uint64{2, 0}},

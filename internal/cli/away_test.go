@@ -90,7 +90,7 @@ func TestAnAgentThatWasAwayTooLongComesBack(t *testing.T) {
 
 	for want, more := range map[string][]string{
 		"start it once more with --join FILE": nil,
-		"used up":                              {"--join", used},
+		"used up":                             {"--join", used},
 	} {
 		_, stderr, code := tender(t, c.env, args(more...)...)
 		if code != 1 || !strings.Contains(stderr, want) || !strings.Contains(stderr, ended) {

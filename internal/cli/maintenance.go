@@ -14,6 +14,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/nouns"
+	"github.com/tenderhq/tender/internal/cli/settings"
 )
 
 // maintenanceCommand returns the commands that plan drains.
@@ -30,17 +31,23 @@ func (a *App) maintenanceCommand() *cobra.Command {
 func (a *App) setMaintenance() *cobra.Command {
 	var start string
 	var duration time.Duration
-	command := &cobra.Command{
+	var command *cobra.Command
+	command = &cobra.Command{
 		Use: "set AGENT...", Short: "Give agents a maintenance window",
 		Long: "Give agents a maintenance window, which replaces any that they have. If one of the agents is unknown, nothing changes.\n" +
-			"Without --duration the window lasts until you clear it.",
+			"Say when it begins, how long it lasts, or both: without --start it begins now, without --duration it lasts until you\n" +
+			"clear it.",
 		Example: "  tender maintenance set agent-1 agent-2 --start 2026-12-01T22:00:00Z --duration 2h\n" +
 			"  tender maintenance set agent-3 --start 30m",
 		Args: cobra.MatchAll(cobra.MinimumNArgs(1)), ValidArgsFunction: a.completeIDs("agents"),
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			begins, err := startOf(start, time.Now())
+			if flags := command.Flags(); !flags.Changed("start") && !flags.Changed("duration") {
+				return usagef("say when the window begins, how long it lasts, or both: --start 22:00 --duration 2h; " +
+					"to begin now and without an end, --start now; to drain agents without a window, tender drain")
+			}
+			begins, err := settings.After(start, time.Now())
 			if err != nil {
-				return err
+				return usagef("--start: %w", err)
 			}
 			if duration < 0 {
 				return usagef("--duration is %v; write a time such as 2h", duration)
@@ -52,25 +59,9 @@ func (a *App) setMaintenance() *cobra.Command {
 			return a.maintain(ctx, c, args, window)
 		}),
 	}
-	command.Flags().StringVar(&start, "start", "now", "when it begins: now, a time from now (30m, 2h), or a date such as 2026-12-01T22:00:00Z")
+	command.Flags().StringVar(&start, "start", "now", "when it begins: now, a time from now (30m, 2h), a time of a clock (22:00), or a date such as 2026-12-01T22:00")
 	command.Flags().DurationVar(&duration, "duration", 0, "how long it lasts; 0 = until it is cleared")
 	return command
-}
-
-// startOf reads the time at which a window begins.
-func startOf(text string, now time.Time) (time.Time, error) {
-	if text == "now" {
-		return now, nil
-	}
-	if in, err := time.ParseDuration(text); err == nil && in >= 0 {
-		return now.Add(in), nil
-	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02 15:04"} {
-		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
-			return at, nil
-		}
-	}
-	return time.Time{}, usagef("--start is %q; write now, a time from now such as 30m, or a moment such as 2026-12-01T22:00:00Z", text)
 }
 
 func (a *App) clearMaintenance() *cobra.Command {

@@ -72,7 +72,9 @@ func createTokenCommand(a *App) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.withClient(func(ctx context.Context, c *client.Client, _ []string) error { return a.makeToken(ctx, c, request, w.file) })(command, args)
+		return a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			return a.makeToken(ctx, c, request, w.file)
+		})(command, args)
 	}
 	return command
 }

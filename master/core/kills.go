@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -140,15 +141,17 @@ type KillTask struct {
 	Grace time.Duration
 }
 
-// request handles an operator's kill.
+// request handles an operator's kill. Whoever may not kill a task learns nothing of it, neither where it runs nor that it
+// is there.
 func (action KillTask) request(c *Core, id RequestID, by rights.Scope) {
-	found, err := c.View().FindTask("task.kill", action.Task)
+	found, err := c.View().FindTask("task.kill", action.Task, func(one view.FoundTask) bool { return by.Covers(c.taskObject(one)) })
 	switch {
+	case err != nil && err.Kind == api.NotFound && !by.Covers(rights.Object{}):
+		c.emit(Reply{ID: id, Err: api.E("rights", api.Denied, by.Who, fmt.Errorf("may kill no task that is called %q; "+
+			"it needs the grant 'operate' or 'kill-task' on the task's role; an operator gives it: tender grant %s kill-task --role ROLE", action.Task, by.Who))})
+		return
 	case err != nil:
 		c.emit(Reply{ID: id, Err: err})
-		return
-	case !by.Covers(c.taskObject(found)):
-		c.deny(id, "kill-task", by, c.taskObject(found))
 		return
 	case found.Ended != nil:
 		c.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: found.Ref, Already: found.Ended.Status.State}})

@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -247,14 +248,32 @@ func (r *maintenance) drainedAnswered(a *agent, result registry.Result) {
 	}
 }
 
+// emptied reports whether nothing runs on the agent, and every end that is awaited was acknowledged.
 func (r *maintenance) emptied(a *agent) bool {
-	if !a.drain.force {
-		return len(a.tasks) == 0
-	}
 	for _, t := range a.tasks { // order: irrelevant because one is enough
-		if !t.status.State.Terminal() || t.framework.session != nil {
+		if !t.status.State.Terminal() || a.awaits(t.framework) {
 			return false
 		}
 	}
 	return true
+}
+
+// awaits reports whether the agent's drain waits until the framework acknowledges the ends of its tasks. It does not
+// wait for one to which nobody comes back (R67), nor, if it was forced, for any that is away.
+func (a *agent) awaits(fw *framework) bool {
+	return fw.session != nil || !a.drain.force && !fw.info.Detached()
+}
+
+// unacknowledged returns the frameworks for which the agent's drain waits although all of their tasks there have ended.
+func (a *agent) unacknowledged() (ids []api.FrameworkID) {
+	if !a.drain.told {
+		return nil
+	}
+	for _, t := range a.tasks { // order: irrelevant because they are sorted
+		if t.status.State.Terminal() && a.awaits(t.framework) {
+			ids = append(ids, t.framework.info.ID)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }

@@ -71,7 +71,7 @@ func (action RemoveFramework) request(c *Core, id RequestID, by rights.Scope) {
 	case err != nil:
 		c.emit(Reply{ID: id, Err: err})
 	case !c.covers(by, fw.id):
-		c.deny(id, "remove-framework", by, c.objectOf(fw.id, ""))
+		c.deny(id, "remove-framework", by, rights.Object{Framework: api.FrameworkID(action.Framework)}) // and nothing that the caller has not said
 	case fw.removed:
 		c.emit(Reply{ID: id, Answer: removedBefore(fw.id, fw.why)})
 	case fw.session != nil && !action.Force:

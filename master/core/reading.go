@@ -66,6 +66,8 @@ func (r reader) Agent(id api.AgentID) view.Agent {
 		MaybeMore: c.answers.maybeMore(a),
 		Usage:     a.meter.Last(),
 		Leaving:   c.inverses.leaving(a),
+
+		Unacknowledged: a.unacknowledged(),
 	}
 }
 

@@ -309,7 +309,7 @@ func (r *sessions) leave(s *session, why string) {
 	r.keepPlace(fw, s.seen)
 	r.info("framework disconnected", field("framework", fw.id), field("why", why))
 	for _, t := range fw.sortedTasks() {
-		if t.agent.drain.force { // its acknowledgements are no longer waited for (R31)
+		if !t.agent.awaits(fw) { // its acknowledgements are no longer waited for (R31, R67)
 			r.maintenance.checkDrained(t.agent)
 		}
 	}

@@ -367,6 +367,9 @@ func (w *world) newFramework(args transcript.Line) {
 	if bytes, err := strconv.Atoi(args.Named["labels"]); err == nil {
 		f.info.Labels = map[string]string{"label": strings.Repeat("x", bytes)}
 	}
+	if args.Named["detached"] == "yes" {
+		f.info.Labels = map[string]string{api.DetachedLabel: "yes"}
+	}
 	if name, ok := args.Named["name"]; ok {
 		f.info.Name = name
 	}

@@ -35,7 +35,7 @@ func (w *world) verbOfViews(verb string, args transcript.Line) bool {
 		page := cluster.Agents(query)
 		for _, v := range page.Items {
 			w.say("%s %s%s%s total=%v allocated=%v offered=%v free=%v tasks=%d%s%s", v.Agent.ID, v.StateWord(), because(v.Why), markWords(v.Marks),
-				v.Agent.Resources, v.Allocated, v.Offered, v.Free, v.Tasks, map[bool]string{true: "+"}[v.MaybeMore], w.windowWords(v))
+				v.Agent.Resources, v.Allocated, v.Offered, v.Free, v.Tasks, map[bool]string{true: "+"}[v.MaybeMore], w.windowWords(v)+awaitedWords(v))
 			for _, o := range v.Orphans {
 				w.say("  orphaned %v: %s", o.Volume, o.Why)
 			}
@@ -161,4 +161,12 @@ func (w *world) windowWords(v view.Agent) string {
 		words += " " + string(id) + "=" + v.Leaving[id]
 	}
 	return words
+}
+
+// awaitedWords names the frameworks for which the agent's drain waits.
+func awaitedWords(v view.Agent) string {
+	if len(v.Unacknowledged) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" awaits=%v", v.Unacknowledged)
 }

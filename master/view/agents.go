@@ -35,6 +35,8 @@ type Agent struct {
 	Usage     protocol.UsageReport
 	// Leaving holds what frameworks have answered to the request to leave before its maintenance.
 	Leaving map[api.FrameworkID]string
+	// Unacknowledged are the frameworks for which its drain waits although their tasks have ended (R31).
+	Unacknowledged []api.FrameworkID
 }
 
 // StateWord returns the agent's state as a word for people.

@@ -133,12 +133,16 @@ type FoundTask struct {
 }
 
 // FindTask finds the task that people mean by FRAMEWORK/TASK, TASK or the task's name, in full. It prefers tasks that
-// have not ended.
-func (c Cluster) FindTask(op, said string) (FoundTask, *api.Error) {
+// have not ended. Tasks for which may returns false are as if they were not there.
+func (c Cluster) FindTask(op, said string, may func(FoundTask) bool) (FoundTask, *api.Error) {
 	found := matches[string]{op: op, noun: "task", said: said}
 	tasks := make(map[string]FoundTask)
 	note := func(name string, one FoundTask) {
-		switch names(one.Ref, name, said) {
+		match := names(one.Ref, name, said)
+		if match == namesNot || !may(one) {
+			return
+		}
+		switch match {
 		case namesFull:
 			tasks[one.Ref.String()] = one
 		case namesBegin:
@@ -153,11 +157,12 @@ func (c Cluster) FindTask(op, said string) (FoundTask, *api.Error) {
 	}
 	if len(tasks) == 0 {
 		for agent, stub := range c.Leader.Ended() {
-			if names(stub.TaskRef, stub.Name, said) != namesFull {
+			one := FoundTask{Ref: stub.TaskRef, Agent: agent, Ended: stub}
+			if names(stub.TaskRef, stub.Name, said) != namesFull || !may(one) {
 				continue
 			}
 			if ref := stub.TaskRef.String(); tasks[ref].Ended == nil {
-				tasks[ref] = FoundTask{Ref: stub.TaskRef, Agent: agent, Ended: stub}
+				tasks[ref] = one
 			}
 		}
 	}

@@ -14,11 +14,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/audit"
 	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/internal/cli/show"
 )
 
@@ -42,17 +44,14 @@ const shownByDefault = 100
 
 // wish holds the values of the flags.
 type wish struct {
-	since  time.Duration
-	on, by string
-	denied bool
-	limit  int
+	since, until string
+	on, by       string
+	denied       bool
+	limit        int
 }
 
 func (w wish) check() error {
-	switch {
-	case w.since < 0:
-		return fmt.Errorf("--since is %v; write how long ago the first one may be, such as 1h", w.since)
-	case w.limit < 0:
+	if w.limit < 0 {
 		return fmt.Errorf("--limit is %d; write how many are wanted, or 0 for all", w.limit)
 	}
 	if _, err := audit.ParseObject(w.on); err != nil {
@@ -74,13 +73,15 @@ func (e Env) Command() *cobra.Command {
 			"has denied, is only in the file audit.log of that agent's data folder.\n\n" +
 			"KIND of --on is one of " + strings.Join(audit.ObjectKinds, ", ") + ".",
 		Example: "  tender audit --since 1h\n" +
+			"  tender audit --since 14:00 --until 14:10\n" +
 			"  tender audit --on agent/a1b2c3 -o wide\n" +
 			"  tender audit --by ann --denied",
 		Args: e.Exactly(),
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
-	flags.DurationVar(&w.since, "since", 0, "show only what is not older than this (default: all that masters keep)")
+	flags.StringVar(&w.since, "since", "", "show only what came later: after a time of the clock (14:00), a date (2026-01-02T14:00), or less than this ago (1h)")
+	flags.StringVar(&w.until, "until", "", "show only what came earlier, written like --since")
 	flags.StringVar(&w.on, "on", "", "show only changes of this object, KIND/NAME, such as agent/ID or role/eng")
 	flags.StringVar(&w.by, "by", "", "show only what this principal has asked for")
 	flags.BoolVar(&w.denied, "denied", false, "show only what was denied")
@@ -94,7 +95,11 @@ func (e Env) Command() *cobra.Command {
 		if err := w.check(); err != nil {
 			return e.Usage(err)
 		}
-		return e.WithClient(func(ctx context.Context, c *client.Client, _ []string) error { return e.show(ctx, c, w, format) })(command, args)
+		span, err := e.span(w)
+		if err != nil {
+			return e.Usage(err)
+		}
+		return e.WithClient(func(ctx context.Context, c *client.Client, _ []string) error { return e.show(ctx, c, w, span, format) })(command, args)
 	}
 	return command
 }
@@ -132,13 +137,32 @@ func (e Env) objects(ctx context.Context, start string) (found []string, _ cobra
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (e Env) show(ctx context.Context, c *client.Client, w wish, format *show.Format) error {
-	var since *timestamppb.Timestamp
-	if w.since > 0 {
-		since = timestamppb.New(e.Now().Add(-w.since))
+// span is the time that the flags restrict the changes to; nil: unrestricted on that side.
+type span struct{ since, until *timestamppb.Timestamp }
+
+func (e Env) span(w wish) (s span, err error) {
+	for _, end := range []struct {
+		flag, text string
+		into       **timestamppb.Timestamp
+	}{{"since", w.since, &s.since}, {"until", w.until, &s.until}} {
+		if end.text == "" {
+			continue
+		}
+		at, err := settings.Before(end.text, e.Now())
+		if err != nil {
+			return s, fmt.Errorf("--%s: %w", end.flag, err)
+		}
+		*end.into = timestamppb.New(at)
 	}
+	if s.since != nil && s.until != nil && !s.since.AsTime().Before(s.until.AsTime()) {
+		return s, fmt.Errorf("--since %s is not before --until %s", w.since, w.until)
+	}
+	return s, nil
+}
+
+func (e Env) show(ctx context.Context, c *client.Client, w wish, s span, format *show.Format) error {
 	answers, silent, err := client.AskEvery(ctx, c, func(ctx context.Context, master apiv1.OperatorServiceClient) (*apiv1.ListChangesResponse, error) {
-		return ask(ctx, master, w, since)
+		return ask(ctx, master, w, s)
 	})
 	if err != nil {
 		return err
@@ -156,13 +180,13 @@ func (e Env) show(ctx context.Context, c *client.Client, w wish, format *show.Fo
 	e.tell(len(changes), more, format.Is(show.AsJSON))
 	e.tellMissing(silent)
 	if !more {
-		e.tellForgotten(answers, since)
+		e.tellForgotten(answers, s.since)
 	}
 	return nil
 }
 
 // ask fetches all changes of one master, or the newest of them up to the limit.
-func ask(ctx context.Context, master apiv1.OperatorServiceClient, w wish, since *timestamppb.Timestamp) (*apiv1.ListChangesResponse, error) {
+func ask(ctx context.Context, master apiv1.OperatorServiceClient, w wish, s span) (*apiv1.ListChangesResponse, error) {
 	all := &apiv1.ListChangesResponse{}
 	list := func(ctx context.Context, r *apiv1.ListChangesRequest, options ...grpc.CallOption) (*apiv1.ListChangesResponse, error) {
 		page, err := master.ListChanges(ctx, r, options...)
@@ -171,7 +195,7 @@ func ask(ctx context.Context, master apiv1.OperatorServiceClient, w wish, since 
 		return page, err
 	}
 	items, _, err := client.All(ctx, list, w.limit, func(token string, limit int32) *apiv1.ListChangesRequest {
-		return &apiv1.ListChangesRequest{Limit: limit, PageToken: token, Since: since, On: w.on, By: w.by, Denied: w.denied}
+		return &apiv1.ListChangesRequest{Limit: limit, PageToken: token, Since: s.since, Until: s.until, On: w.on, By: w.by, Denied: w.denied}
 	})
 	all.Items = items
 	return all, err
@@ -205,13 +229,30 @@ func table(changes []*apiv1.ChangeView, wide bool) (header []string, rows [][]st
 		case request == "" && on == "":
 			on, request = "?", "(not read)"
 		}
-		row := []string{change.GetAt().AsTime().Format(time.RFC3339), change.GetWho(), shortCall(change.GetCall()), on, change.GetResult()}
+		row := []string{change.GetAt().AsTime().Format(time.RFC3339), change.GetWho(), verbOf(change), on, change.GetResult()}
 		if wide {
 			row = append(row, change.GetMasterId(), change.GetFrom(), strconv.FormatUint(change.GetIndex(), 10), request, change.GetWhy())
 		}
 		rows = append(rows, row)
 	}
 	return header, rows
+}
+
+// markVerbs are the commands that make a call of MarkAgent, by the action that the request names.
+var markVerbs = map[apiv1.AgentAction]string{
+	apiv1.AgentAction_DRAIN: "drain", apiv1.AgentAction_DEACTIVATE: "deactivate", apiv1.AgentAction_REACTIVATE: "reactivate",
+	apiv1.AgentAction_MARK_GONE: "gone", apiv1.AgentAction_REMOVE: "remove",
+}
+
+// verbOf says what was asked for: the command, for a call that serves several commands, otherwise the call.
+func verbOf(change *apiv1.ChangeView) string {
+	if change.GetCall() == apiv1.OperatorService_MarkAgent_FullMethodName {
+		var request apiv1.MarkAgentRequest
+		if err := protojson.Unmarshal([]byte(change.GetRequest()), &request); err == nil && markVerbs[request.GetAction()] != "" {
+			return markVerbs[request.GetAction()]
+		}
+	}
+	return shortCall(change.GetCall())
 }
 
 // shortCall returns a method without its service, or a route without its listener.

@@ -59,12 +59,18 @@ func TestATableOfChanges(t *testing.T) {
 		{At: after(1), Who: "anybody", From: "10.0.0.1:7", Call: "master PUT /v1/log-level", Request: `"loud"`, Result: "invalid", Why: "no level", Index: 9, MasterId: "m1"},
 		{At: after(2), Who: "anybody", Call: "/tender.v1.OperatorService/SetMaintenance", RequestCut: true, Result: "ok"},
 		{At: after(3), Who: "person vic", Call: "/tender.v1.OperatorService/KillTask", Result: "denied"},
+		{At: after(4), Who: "person ann", Call: "/tender.v1.OperatorService/MarkAgent", Objects: []string{"agent/a"}, Request: `{"agent_id":"a","action":"MARK_GONE","force":true}`, Result: "ok"},
+		{At: after(5), Who: "person ann", Call: "/tender.v1.OperatorService/MarkAgent", Objects: []string{"agent/a"}, Request: `{"agent_id":"a","action":"DRAIN"}`, Result: "ok"},
+		{At: after(6), Who: "person ann", Call: "/tender.v1.OperatorService/MarkAgent", RequestCut: true, Result: "ok"},
 	}, true)
 	for i, want := range []string{
 		"2026-01-02T03:04:05Z|person ann|Grant|principal/bob, role/eng|ok|||0||",
 		`2026-01-02T03:04:06Z|anybody|PUT /v1/log-level||invalid|m1|10.0.0.1:7|9|"loud"|no level`,
 		"2026-01-02T03:04:07Z|anybody|SetMaintenance|?|ok|||0|(too long to be kept)|",
 		"2026-01-02T03:04:08Z|person vic|KillTask|?|denied|||0|(not read)|",
+		`2026-01-02T03:04:09Z|person ann|gone|agent/a|ok|||0|{"agent_id":"a","action":"MARK_GONE","force":true}|`,
+		`2026-01-02T03:04:10Z|person ann|drain|agent/a|ok|||0|{"agent_id":"a","action":"DRAIN"}|`,
+		"2026-01-02T03:04:11Z|person ann|MarkAgent|?|ok|||0|(too long to be kept)|",
 	} {
 		if got := strings.Join(rows[i], "|"); got != want {
 			t.Errorf("row %d is %q, want %q", i, got, want)
@@ -100,13 +106,22 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 }
 
 func TestWrongWishesAreRefused(t *testing.T) {
-	for want, w := range map[string]wish{"--since": {since: -1}, "--limit": {limit: -1}, "--on": {on: "a1"}} {
+	for want, w := range map[string]wish{"--limit": {limit: -1}, "--on": {on: "a1"}} {
 		if err := w.check(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%+v: %v", w, err)
 		}
 	}
-	if err := (wish{since: time.Hour, on: "secret/eng/db", limit: 1}).check(); err != nil {
+	if err := (wish{since: "1h", on: "secret/eng/db", limit: 1}).check(); err != nil {
 		t.Error(err)
+	}
+	e := Env{Now: func() time.Time { return began }}
+	for _, w := range []wish{{since: "-1h"}, {until: "yesterday"}, {since: "1h", until: "2h"}} {
+		if _, err := e.span(w); err == nil {
+			t.Errorf("%+v is taken", w)
+		}
+	}
+	if s, err := e.span(wish{since: "02:00", until: "3m"}); err != nil || s.since.AsTime().Format(time.RFC3339) != "2026-01-02T02:00:00Z" || s.until.AsTime().Format(time.RFC3339) != "2026-01-02T03:01:05Z" {
+		t.Errorf("%v, %v", s, err)
 	}
 	if kinds, _ := (Env{}).objects(t.Context(), "t"); !slices.Equal(kinds, []string{"task/", "token/"}) {
 		t.Errorf("what begins with t: %v", kinds)

@@ -264,8 +264,10 @@ func awaits(agent *apiv1.AgentView) string {
 	switch {
 	case away:
 		return fmt.Sprintf("%s is %s and obeys when it is back (or give it up: tender gone %s)", id, agent.GetState(), id)
+	case len(agent.GetUnacknowledged()) > 0 && tasks == 0:
+		return fmt.Sprintf("%s is empty, and not everybody has acknowledged the ends yet: %s (--force waits for none that is away)", id, listed(agent.GetUnacknowledged()))
 	case tasks == 0:
-		return id + " is empty, and a framework has not acknowledged the ends yet (--force waits for none that is away)"
+		return id + " is empty, and is being marked drained"
 	case tasks == 1:
 		return id + " has 1 task"
 	}

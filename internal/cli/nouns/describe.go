@@ -69,6 +69,7 @@ func (d describer) describeAgent(ctx context.Context, v *apiv1.AgentView) error 
 		{"Revocable", show.Resources(v.GetRevocable())},
 		{"GPUs", gpusOf(v, tasks)},
 		{"Orphaned", orphans(v.GetOrphaned())},
+		{"Drain awaits", strings.Join(v.GetUnacknowledged(), ", ")},
 		{"Set apart", strings.Join(v.GetApart(), ", ")},
 		{"Attributes", show.Pairs(v.GetAttributes())},
 		{"Region", v.GetRegion()},

@@ -73,3 +73,11 @@ func (j *job) liveTasks() []api.TaskID {
 	defer j.mu.Unlock()
 	return slices.Clone(sortedIDs(j.live))
 }
+
+// labelsOf returns the labels of the run's framework. That of a run that detaches says that nobody will come back to it.
+func labelsOf(config Config) map[string]string {
+	if config.Detach == 0 {
+		return nil
+	}
+	return map[string]string{api.DetachedLabel: "by tender run --detach"}
+}

@@ -143,6 +143,7 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 			FailoverTimeout: cmp.Or(config.Detach, failoverTimeout), Constraint: config.Constraint, TeardownAtEnd: config.Detach == 0,
 			Suppressed: true, // until the demand is told: an earlier offer would fit only by chance
 			Revocable:  config.Revocable,
+			Labels:     labelsOf(config),
 		}, r.job)
 	}()
 	err = r.watch(ctx, session)

@@ -71,13 +71,13 @@ func TestTablesRender(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]int{
-		"| a | b |\n|---|---|\n| 1 | `2\\|3` |\n":       0,
-		"| a | b |\n|---|---|\n| 1 | `2|3` |\n":         1,
-		"| a | b |\n|---|---|\n|---|---|\n| 1 | 2 |\n":  1,
-		"| a | b |\n\ntext\n":                           1,
-		"| a | b |\n|---|\n| 1 | 2 |\n":                 1,
-		"```\n| this is no table |\n```\n":              0,
-		"| a |\n|---|\n| 1 |\n\n| b |\n|---|\n":         1,
+		"| a | b |\n|---|---|\n| 1 | `2\\|3` |\n":        0,
+		"| a | b |\n|---|---|\n| 1 | `2|3` |\n":          1,
+		"| a | b |\n|---|---|\n|---|---|\n| 1 | 2 |\n":   1,
+		"| a | b |\n\ntext\n":                            1,
+		"| a | b |\n|---|\n| 1 | 2 |\n":                  1,
+		"```\n| this is no table |\n```\n":               0,
+		"| a |\n|---|\n| 1 |\n\n| b |\n|---|\n":          1,
 		"text\n| a |\n|---|\n| 1 |\n| more than | a |\n": 1,
 	} {
 		if got := brokenTables(text); len(got) != want {

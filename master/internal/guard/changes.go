@@ -49,6 +49,12 @@ func queryOf(r *apiv1.ListChangesRequest) (q audit.Query, err error) {
 		}
 		q.Since = r.GetSince().AsTime()
 	}
+	if r.GetUntil() != nil {
+		if err := r.GetUntil().CheckValid(); err != nil {
+			return q, api.E(op, api.Invalid, "until", err)
+		}
+		q.Until = r.GetUntil().AsTime()
+	}
 	if q.On, err = audit.ParseObject(r.GetOn()); err != nil {
 		return q, api.E(op, api.Invalid, "on", err)
 	}

@@ -296,15 +296,18 @@ func (r *Registrar) answer(identity trust.Identity, token string, request *apiv1
 	return answer, nil
 }
 
+// Founding reports whether the cluster is still being founded, as far as this master knows: the first operator has no
+// token and no grant yet, so nobody else has.
+func (r *Registrar) Founding() bool {
+	known := false
+	r.config.Read(func(s *registry.State) { _, known = s.Tokens[registry.FirstToken] })
+	return r.present.Load() != nil && !known
+}
+
 // EnsureFirst makes the token of the first operator, once in the cluster's life, as soon as the registry can store
 // tokens.
 func (r *Registrar) EnsureFirst(ctx context.Context) error {
-	needed := false
-	r.config.Read(func(s *registry.State) {
-		_, known := s.Tokens[registry.FirstToken]
-		needed = r.present.Load() != nil && !known
-	})
-	if !needed {
+	if !r.Founding() {
 		return nil
 	}
 	token, err := r.config.Key.FirstToken()
