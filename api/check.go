@@ -294,6 +294,9 @@ func (u *URI) check() error {
 	}
 	remote := strings.HasPrefix(u.Source, "http://") || strings.HasPrefix(u.Source, "https://")
 	switch {
+	case !remote && !strings.HasPrefix(u.Source, "/") && !strings.HasPrefix(u.Source, "file:///"):
+		return fmt.Errorf("URI %s is none that an agent can find: write an absolute path of the agent's machine, or begin it with file:///, "+
+			"https:// or http://", u.Redacted())
 	case u.SHA256 == "" && remote:
 		return fmt.Errorf("URI %s has no sha256; what comes over the network needs one", u.Redacted())
 	case u.SHA256 != "" && (len(u.SHA256) != 64 || strings.Trim(u.SHA256, "0123456789abcdef") != ""):

@@ -132,6 +132,8 @@ func (c *Check) checkKind() error {
 		return c.Command.Check()
 	case c.HTTP != nil && c.HTTP.Path != "" && !strings.HasPrefix(c.HTTP.Path, "/"):
 		return fmt.Errorf("path %q does not begin with '/'", c.HTTP.Path)
+	case c.HTTP != nil && strings.ContainsFunc(c.HTTP.Path, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return fmt.Errorf("path %q holds a space or a control character; write it in the form that URLs have, such as %%20", c.HTTP.Path)
 	case c.HTTP != nil:
 		return checkWord("path", c.HTTP.Path)
 	case c.GRPC != nil:

@@ -1,13 +1,16 @@
 package jobs
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/jobs/internal/rules"
 )
 
 // Limits of jobs. A job beyond them is refused when it is submitted.
@@ -56,9 +59,6 @@ func (j Job) Check() error {
 	if why := checkName(j.Name); why != nil {
 		found.say("name", "%v", why)
 	}
-	if j.Priority < -PriorityMax || j.Priority > PriorityMax {
-		found.say("priority", "it is %d; write %d to %d", j.Priority, -PriorityMax, PriorityMax)
-	}
 	if !slices.Contains(Types(), j.Type) {
 		found.say("type", "%q is none; write one of %s", string(j.Type), typeNames())
 		return found
@@ -81,14 +81,57 @@ func (j Job) Check() error {
 	if len(j.Steps) > 0 && j.Type != DAGType {
 		found.say("steps", "they belong to jobs of type %q, and this one's type is %q", DAGType, j.Type)
 	}
+	found.checkRules("", reflect.ValueOf(j))
 	j.checkType(&found)
 	if j.Type != DAGType {
 		j.Task.check("task", j.Type == ServiceType || j.Type == SystemType, &found)
+	}
+	if text, err := json.Marshal(j); err == nil && len(text) > JobBytesMax {
+		found.say("job", "it has %d bytes as JSON, at most %d are allowed; bring what is large by task.files", len(text), JobBytesMax)
 	}
 	if len(found) == 0 {
 		return nil
 	}
 	return found
+}
+
+// checkRules checks each field by the rule in its tag, if it is set, and the fields of the structs that it holds.
+func (p *Problems) checkRules(field string, of reflect.Value) {
+	for _, one := range reflect.VisibleFields(of.Type()) {
+		if one.Anonymous {
+			continue
+		}
+		name, _, _ := strings.Cut(one.Tag.Get("json"), ",")
+		if field != "" {
+			name = field + "." + name
+		}
+		value, rule := of.FieldByIndex(one.Index), rules.Of(one)
+		if why := rule.Wrong(value); why != "" && (!value.IsZero() || rule.Required && rule.Number != nil) {
+			p.say(name, "%s", why)
+		}
+		if value.Kind() == reflect.Pointer {
+			value = value.Elem()
+		}
+		switch {
+		case value.Kind() == reflect.Map && rule.Number != nil:
+			for _, key := range slices.Sorted(maps.Keys(value.Interface().(map[string]float64))) {
+				if why := rule.Wrong(value.MapIndex(reflect.ValueOf(key))); why != "" {
+					p.say(name+"."+key, "%s", why)
+				}
+			}
+		case value.Kind() == reflect.Struct:
+			p.checkRules(name, value)
+		case value.Kind() == reflect.Slice && value.Type().Elem().Kind() == reflect.Struct:
+			for i := range value.Len() {
+				p.checkRules(fmt.Sprintf("%s[%d]", name, i), value.Index(i))
+			}
+		}
+	}
+}
+
+// isAbout says whether something was found that is wrong with the field, or below it.
+func (p Problems) isAbout(field string) bool {
+	return slices.ContainsFunc(p, func(one Problem) bool { return strings.HasPrefix(one.Field, field) })
 }
 
 func typeNames() string {
@@ -103,29 +146,19 @@ func typeNames() string {
 func (j Job) checkType(found *Problems) {
 	full := j.WithDefaults()
 	switch j.Type {
-	case BatchType:
-		b := full.Batch
-		found.within("batch.completions", b.Completions, 1, CompletionsMax)
-		found.within("batch.parallelism", b.Parallelism, 1, TasksMax)
-		found.within("batch.failures", b.Failures, 0, CompletionsMax)
-		found.notNegative("batch.deadline", b.Deadline)
-		found.checkSpeculate("batch.speculate", b.Speculate)
-		if j.Batch != nil && j.Batch.Completions < 0 {
-			found.within("batch.completions", j.Batch.Completions, 1, CompletionsMax)
-		}
 	case ServiceType:
-		s := full.Service
-		found.within("service.count", *s.Count, 0, TasksMax)
-		found.checkRolling("service", s)
+		found.checkProgress("service", full.Rolling())
 	case SystemType:
-		found.checkRolling("system", full.Rolling())
+		found.checkProgress("system", full.Rolling())
 		if j.Task.Spread != "" || j.Task.Most != 0 {
 			found.say("task.spread", "a system job has one task on each agent; leave task.spread and task.most out")
 		}
 	case CronType:
 		full.Cron.check(found)
 	case GangType:
-		full.Gang.check(found)
+		if j.Gang == nil {
+			found.say("gang.members", "it is missing; write 2 to %d", MembersMax)
+		}
 	case DAGType:
 		full.checkSteps(found)
 		if j.Task.text() != (Task{}).text() {
@@ -138,7 +171,9 @@ func (j Job) checkType(found *Problems) {
 const StepsMax = 256
 
 func (j Job) checkSteps(found *Problems) {
-	found.within("steps (their number)", len(j.Steps), 1, StepsMax)
+	if len(j.Steps) == 0 {
+		found.say("steps", "there is none; write at least one")
+	}
 	names := make(map[string]bool, len(j.Steps))
 	for _, step := range j.Steps {
 		names[step.Name] = true
@@ -157,13 +192,6 @@ func (j Job) checkSteps(found *Problems) {
 				found.say(field+".after", "there is no step %q", name)
 			}
 		}
-		if step.When != OnSuccess && step.When != OnFailure && step.When != Always {
-			found.say(field+".when", "it is %q; write success, failure or always", string(step.When))
-		}
-		found.within(field+".completions", step.Completions, 1, CompletionsMax)
-		found.within(field+".parallelism", step.Parallelism, 1, TasksMax)
-		found.within(field+".failures", step.Failures, 0, CompletionsMax)
-		found.checkSpeculate(field+".speculate", step.Speculate)
 		step.Task.check(field+".task", false, found)
 	}
 	if planned := planSteps(j.Steps); len(*found) == 0 && len(planned) < len(j.Steps) {
@@ -175,24 +203,6 @@ func (j Job) checkSteps(found *Problems) {
 		}
 		found.say("steps", "some wait for each other in a ring, so that none of these could begin: %s; take a name out of the after of one of them",
 			strings.Join(waiting, ", "))
-	}
-}
-
-func (p *Problems) within(field string, n, least, most int) {
-	if n < least || n > most {
-		p.say(field, "it is %d; write %d to %d", n, least, most)
-	}
-}
-
-func (p *Problems) checkSpeculate(field string, factor float64) {
-	if factor != 0 && !(factor >= SpeculateMin && factor <= SpeculateMax) {
-		p.say(field, "it is %v; write %v to %v, or leave it out", factor, SpeculateMin, float64(SpeculateMax))
-	}
-}
-
-func (p *Problems) notNegative(field string, d Duration) {
-	if d < 0 {
-		p.say(field, "it is %v; write a time such as \"30s\"", d)
 	}
 }
 
@@ -210,44 +220,34 @@ func checkName(name string) error {
 }
 
 func (t Task) check(field string, service bool, found *Problems) {
-	full := t.withDefaults()
 	switch {
-	case t.Command == "" && len(t.Argv) == 0:
+	case t.Command == "" && len(t.Argv) == 0 && t.Image == "":
 		found.say(field+".command", "it is missing; write a line for the shell, or a program with its arguments as %s.argv", field)
 		return
 	case t.Command != "" && len(t.Argv) > 0:
 		found.say(field+".argv", "there is a command as well; leave one of them out")
 		return
 	}
-	before := len(*found)
-	for _, amount := range []struct {
-		name  string
-		value float64
-	}{{"cpus", t.CPUs}, {"mem", t.Mem}, {"disk", t.Disk}, {"gpus", t.GPUs}} {
-		if amount.value < 0 {
-			found.say(field+"."+amount.name, "it is %v; it can't be negative", amount.value)
-		}
-	}
-	found.within(field+".attempts", full.Attempts, 1, 1_000_000)
-	found.notNegative(field+".kill_grace", t.KillGrace)
-	found.notNegative(field+".timeout", t.Timeout)
-	found.notNegative(field+".backoff", t.Backoff)
-	found.notNegative(field+".backoff_max", t.BackoffMax)
 	if service && t.Timeout != 0 {
 		found.say(field+".timeout", "the tasks of a service and of a system job have no end; leave it out")
 	}
 	t.checkPlaces(field, found)
 	t.checkHealth(field, found)
 	t.checkSecrets(field, found)
+	for _, name := range slices.Sorted(maps.Keys(t.Resources)) {
+		if slices.Contains([]string{"cpus", "mem", "disk", "gpus", "ports"}, name) {
+			found.say(field+".resources."+name, "it has a field of its own, %s.%s", field, name)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(t.Env)) {
 		if strings.HasPrefix(name, "TENDER_") {
 			found.say(field+".env."+name, "names that begin with TENDER_ are Tender's own")
 		}
 	}
-	if len(*found) > before {
+	if found.isAbout(field) {
 		return
 	}
-	task := full.APITask()
+	task := t.withDefaults().APITask()
 	task.ID = "task"
 	task.Ports, task.Checks = nil, nil // the numbers of the ports are known only with the offer
 	if err := task.Check(); err != nil {
@@ -261,13 +261,15 @@ func (t Task) checkPlaces(field string, found *Problems) {
 			found.say(field+".spread", "%v", err)
 		}
 	}
-	found.within(field+".most", t.Most, 0, TasksMax)
 	if t.Most > 0 && t.Spread == "" {
 		found.say(field+".most", "it is a number for each place; say by %s.spread which places, such as \"agent\"", field)
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Where)) {
 		if err := api.CheckID("an attribute's name", name); err != nil {
 			found.say(field+".where", "%v", err)
+		}
+		if len(t.Where[name].Values) == 0 {
+			found.say(field+".where."+name, "it matches nothing; %s", MatchForm)
 		}
 	}
 	if n := len(t.Constraint()); n > api.ConstraintBytesMax {

@@ -9,24 +9,24 @@ import (
 type Cron struct {
 	// Schedule has five fields: minute, hour, day of the month, month and day of the week, as in "30 2 * * mon-fri". Or
 	// it is one of @hourly, @daily, @weekly, @monthly and @yearly.
-	Schedule string `json:"schedule" toml:"schedule"`
+	Schedule string `json:"schedule" toml:"schedule" rule:"required"`
 	// Zone is the time zone of the schedule, such as "Europe/Berlin". Default UTC.
 	Zone string `json:"zone,omitempty" toml:"zone"`
 	// Overlap says what happens when a run is due while an earlier one goes on: the new run is skipped ("forbid", the
 	// default), begins beside the earlier one ("allow"), or begins once the earlier one was ended for it ("replace").
-	Overlap Overlap `json:"overlap,omitempty" toml:"overlap"`
+	Overlap Overlap `json:"overlap,omitempty" toml:"overlap" rule:"forbid|allow|replace"`
 	// Missed says what happens with runs that were due while there was no manager: the latest of them begins late
 	// ("once", the default), or none does ("skip"). A run that is at most a minute late was not missed.
-	Missed Missed `json:"missed,omitempty" toml:"missed"`
+	Missed Missed `json:"missed,omitempty" toml:"missed" rule:"once|skip"`
 	// Keep is how many ended runs are remembered. Default 10.
-	Keep int `json:"keep,omitempty" toml:"keep"`
+	Keep int `json:"keep,omitempty" toml:"keep" rule:"1..100"`
 	// Completions, Parallelism, Failures, Deadline and Speculate mean for each run what they mean for a batch. The
 	// deadline counts from the beginning of the run, and a task is compared with the other tasks of its run.
-	Completions int      `json:"completions,omitempty" toml:"completions"`
-	Parallelism int      `json:"parallelism,omitempty" toml:"parallelism"`
-	Failures    int      `json:"failures,omitempty" toml:"failures"`
-	Deadline    Duration `json:"deadline,omitempty" toml:"deadline"`
-	Speculate   float64  `json:"speculate,omitempty" toml:"speculate"`
+	Completions int      `json:"completions,omitempty" toml:"completions" rule:"1..100000000"`
+	Parallelism int      `json:"parallelism,omitempty" toml:"parallelism" rule:"1..10000"`
+	Failures    int      `json:"failures,omitempty" toml:"failures" rule:"0..100000000"`
+	Deadline    Duration `json:"deadline,omitempty" toml:"deadline" rule:"positive"`
+	Speculate   float64  `json:"speculate,omitempty" toml:"speculate" rule:"1.1..1000"`
 }
 
 // Overlap says what happens when a run is due while another goes on.
@@ -97,20 +97,11 @@ func (c *Cron) check(found *Problems) {
 	if c.Schedule == "" {
 		found.say("cron.schedule", "it is missing; write one such as \"30 2 * * *\": each day at 02:30")
 	}
-	found.within("cron.schedule (its length)", len(c.Schedule), 0, ScheduleBytesMax)
-	found.within("cron.zone (its length)", len(c.Zone), 0, ScheduleBytesMax)
-	if c.Overlap != Forbid && c.Overlap != Allow && c.Overlap != Replace {
-		found.say("cron.overlap", "it is %q; write forbid, allow or replace", string(c.Overlap))
+	for _, text := range []struct{ field, is string }{{"cron.schedule", c.Schedule}, {"cron.zone", c.Zone}} {
+		if len(text.is) > ScheduleBytesMax {
+			found.say(text.field, "it has %d bytes; at most %d are allowed", len(text.is), ScheduleBytesMax)
+		}
 	}
-	if c.Missed != RunOnce && c.Missed != Skip {
-		found.say("cron.missed", "it is %q; write once or skip", string(c.Missed))
-	}
-	found.within("cron.keep", c.Keep, 1, KeepMax)
-	found.within("cron.completions", c.Completions, 1, CompletionsMax)
-	found.within("cron.parallelism", c.Parallelism, 1, TasksMax)
-	found.within("cron.failures", c.Failures, 0, CompletionsMax)
-	found.notNegative("cron.deadline", c.Deadline)
-	found.checkSpeculate("cron.speculate", c.Speculate)
 }
 
 // CheckSchedule returns what is wrong with the schedule and the time zone of a cron job, as [Problems], or nil.

@@ -9,16 +9,16 @@ import (
 // the others are.
 type Gang struct {
 	// Members is how many tasks the gang has, 2 to 256.
-	Members int `json:"members" toml:"members"`
+	Members int `json:"members" toml:"members" rule:"required 2..256"`
 	// OnFailure says what happens when a member fails: all others are ended and the whole gang begins anew, up to
 	// Task.Attempts times ("restart", the default), or the job has failed ("fail"). If a member is lost without a fault
 	// of its own, the gang begins anew in either case.
-	OnFailure OnGangFailure `json:"on_failure,omitempty" toml:"on_failure"`
+	OnFailure OnGangFailure `json:"on_failure,omitempty" toml:"on_failure" rule:"restart|fail"`
 	// Gather is how long room for some members may be held while there is none for the others. Then the room is given
 	// back for a while. Default 10 s.
-	Gather Duration `json:"gather,omitempty" toml:"gather"`
+	Gather Duration `json:"gather,omitempty" toml:"gather" rule:"positive"`
 	// Deadline ends the job if it is not done this long after it was submitted. Default: no deadline.
-	Deadline Duration `json:"deadline,omitempty" toml:"deadline"`
+	Deadline Duration `json:"deadline,omitempty" toml:"deadline" rule:"positive"`
 }
 
 // OnGangFailure says what happens to a gang when a member fails.
@@ -49,13 +49,4 @@ func (g *Gang) withDefaults() *Gang {
 	full.OnFailure = cmp.Or(full.OnFailure, RestartGang)
 	full.Gather = cmp.Or(full.Gather, Duration(DefaultGather))
 	return &full
-}
-
-func (g *Gang) check(found *Problems) {
-	found.within("gang.members", g.Members, 2, MembersMax)
-	if g.OnFailure != RestartGang && g.OnFailure != FailGang {
-		found.say("gang.on_failure", "it is %q; write restart or fail", string(g.OnFailure))
-	}
-	found.notNegative("gang.gather", g.Gather)
-	found.notNegative("gang.deadline", g.Deadline)
 }

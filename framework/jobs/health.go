@@ -27,21 +27,21 @@ type Check struct {
 	// Interval is the pause between two checks, default 10 s. Timeout is how long one check may take, default 5 s.
 	// Grace is how long a task may fail the check while it has never passed it, default 15 s. Failures is how many
 	// failures in a row make the task unhealthy, default 3.
-	Interval Duration `json:"interval,omitempty" toml:"interval"`
-	Timeout  Duration `json:"timeout,omitempty" toml:"timeout"`
-	Grace    Duration `json:"grace,omitempty" toml:"grace"`
-	Failures int      `json:"failures,omitempty" toml:"failures"`
+	Interval Duration `json:"interval,omitempty" toml:"interval" rule:"positive"`
+	Timeout  Duration `json:"timeout,omitempty" toml:"timeout" rule:"positive"`
+	Grace    Duration `json:"grace,omitempty" toml:"grace" rule:"positive"`
+	Failures int      `json:"failures,omitempty" toml:"failures" rule:"1..1000"`
 }
 
 // HTTPCheck is a GET request to one of the task's ports.
 type HTTPCheck struct {
-	Port string `json:"port" toml:"port"` // its name in Task.Ports
+	Port string `json:"port" toml:"port" rule:"required"` // its name in Task.Ports
 	Path string `json:"path,omitempty" toml:"path"`
 }
 
 // GRPCCheck asks for the health of a service; "" means the server as a whole.
 type GRPCCheck struct {
-	Port    string `json:"port" toml:"port"` // its name in Task.Ports
+	Port    string `json:"port" toml:"port" rule:"required"` // its name in Task.Ports
 	Service string `json:"service,omitempty" toml:"service"`
 }
 
@@ -66,7 +66,6 @@ func (c Check) apiCheck() api.Check {
 // checkHealth checks each check of a task, as if the task had numbers for all its named ports.
 func (t Task) checkHealth(field string, found *Problems) {
 	if len(t.Checks) > api.ChecksMax {
-		found.say(field+".checks", "there are %d; at most %d are allowed", len(t.Checks), api.ChecksMax)
 		return
 	}
 	ports := make(map[string]uint16, len(t.Ports))

@@ -3,8 +3,6 @@ package jobs
 import (
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -91,9 +89,18 @@ func (t Task) APITask() api.Task {
 			resources = resources.Plus(api.NewResources(api.Resource{Label: api.Label{Name: name}, Scalar: api.MilliOf(amount)}))
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(t.Resources)) {
+		resources = resources.Plus(api.NewResources(api.Resource{Label: api.Label{Name: name}, Scalar: api.MilliOf(t.Resources[name])}))
+	}
+	if t.Revocable {
+		resources = resources.AsRevocable()
+	}
 	task := api.Task{
-		Resources: resources, KillGrace: time.Duration(t.KillGrace), Labels: maps.Clone(t.Labels),
-		Command: &api.Command{Shell: t.Command, Argv: slices.Clone(t.Argv), Env: maps.Clone(t.Env)},
+		Image: t.Image, Resources: resources, KillGrace: time.Duration(t.KillGrace), Labels: maps.Clone(t.Labels),
+		Command: &api.Command{Shell: t.Command, Argv: slices.Clone(t.Argv), Env: maps.Clone(t.Env), User: t.User},
+	}
+	if t.Limits != nil {
+		task.Limits = api.Limits{CPUs: api.MilliOf(t.Limits.CPUs), Mem: api.MilliOf(t.Limits.Mem), Pids: int64(t.Limits.Pids)}
 	}
 	for _, check := range t.Checks {
 		task.Checks = append(task.Checks, check.apiCheck())
@@ -111,38 +118,6 @@ func (t Task) APITask() api.Task {
 		}
 	}
 	return task
-}
-
-// Constraint returns Where as a constraint for the masters.
-func (t Task) Constraint() string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(t.Where)) {
-		what := "attributes[?" + strconv.Quote(name) + "].orValue(\"\")"
-		if name == "hostname" || name == "region" || name == "zone" {
-			what = name
-		}
-		parts = append(parts, what+" == "+strconv.Quote(t.Where[name]))
-	}
-	return strings.Join(parts, " && ")
-}
-
-// Fits reports whether the offer's agent has the attributes that Where asks for.
-func (t Task) Fits(offer api.Offer) bool {
-	for name, value := range t.Where { // order: irrelevant because all must hold
-		has := offer.Attributes[name]
-		switch name {
-		case "hostname":
-			has = offer.Hostname
-		case "region":
-			has = offer.Region
-		case "zone":
-			has = offer.Zone
-		}
-		if has != value {
-			return false
-		}
-	}
-	return true
 }
 
 // Same reports whether both tasks run the same, so that a change from one to the other replaces no task.

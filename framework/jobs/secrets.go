@@ -11,7 +11,7 @@ import (
 // Secret names a secret that the masters keep, and says how the task finds it. Exactly one of Env and File is set.
 type Secret struct {
 	// ID is the name of the secret, as ROLE/NAME. The manager's framework must be in this role, or in one above it.
-	ID api.SecretID `json:"id" toml:"id"`
+	ID api.SecretID `json:"id" toml:"id" rule:"required"`
 	// Env is the environment variable that holds the secret.
 	Env string `json:"env,omitempty" toml:"env"`
 	// File is the name of the file that holds the secret, in the folder "secrets" of the task's sandbox; that folder is
@@ -23,7 +23,6 @@ type Secret struct {
 // set in Env.
 func (t Task) checkSecrets(field string, found *Problems) {
 	if len(t.Secrets) > api.SecretsPerTaskMax {
-		found.say(field+".secrets", "there are %d; at most %d are allowed", len(t.Secrets), api.SecretsPerTaskMax)
 		return
 	}
 	for i, secret := range t.Secrets {

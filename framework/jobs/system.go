@@ -6,12 +6,12 @@ import "github.com/tenderhq/tender/api"
 // Task.Where, including agents that come later.
 type System struct {
 	// AtOnce, Proof, Canary, CanaryProof, KeepBad and ProgressDeadline mean what they mean for a service.
-	AtOnce           int      `json:"at_once,omitempty" toml:"at_once"`
-	Proof            Duration `json:"proof,omitempty" toml:"proof"`
-	Canary           int      `json:"canary,omitempty" toml:"canary"`
-	CanaryProof      Duration `json:"canary_proof,omitempty" toml:"canary_proof"`
+	AtOnce           int      `json:"at_once,omitempty" toml:"at_once" rule:"1..10000"`
+	Proof            Duration `json:"proof,omitempty" toml:"proof" rule:"positive"`
+	Canary           int      `json:"canary,omitempty" toml:"canary" rule:"0..10000"`
+	CanaryProof      Duration `json:"canary_proof,omitempty" toml:"canary_proof" rule:"positive"`
 	KeepBad          bool     `json:"keep_bad,omitempty" toml:"keep_bad"`
-	ProgressDeadline Duration `json:"progress_deadline,omitempty" toml:"progress_deadline"`
+	ProgressDeadline Duration `json:"progress_deadline,omitempty" toml:"progress_deadline" rule:"positive"`
 }
 
 func (s *System) withDefaults() *System {
@@ -37,13 +37,8 @@ func (s *System) service() *Service {
 	return &Service{AtOnce: s.AtOnce, Proof: s.Proof, Canary: s.Canary, CanaryProof: s.CanaryProof, KeepBad: s.KeepBad, ProgressDeadline: s.ProgressDeadline}
 }
 
-// checkRolling checks the fields that say how tasks are changed.
-func (p *Problems) checkRolling(field string, s *Service) {
-	p.within(field+".at_once", s.AtOnce, 1, TasksMax)
-	p.within(field+".canary", s.Canary, 0, TasksMax)
-	p.notNegative(field+".proof", s.Proof)
-	p.notNegative(field+".canary_proof", s.CanaryProof)
-	p.notNegative(field+".progress_deadline", s.ProgressDeadline)
+// checkProgress checks that a task can prove itself before the change is given up.
+func (p *Problems) checkProgress(field string, s *Service) {
 	if need := s.longestProof(); s.ProgressDeadline > 0 && s.ProgressDeadline <= need {
 		p.say(field+".progress_deadline", "it is %v, and a task proves itself in %v; write a longer time", s.ProgressDeadline, need)
 	}

@@ -13,12 +13,21 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/framework/jobs/internal/rules"
 	"github.com/tenderhq/tender/internal/words"
 )
 
-// Decode makes a job from a tree, and checks it. Its error is of type [jobs.Problems].
+// schemaKey names the schema of a file for its editor; it is no part of the job.
+const schemaKey = "$schema"
+
+// Decode makes a job from a tree, and checks it. Its error is of type [jobs.Problems]. What the tree does not have is
+// left to its default; a zero or an empty text that it has is refused where it does not mean what it says.
 func Decode(tree map[string]any) (job jobs.Job, err error) {
 	var d decoder
+	if _, is := tree[schemaKey]; is {
+		tree = maps.Clone(tree)
+		delete(tree, schemaKey)
+	}
 	d.object(reflect.ValueOf(&job).Elem(), tree, "")
 	if len(d.found) > 0 {
 		return job, d.found
@@ -35,8 +44,12 @@ func DecodeJSON(text []byte) (job jobs.Job, err error) {
 	return Decode(tree)
 }
 
-// ParseJSON reads one JSON object as a tree.
+// Mark is the byte order mark with which some editors begin a file. It says nothing.
+const Mark = "\ufeff"
+
+// ParseJSON reads one JSON object as a tree. A key that is there twice is an error, of type [jobs.Problems].
 func ParseJSON(text []byte) (tree map[string]any, err error) {
+	text = bytes.TrimPrefix(text, []byte(Mark))
 	reader := json.NewDecoder(bytes.NewReader(text))
 	if err := reader.Decode(&tree); err != nil {
 		return nil, err
@@ -44,7 +57,40 @@ func ParseJSON(text []byte) (tree map[string]any, err error) {
 	if _, err := reader.Token(); err != io.EOF {
 		return nil, fmt.Errorf("there is more behind the job; a file holds one")
 	}
+	var twice jobs.Problems
+	findTwice(json.NewDecoder(bytes.NewReader(text)), "", &twice)
+	if len(twice) > 0 {
+		return nil, twice
+	}
 	return tree, nil
+}
+
+// findTwice reads a value of a text that is known to be JSON, and reports the keys that an object has twice.
+func findTwice(reader *json.Decoder, field string, twice *jobs.Problems) {
+	token, err := reader.Token()
+	if err != nil {
+		return
+	}
+	switch token {
+	case json.Delim('{'):
+		known := make(map[string]bool)
+		for reader.More() {
+			key, _ := reader.Token()
+			name := fmt.Sprint(key)
+			if known[name] {
+				*twice = append(*twice, jobs.Problem{Field: below(field, name), Why: "it is there twice; leave one out"})
+			}
+			known[name] = true
+			findTwice(reader, below(field, name), twice)
+		}
+	case json.Delim('['):
+		for i := 0; reader.More(); i++ {
+			findTwice(reader, fmt.Sprintf("%s[%d]", field, i), twice)
+		}
+	default:
+		return
+	}
+	_, _ = reader.Token() // the end, which is there because the text is JSON
 }
 
 // Encode returns the job as a tree, without the fields that are left to their defaults.
@@ -93,7 +139,26 @@ func (d *decoder) object(into reflect.Value, tree map[string]any, field string) 
 			d.unknown(below(field, name), name, names)
 			continue
 		}
+		before := len(d.found)
 		d.value(into.FieldByIndex(one.Index), tree[name], below(field, name))
+		if len(d.found) == before {
+			d.given(into.FieldByIndex(one.Index), rules.Of(one), below(field, name))
+		}
+	}
+}
+
+// given refuses a zero or an empty text that was written, where it would be taken for one that was left out.
+func (d *decoder) given(value reflect.Value, rule rules.Rule, field string) {
+	if value.Kind() == reflect.Pointer || !value.IsZero() {
+		return // a pointer tells zero from nothing
+	}
+	switch why := rule.Wrong(value); {
+	case value.Kind() == reflect.String:
+		d.wrong(field, "it is empty; write a text, or leave it out")
+	case why != "" && rule.Required:
+		d.wrong(field, "%s", why)
+	case why != "":
+		d.wrong(field, "%s, or leave it out", why)
 	}
 }
 
@@ -105,12 +170,17 @@ func (d *decoder) unknown(field, name string, known []string) {
 	d.wrong(field, "there is no such field; here are %s", strings.Join(known, ", "))
 }
 
-var durationType = reflect.TypeFor[jobs.Duration]()
+var (
+	durationType = reflect.TypeFor[jobs.Duration]()
+	matchType    = reflect.TypeFor[jobs.Match]()
+)
 
 func (d *decoder) value(into reflect.Value, from any, field string) {
 	switch {
 	case into.Type() == durationType:
 		d.duration(into, from, field)
+	case into.Type() == matchType:
+		d.match(into, from, field)
 	case into.Kind() == reflect.Pointer:
 		into.Set(reflect.New(into.Type().Elem()))
 		d.value(into.Elem(), from, field)
@@ -129,10 +199,19 @@ func (d *decoder) value(into reflect.Value, from any, field string) {
 	}
 }
 
+func (d *decoder) match(into reflect.Value, from any, field string) {
+	match, is := jobs.MatchOf(from)
+	if !is {
+		d.wrong(field, "it is %v; %s", shown(from), jobs.MatchForm)
+		return
+	}
+	into.Set(reflect.ValueOf(match))
+}
+
 func (d *decoder) duration(into reflect.Value, from any, field string) {
 	text, is := from.(string)
 	span, err := time.ParseDuration(text)
-	if !is || err != nil {
+	if !is || err != nil || !durationForm.MatchString(text) {
 		d.wrong(field, "it is %v; write a time such as \"30s\" or \"1h30m\"", shown(from))
 		return
 	}

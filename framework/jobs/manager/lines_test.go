@@ -17,7 +17,7 @@ func TestEachJobHasItsTurn(t *testing.T) {
 		w := newWants()
 		shapes := []core.Ask{
 			{SubJob: "main", Count: 1, Task: jobs.Task{Command: "a", CPUs: 1}}, {SubJob: "main", Count: 1, Task: jobs.Task{Command: "b", CPUs: 2}},
-			{SubJob: "main", Count: 1, Task: jobs.Task{Command: "c", Where: map[string]string{"disk": "ssd"}}},
+			{SubJob: "main", Count: 1, Task: jobs.Task{Command: "c", Where: map[string]jobs.Match{"disk": jobs.Is("ssd")}}},
 		}
 		plainOnes := []bool{true, true, false}
 		line := map[string]int{} // of a job: its shape

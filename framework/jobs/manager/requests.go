@@ -54,9 +54,6 @@ func (m *Manager) checked(op string, job jobs.Job) error {
 	if err := job.CheckSchedule(m.config.Calendar, time.Now()); err != nil {
 		return api.E(op, api.Invalid, job.Name, err)
 	}
-	if text, err := json.Marshal(job); err != nil || len(text) > jobs.JobBytesMax {
-		return api.E(op, api.Limit, job.Name, fmt.Errorf("it has %d bytes as JSON, at most %d are allowed", len(text), jobs.JobBytesMax))
-	}
 	return nil
 }
 

@@ -92,6 +92,7 @@ func Run(ctx context.Context, config RunConfig) (err error) {
 	err = framework.Run(ctx, framework.Config{
 		Token: framework.NoToken, Dialer: config.toMasters(holder), // the dialer and the service use one certificate
 		Name: Endpoint, Standby: true, Masters: config.Masters, FailoverTimeout: FailoverTimeout,
+		Revocable: true, // for the jobs that ask for what others do not use
 		Endpoints: map[string]string{Endpoint: address}, Logger: log,
 	}, m)
 	if err == nil && ctx.Err() != nil {

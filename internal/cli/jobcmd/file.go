@@ -57,12 +57,21 @@ func readJob(name string, stdin io.Reader, now time.Time) (job jobs.Job, err err
 
 // parse reads JSON if the text begins with a brace, and otherwise TOML.
 func parse(text string) (tree map[string]any, lines lines, err error) {
-	if strings.HasPrefix(strings.TrimSpace(text), "{") {
+	text = strings.TrimPrefix(text, jobfile.Mark)
+	begin := strings.TrimSpace(text)
+	if strings.HasPrefix(begin, "[") && json.Valid([]byte(text)) {
+		return nil, nil, fmt.Errorf("1: it is a list; a file holds one job, an object of its fields")
+	}
+	if strings.HasPrefix(begin, "{") {
 		tree, err = jobfile.ParseJSON([]byte(text))
 		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
+		var twice jobs.Problems
+		switch {
+		case errors.As(err, &syntax):
 			return nil, nil, fmt.Errorf("%d: this is no JSON: %w", lineAt(text, syntax.Offset), err)
-		} else if err != nil {
+		case errors.As(err, &twice):
+			return nil, nil, fmt.Errorf("%d: %w", linesOfJSON(text).of(twice[0].Field), err)
+		case err != nil:
 			return nil, nil, fmt.Errorf("1: %w", err)
 		}
 		return tree, linesOfJSON(text), nil
@@ -80,11 +89,20 @@ func parse(text string) (tree map[string]any, lines lines, err error) {
 // lines holds the lines of the fields.
 type lines map[string]int
 
-// of returns the line of a field, or of the nearest field that contains it.
+// of returns the line of a field, or of the first that is written of it, or of the nearest field that contains it.
 func (l lines) of(field string) int {
 	for field != "" {
 		if line, is := l[field]; is {
 			return line
+		}
+		first := 0
+		for name, line := range l { // order: irrelevant because the smallest is taken
+			if (strings.HasPrefix(name, field+".") || strings.HasPrefix(name, field+"[")) && (first == 0 || line < first) {
+				first = line
+			}
+		}
+		if first > 0 {
+			return first
 		}
 		field = field[:max(0, strings.LastIndexAny(field, ".["))]
 	}

@@ -25,6 +25,14 @@ func TestProblemsNameTheLine(t *testing.T) {
 		{"secret.json", "{\n \"name\": \"etl\",\n \"type\": \"dag\",\n \"steps\": [\n  {\"name\": \"a\", \"task\": {\"command\": \"x\", \"secrets\": [\n" +
 			"   {\"env\": \"A\",\n    \"id\": \"db\"}]}}]}\n", "secret.json:7: steps[0].task.secrets[0].id: \"db\" names no secret; it is written ROLE/NAME"},
 		{"syntax.json", "{\n \"name\": \"web\",,\n}", "syntax.json:2: this is no JSON: "},
+		{"twice.json", "{\"name\": \"web\",\n \"type\": \"batch\",\n \"task\": {\"command\": \"a\",\n  \"command\": \"b\"}}", "twice.json:4: task.command: it is there twice"},
+		{"list.json", "[{\"name\": \"web\"}]", "list.json:1: it is a list; a file holds one job"},
+		{"mark.json", "\ufeff{\"name\": \"web\",\n \"type\": \"batch\"}", "mark.json:1: task.command: it is missing"},
+		{"mark.toml", "\ufeffname = \"web\"\ntype = \"batch\"\ntask.cpus = 0.0004\ntask.command = \"x\"\n", "mark.toml:3: task.cpus: it is 0.0004; write 0.001 to 1000000000"},
+		{"section.toml", "name = \"web\"\ntype = \"batch\"\ntask.command = \"x\"\n\n[service]\ncount = 2\n", "section.toml:5: service: it belongs to jobs of type"},
+		{"dots.toml", "name = \"web\"\ntype = \"batch\"\ntask.command = \"x\"\nservice.count = 2\n", "dots.toml:4: service: it belongs to jobs of type"},
+		{"zero.toml", "name = \"web\"\ntype = \"batch\"\n[task]\ncommand = \"x\"\nattempts = 0\nkill_grace = \"0s\"\n",
+			"zero.toml:5: task.attempts: it is 0; write 1 to 1000000, or leave it out\nzero.toml:6: task.kill_grace: it is 0s; write a time such as \"30s\", or leave it out"},
 		{"missing.toml", "type = \"batch\"\ntask.command = \"x\"\n", "missing.toml:1: name: it is missing; write one such as \"web\""},
 	} {
 		name := filepath.Join(t.TempDir(), test.name)

@@ -63,7 +63,8 @@ var floors = []floor{
 	{"agent/core/...", values + "agent/core/..."},
 	{"framework/internal/core", values + "internal/leadersearch"},
 	{"framework/internal/verdict", "api"},
-	{"framework/jobs", "api"},
+	{"framework/jobs", "api framework/jobs/internal/rules"},
+	{"framework/jobs/internal/rules", ""},
 	{"framework/jobs/internal/core", values + "framework/jobs framework/internal/verdict"},
 
 	// Beside the pure packages: a test suite for allocators, which knows none of them, and an allocator in another
@@ -141,14 +142,14 @@ var floors = []floor{
 // they use are pure too. Left out are the test suite, which needs package testing, the remote allocator, which does
 // I/O, and the journal and their codec, which use protobuf.
 const pure = "api internal/alarms internal/leadersearch internal/protocol internal/rights internal/words master/core/... master/quorum master/view master/registry/... agent/core/... framework/internal/core " +
-	"framework/jobs framework/jobs/internal/core framework/internal/verdict examples/rdd/plan allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
+	"framework/jobs framework/jobs/internal/core framework/jobs/internal/rules framework/internal/verdict examples/rdd/plan allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
 
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,
 // starts a goroutine, holds a lock or does I/O, except the names in impure.
 const pureImports = "bytes cel.dev/cel-go/cel cel.dev/cel-go/common/ast cel.dev/cel-go/common/types cel.dev/cel-go/common/types/ref cel.dev/cel-go/ext " +
 	"cmp container/heap container/list container/ring crypto/hmac crypto/sha256 encoding encoding/base64 " +
 	"encoding/binary encoding/hex encoding/json errors fmt hash hash/crc32 hash/fnv hash/maphash iter maps math math/big math/bits " +
-	"math/rand/v2 path regexp slices sort strconv strings text/tabwriter time unicode unicode/utf8 unique"
+	"math/rand/v2 path reflect regexp slices sort strconv strings text/tabwriter time unicode unicode/utf8 unique"
 
 // impure are the names in pureImports that a pure package must not use.
 var impure = map[string]names{
