@@ -59,6 +59,9 @@ func (r *inventory) agentChanged(id api.AgentID) {
 	}
 	before := a.Total
 	r.describeAgent(a)
+	if lacks := r.registry.Agents[id].Uncovered(); !lacks.IsZero() && !a.Total.Equal(before) {
+		r.warn("agent has less than is reserved on it", field("agent", id), field("lacks", lacks.String()))
+	}
 	if !a.Total.Equal(before) && a.Over {
 		r.offers.rescindAll(a.offers, "the agent's resources have changed")
 		a.Recheck()

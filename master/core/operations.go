@@ -169,6 +169,7 @@ func (r *operations) reserved(x *acceptance, result registry.Result) {
 	}
 	x.session.framework.unlisted--
 	r.frameworks.forgetRemoved(x.session.framework)
+	a.Recheck() // on an agent that has less than is reserved, what was given back may not be in its total
 	r.standing.restate(a)
 	if len(a.accepts) > 0 {
 		r.reserve(a.accepts[0])

@@ -345,6 +345,7 @@ func (r reader) Figures() view.Figures {
 // health returns what an operator should look at on the agent, beside its state.
 func (c *Core) health(a *agent) view.Health {
 	health := view.Health{IsOver: a.Over, BackAs: c.inventory.backAs(a), Refused: a.refused, Unable: a.unable, Overdue: a.phase == life.Overdue}
+	health.Uncovered = c.registry.Agents[a.id].Uncovered()
 	if a.Over {
 		health.Over = a.Used.Firm().Without(a.Total)
 	}

@@ -299,13 +299,39 @@ func (s *State) agent(op string, id api.AgentID) (Agent, *Result) {
 	return agent, nil
 }
 
-// Total returns the agent's resources, with those labels that dynamic reservations have changed.
+// Total returns the agent's resources, with those labels that dynamic reservations have changed. An agent that has come
+// back with less than is reserved on it has only as much of that as there is. (Promise 1.)
 func (a Agent) Total() api.Resources {
-	total := a.Agent.Resources
-	for _, item := range a.Reserved.Items() {
-		plain := item
-		plain.Label = api.Label{Name: item.Name}
-		total = total.Without(api.NewResources(plain))
+	total, _ := a.coverReserved()
+	return total
+}
+
+// Uncovered returns what is reserved on the agent and is not there. It stays reserved.
+func (a Agent) Uncovered() api.Resources {
+	_, covered := a.coverReserved()
+	return a.Reserved.Without(covered)
+}
+
+// coverReserved gives what the agent has to its volumes, then to its other reservations. A volume is there whole or not at
+// all.
+func (a Agent) coverReserved() (total, covered api.Resources) {
+	left := a.Agent.Resources
+	for _, volumes := range []bool{true, false} {
+		for _, item := range a.Reserved.Items() {
+			if (item.Volume != "") != volumes {
+				continue
+			}
+			plain := item
+			plain.Label = api.Label{Name: item.Name}
+			there := api.NewResources(plain).Intersect(left)
+			if there.IsZero() || volumes && !there.Equal(api.NewResources(plain)) {
+				continue
+			}
+			left = left.Without(there)
+			reserved := there.Items()[0]
+			reserved.Label = item.Label
+			covered = covered.Plus(api.NewResources(reserved))
+		}
 	}
-	return total.Plus(a.Reserved)
+	return left.Plus(covered), covered
 }

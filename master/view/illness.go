@@ -15,6 +15,8 @@ type Illness string
 const (
 	// IllOvercommitted: its tasks hold more than it has, so it is not offered. It came back with less than before.
 	IllOvercommitted Illness = "overcommitted"
+	// IllUncovered: it has less than is reserved on it. It came back with less than before.
+	IllUncovered Illness = "uncovered"
 	// IllAnotherID: it is away, and an agent of the same host has registered as a new one since.
 	IllAnotherID Illness = "another_id"
 	// IllVersion: this leader has refused its version.
@@ -26,17 +28,18 @@ const (
 )
 
 // Illnesses lists them in the order in which they are told.
-var Illnesses = []Illness{IllOvercommitted, IllAnotherID, IllVersion, IllUnable, IllNotMarkedGone}
+var Illnesses = []Illness{IllOvercommitted, IllUncovered, IllAnotherID, IllVersion, IllUnable, IllNotMarkedGone}
 
 // Health is what the leader has found out about an agent. Zero fields mean that it is well.
 type Health struct {
 	Over      api.Resources // what its tasks hold beyond what it has; only valid with IsOver
 	IsOver    bool
-	BackAs    api.AgentID // the agent that its host has come back as
-	Refused   string      // why its version is refused
-	Unable    string      // why it can start nothing
-	Overdue   bool        // it has been away for too long, and waits to be marked gone
-	NotMarked string      // why it is not marked gone yet
+	Uncovered api.Resources // what is reserved on it and is not there
+	BackAs    api.AgentID   // the agent that its host has come back as
+	Refused   string        // why its version is refused
+	Unable    string        // why it can start nothing
+	Overdue   bool          // it has been away for too long, and waits to be marked gone
+	NotMarked string        // why it is not marked gone yet
 }
 
 // has reports whether the agent has the illness.
@@ -44,6 +47,8 @@ func (h Health) has(illness Illness) bool {
 	switch illness {
 	case IllOvercommitted:
 		return h.IsOver
+	case IllUncovered:
+		return !h.Uncovered.IsZero()
 	case IllAnotherID:
 		return h.BackAs != ""
 	case IllVersion:
@@ -61,6 +66,8 @@ func (h Health) words(illness Illness) string {
 	switch illness {
 	case IllOvercommitted:
 		return fmt.Sprintf("its tasks hold more than it has, by %v, so it is not offered", h.Over)
+	case IllUncovered:
+		return fmt.Sprintf("it has less than is reserved on it: %v is not there and not offered; it stays reserved", h.Uncovered)
 	case IllAnotherID:
 		return fmt.Sprintf("its host has come back as agent %s: if its folder is lost, mark it gone", h.BackAs)
 	case IllVersion:
