@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -84,8 +85,7 @@ func (p *pool) adapt(ctx context.Context) {
 // scale starts more workers at once, and ends some when there were too many for a while. Workers of a scheduler that was
 // elsewhere are ended: they would look for it for ever.
 func (p *pool) scale(ctx context.Context, scheduler taskset.Task) error {
-	at := scheduler.Status
-	name := fmt.Sprintf("worker-%d", at.Ports["tcp"])
+	name := fmt.Sprintf("worker-%d", scheduler.Status.Ports["tcp"])
 	now := 0
 	for _, service := range p.set.Services() {
 		switch {
@@ -109,7 +109,7 @@ func (p *pool) scale(ctx context.Context, scheduler taskset.Task) error {
 	if wanted == now {
 		return nil
 	}
-	address := fmt.Sprintf("tcp://%s:%d", cmp.Or(p.host, at.Hostname), at.Ports["tcp"])
+	address := "tcp://" + p.address(scheduler, "tcp")
 	log.Printf("%d workers at %s, there were %d", wanted, address, now)
 	return p.set.Scale(name, taskset.Item{Task: api.Task{
 		Resources: api.Scalars(0.5, 256),
@@ -117,10 +117,15 @@ func (p *pool) scale(ctx context.Context, scheduler taskset.Task) error {
 	}}, wanted)
 }
 
+// address returns where a port of the scheduler is.
+func (p *pool) address(scheduler taskset.Task, port string) string {
+	at := scheduler.Status
+	return net.JoinHostPort(cmp.Or(p.host, at.Hostname), fmt.Sprint(at.Ports[port]))
+}
+
 // askDask asks the scheduler's HTTP server.
 func (p *pool) askDask(ctx context.Context, scheduler taskset.Task) (int, error) {
-	at := scheduler.Status
-	url := fmt.Sprintf("http://%s:%d/json/counts.json", cmp.Or(p.host, at.Hostname), at.Ports["http"])
+	url := "http://" + p.address(scheduler, "http") + "/json/counts.json"
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, err

@@ -151,7 +151,7 @@ const launchLine = "HYDRA_LAUNCH: "
 func (m *mpiexec) begin() (commands []string, err error) {
 	if m.command != nil {
 		_ = m.command.Process.Kill() // it may have ended already
-		<-m.ended
+		log.Print("the mpiexec of before: ", <-m.ended)
 	}
 	hosts := make([]string, m.size) // names that only mpiexec uses
 	for i := range hosts {

@@ -127,7 +127,7 @@ func TestRedisExample(t *testing.T) {
 	agent.signal(syscall.SIGKILL)
 	agent.wait()
 	more("without the agent")
-	agent = start(t, d.env, args...)
+	start(t, d.env, args...)
 
 	second := instance()
 	active.signal(syscall.SIGKILL)
