@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,7 +79,10 @@ type fetcher struct {
 	asked  bool
 	errs   map[string]error
 	result bytes.Buffer
-	end    context.CancelFunc
+	output chan string // brings what it has followed
+
+	followed string
+	end      context.CancelFunc
 }
 
 func (f *fetcher) Subscribed(_ context.Context, client *framework.Client) error {
@@ -92,14 +96,19 @@ func (f *fetcher) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	}
 	f.asked = true
 	return []api.Answer{api.Launch(offers[0], api.Task{
-		ID: "task", Resources: api.Scalars(0.1, 32), Command: &api.Command{Shell: resultLine},
+		ID: "task", Resources: api.Scalars(0.1, 32), Command: &api.Command{Shell: resultLine + "; echo one; sleep 0.3; echo two"},
 	})}
 }
 
 func (f *fetcher) Update(ctx context.Context, status api.Status) error {
+	if (status.State == api.TaskRunning || status.State.Terminal()) && f.output == nil {
+		f.output = make(chan string, 1)
+		go f.follow(context.WithoutCancel(ctx))
+	}
 	if !status.State.Terminal() {
 		return nil
 	}
+	f.followed = <-f.output
 	f.errs = map[string]error{
 		"whole":   f.client.ReadFile(ctx, "task", "result.bin", &f.result, 0),
 		"large":   f.client.ReadFile(ctx, "task", "result.bin", new(bytes.Buffer), 1000),
@@ -111,7 +120,15 @@ func (f *fetcher) Update(ctx context.Context, status api.Status) error {
 	return nil
 }
 
-// TestSchedulerReadsResults: a scheduler fetches results that are larger than a status. The errors have kinds.
+// follow follows the task's output from its fourth byte on.
+func (f *fetcher) follow(ctx context.Context) {
+	var text bytes.Buffer
+	next, err := f.client.FollowOutput(ctx, "task", "stdout", 3, &text)
+	f.output <- fmt.Sprint(text.String(), next, err)
+}
+
+// TestSchedulerReadsResults: a scheduler follows a task's output from an offset to its end, and fetches results that are
+// larger than a status. The errors have kinds.
 func TestSchedulerReadsResults(t *testing.T) {
 	d := startDev(t)
 	ctx, end := context.WithCancel(t.Context())
@@ -132,6 +149,9 @@ func TestSchedulerReadsResults(t *testing.T) {
 	}
 	if f.errs["whole"] != nil || f.result.Len() != 300_000 {
 		t.Errorf("%d bytes, %v", f.result.Len(), f.errs["whole"])
+	}
+	if want := "\ntwo\n8 <nil>"; f.followed != want {
+		t.Errorf("it has followed %q, want %q", f.followed, want)
 	}
 	for which, kind := range map[string]api.Kind{"large": api.Limit, "none": api.NotFound, "folder": api.Invalid, "unknown": api.NotFound} {
 		if !api.Is(f.errs[which], kind) {

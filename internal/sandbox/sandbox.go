@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,7 +52,7 @@ func (f File) Copy(ctx context.Context, to io.Writer) error {
 	if f.Address == "" {
 		return f.noAddress()
 	}
-	response, err := f.ask(ctx, f.name(), url.Values{})
+	response, err := f.ask(ctx, "files", f.name(), url.Values{})
 	if err != nil {
 		return err
 	}
@@ -60,6 +61,23 @@ func (f File) Copy(ctx context.Context, to io.Writer) error {
 		return api.E(op, api.Invalid, f.subject(), fmt.Errorf("this is a folder; it has %s", contents(response.Body)))
 	}
 	return f.copy(to, response.Body)
+}
+
+// Follow writes an output of the task, which Path names as stdout or stderr: what there is from the offset on, and then
+// what is added, until the task has ended. It returns how many bytes it has written, also with an error. The kinds of
+// its errors are those of Copy.
+func (f File) Follow(ctx context.Context, offset int64, to io.Writer) (written int64, err error) {
+	if f.Address == "" {
+		return 0, f.noAddress()
+	}
+	response, err := f.ask(ctx, "logs", f.name(), url.Values{"offset": {strconv.FormatInt(offset, 10)}, "follow": {"1"}})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = response.Body.Close() }() // it was read to its end, or is no longer wanted
+	counted := &sink{to: to}
+	err = f.copy(counted, response.Body)
+	return counted.bytes, err
 }
 
 func (f File) subject() string {
@@ -85,12 +103,14 @@ func (f File) copy(to io.Writer, from io.Reader) error {
 
 // sink remembers the errors of the writer, to tell them from those of the agent.
 type sink struct {
-	to  io.Writer
-	err error
+	to    io.Writer
+	bytes int64
+	err   error
 }
 
 func (s *sink) Write(p []byte) (n int, err error) {
 	n, s.err = s.to.Write(p)
+	s.bytes += int64(n)
 	return n, s.err
 }
 
@@ -129,7 +149,7 @@ type page struct {
 }
 
 func (f File) page(ctx context.Context, token string) (page page, err error) {
-	response, err := f.ask(ctx, f.name(), url.Values{"page_token": {token}})
+	response, err := f.ask(ctx, "files", f.name(), url.Values{"page_token": {token}})
 	if err != nil {
 		return page, err
 	}
@@ -149,9 +169,9 @@ func (f File) noAddress() error {
 	return api.E(op, api.Unavailable, f.subject(), errors.New("its agent has told no address for HTTP; it was started with --http-port 0"))
 }
 
-// ask makes a request to the agent, and turns a refusal into an error.
-func (f File) ask(ctx context.Context, name string, query url.Values) (*http.Response, error) {
-	response, err := f.get(ctx, name, query)
+// ask makes a request for files or logs to the agent, and turns a refusal into an error.
+func (f File) ask(ctx context.Context, what, name string, query url.Values) (*http.Response, error) {
+	response, err := f.get(ctx, what, name, query)
 	if err != nil {
 		return nil, api.E(op, api.Unavailable, f.subject(), err)
 	}
@@ -168,8 +188,8 @@ func (f File) ask(ctx context.Context, name string, query url.Values) (*http.Res
 	return nil, api.E(op, api.Unavailable, f.subject(), fmt.Errorf("the agent answers %s: %s", response.Status, why(response)))
 }
 
-func (f File) get(ctx context.Context, name string, query url.Values) (*http.Response, error) {
-	parts := []string{"v1", "files", string(f.Task.Framework), string(f.Task.Task)}
+func (f File) get(ctx context.Context, what, name string, query url.Values) (*http.Response, error) {
+	parts := []string{"v1", what, string(f.Task.Framework), string(f.Task.Task)}
 	target := url.URL{Scheme: "http", Host: f.Address, Path: "/" + strings.Join(append(parts, name), "/")}
 	if f.Executor {
 		query.Set("executor", "1")

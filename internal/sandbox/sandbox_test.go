@@ -18,7 +18,9 @@ func agent(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/v1/files/f1/t1/whole":
 		w.Write([]byte("0123456789"))
-	case "/v1/files/f1/t1/broken":
+	case "/v1/logs/f1/t1/stdout":
+		w.Write([]byte("0123456789"[len(r.FormValue("offset"))*5:] + r.FormValue("follow")))
+	case "/v1/files/f1/t1/broken", "/v1/logs/f1/t1/stderr":
 		w.Write([]byte("01234"))
 		if err := http.NewResponseController(w).Flush(); err != nil {
 			panic(err)
@@ -79,5 +81,23 @@ func TestCopy(t *testing.T) {
 	file.Address = ""
 	if err := file.Copy(t.Context(), new(bytes.Buffer)); !api.Is(err, api.Unavailable) || !strings.Contains(err.Error(), "--http-port") {
 		t.Errorf("an agent without HTTP: %v", err)
+	}
+}
+
+// TestFollow begins at an offset, and tells how far it has come also when the agent breaks off.
+func TestFollow(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(agent))
+	defer server.Close()
+	file := sandbox.File{Task: api.TaskRef{Framework: "f1", Task: "t1"}, Address: strings.TrimPrefix(server.URL, "http://"), Path: "stdout"}
+	var text bytes.Buffer
+	if n, err := file.Follow(t.Context(), 5, &text); n != 6 || err != nil || text.String() != "567891" {
+		t.Errorf("from 5 on it has %d bytes, %q, %v", n, &text, err)
+	}
+	file.Path = "stderr"
+	if n, err := file.Follow(t.Context(), 0, &text); n != 5 || !api.Is(err, api.Unavailable) {
+		t.Errorf("broken off after %d bytes: %v", n, err)
+	}
+	if n, err := file.Follow(t.Context(), 0, full{}); n != 0 || !errors.Is(err, errFull) {
+		t.Errorf("%d bytes are in a writer that is full: %v", n, err)
 	}
 }
