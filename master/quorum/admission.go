@@ -30,14 +30,16 @@ func CheckNew(peer Peer, answer, self About, format uint64) error {
 }
 
 // CheckListed says why a peer can't be added to the members. It returns known when an earlier call has added the peer
-// as a non-voter and was not completed.
-func CheckListed(peer Peer, members []Member) (known bool, err error) {
+// as a non-voter and was not completed. incarnation is that of the folder that answers there.
+func CheckListed(peer Peer, incarnation string, members []Member) (known bool, err error) {
 	for _, m := range members {
 		role := "voter"
 		if !m.Voter {
 			role = "non-voter"
 		}
 		switch {
+		case m.Peer == peer && !m.Voter && m.Incarnation != incarnation:
+			return false, api.E("", api.Exists, m.ID, errors.New("it was added with another folder than it has now; run `tender raft remove` for it first"))
 		case m.Peer == peer && !m.Voter:
 			return true, nil
 		case m.ID == peer.ID || m.Addr == peer.Addr:

@@ -77,18 +77,21 @@ func MajorityHash(members []Member, answers Answers, self About) string {
 // addresses, and speak the same Raft. If a majority of the lost masters were started again, they would elect a leader,
 // and that leader would overwrite the log of the recovered quorum. The epoch distinguishes them. (Protocol rule R1.)
 //
+// IDs say nothing here: masters join a restored quorum under the IDs that they had before, with new folders. So members
+// are known by the incarnations of their folders. (Protocol rule R51.)
+//
 // A lower epoch alone does not make a master one of the past, because a master that joins has not heard of the epoch
 // yet. So only masters that are no members are refused. And a follower that lags does not know all members. So a master
 // that is told of a newer epoch asks all others before it ends.
 
-// IsOfThePast reports whether the quorum of our epoch was made without the master that names this epoch.
-func IsOfThePast(from api.MasterID, epoch uint64, self About) bool {
-	return epoch < self.Epoch && len(self.Members) > 0 && !IsMember(self.Members, from)
+// IsOfThePast reports whether the quorum of our epoch was made without the folder of the master that names this epoch.
+func IsOfThePast(from api.MasterID, incarnation string, epoch uint64, self About) bool {
+	return epoch < self.Epoch && len(self.Members) > 0 && !HasFolder(self.Members, from, incarnation)
 }
 
-// Supersedes reports whether a master has a newer epoch of our cluster in which we are no member.
+// Supersedes reports whether a master has a newer epoch of our cluster in which our folder is no member.
 func (a About) Supersedes(self About) bool {
-	return a.Cluster == self.Cluster && self.Cluster != "" && a.Epoch > self.Epoch && len(a.Members) > 0 && !IsMember(a.Members, self.ID)
+	return a.Cluster == self.Cluster && self.Cluster != "" && a.Epoch > self.Epoch && len(a.Members) > 0 && !HasFolder(a.Members, self.ID, self.Incarnation)
 }
 
 // Superseding returns the master with the newest epoch in which we are no member. It returns false when there is none,
@@ -98,7 +101,7 @@ func Superseding(self About, answers Answers) (newest About, found bool) {
 		answer := answers[id]
 		switch {
 		case answer.Cluster != self.Cluster || answer.Epoch <= self.Epoch:
-		case IsMember(answer.Members, self.ID):
+		case HasFolder(answer.Members, self.ID, self.Incarnation):
 			return About{}, false
 		case answer.Epoch > newest.Epoch && answer.Supersedes(self):
 			newest, found = answer, true
@@ -112,7 +115,7 @@ func Superseding(self About, answers Answers) (newest About, found bool) {
 // a master that joins, it holds quorums of the past. Another master that has applied everything that we have can tell.
 func IsRemoved(self About, answers Answers) bool {
 	for _, answer := range answers { // order: irrelevant because one is enough
-		if answer.Cluster == self.Cluster && answer.Applied >= self.Last && len(answer.Members) > 0 && !IsMember(answer.Members, self.ID) {
+		if answer.Cluster == self.Cluster && answer.Applied >= self.Last && len(answer.Members) > 0 && !HasFolder(answer.Members, self.ID, self.Incarnation) {
 			return true
 		}
 	}

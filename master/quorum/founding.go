@@ -35,6 +35,7 @@ type FoundingStep struct {
 	Found   []Founder     // these have founded the cluster, whose ID is ClusterOf
 	Join    api.ClusterID // wait to be added to this cluster
 	Through api.MasterID  // with Join: the master that has told of the cluster
+	Epoch   uint64        // with Join: the newest epoch that this master knows
 }
 
 // Begin begins a round of questions.
@@ -105,7 +106,7 @@ func (f *Founding) meetCluster(answer About) (FoundingStep, error) {
 				"run `tender raft remove %s`, start it once more and run `tender raft add %s %s`",
 			answer.Cluster, self.ID, self.ID, self.Addr))
 	}
-	return FoundingStep{Join: answer.Cluster, Through: answer.ID}, nil
+	return FoundingStep{Join: answer.Cluster, Through: answer.ID, Epoch: answer.Epoch}, nil
 }
 
 // ClusterOf returns the ID of the cluster that these masters have founded. It sorts them by ID.

@@ -107,7 +107,7 @@ func Owner(members []Member, addr string) api.MasterID {
 func Elsewhere(members []Member, named []Peer, cluster api.ClusterID, answers Answers) (more []Member) {
 	consider := func(peer Peer, voter bool) {
 		if IsMember(members, peer.ID) && !slices.ContainsFunc(slices.Concat(members, more), func(m Member) bool { return m.Peer == peer }) {
-			more = append(more, Member{peer, voter})
+			more = append(more, Member{Peer: peer, Voter: voter})
 		}
 	}
 	for _, peer := range named {

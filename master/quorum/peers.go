@@ -15,10 +15,12 @@ type Peer struct {
 
 func (p Peer) String() string { return string(p.ID) + "=" + p.Addr }
 
-// Member is a peer with or without a vote.
+// Member is a peer with or without a vote. It is known by the incarnation of its folder: another folder of the same ID,
+// as one from before a restore, is no member. (Protocol rule R51.)
 type Member struct {
 	Peer
-	Voter bool `json:"voter"`
+	Incarnation string `json:"incarnation"`
+	Voter       bool   `json:"voter"`
 }
 
 // Founder is a master with the incarnation that was made with its folder. A folder that was emptied gets another
@@ -56,7 +58,12 @@ type About struct {
 // Answers holds what other masters say about themselves. Masters that are silent are not in it.
 type Answers map[api.MasterID]About
 
-// IsMember reports whether a master is in a list.
+// HasFolder reports whether the folder of this master and incarnation is a member.
+func HasFolder(list []Member, id api.MasterID, incarnation string) bool {
+	return slices.ContainsFunc(list, func(m Member) bool { return m.ID == id && m.Incarnation == incarnation })
+}
+
+// IsMember reports whether a master of this ID is in a list, with whatever folder.
 func IsMember(list []Member, id api.MasterID) bool {
 	return slices.ContainsFunc(list, func(m Member) bool { return m.ID == id })
 }

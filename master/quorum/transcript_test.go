@@ -92,7 +92,7 @@ func (p *play) line(verb string, args []string, line transcript.Line) string {
 		}
 		return next.String()
 	case "past":
-		return fmt.Sprint(IsOfThePast(api.MasterID(args[0]), p.number(args[1]), p.self))
+		return fmt.Sprint(IsOfThePast(api.MasterID(args[0]), line.Named["new"], p.number(args[1]), p.self))
 	case "removed":
 		return fmt.Sprint(IsRemoved(p.self, p.answers))
 	case "add", "remove":
@@ -208,7 +208,7 @@ func (p *play) admit(verb string, args []string) string {
 		err = CheckRemoval("raft.remove", api.MasterID(args[0]), p.self.ID, p.members)
 	} else {
 		peer := peers(args[0])[0]
-		if known, err = CheckListed(peer, p.members); err == nil && !known {
+		if known, err = CheckListed(peer, p.answers[peer.ID].Incarnation, p.members); err == nil && !known {
 			err = CheckNew(peer, p.answers[peer.ID], p.self, p.self.Format)
 		}
 	}
@@ -248,11 +248,12 @@ func peers(text string) (list []Peer) {
 	return list
 }
 
-// members reads peers; one in parentheses has no vote.
+// members reads peers with their incarnations, such as m1/i1; one in parentheses has no vote.
 func members(words []string) (list []Member) {
 	for _, word := range words {
 		bare := strings.Trim(word, "()")
-		list = append(list, Member{peers(bare)[0], bare == word})
+		id, incarnation, _ := strings.Cut(bare, "/")
+		list = append(list, Member{peers(id)[0], incarnation, bare == word})
 	}
 	return list
 }

@@ -66,8 +66,7 @@ func TestEveryChangeSaysWhatWasSeen(t *testing.T) {
 	tried := map[string]bool{}
 	for name, change := range older {
 		kind := api.Stale
-		switch change.(type) {
-		case UpdateFramework, PutEntry, DeleteEntry: // of a scheduler, which is told that it was replaced
+		if _, of := change.saw().(sawSession); of { // of a scheduler, which is told that it was replaced
 			kind = api.Fenced
 		}
 		s := seenWorld(t)

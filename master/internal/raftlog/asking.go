@@ -76,7 +76,7 @@ func (l *Log) checkMembership(r *life) error {
 	answers := l.askAll(all)
 	there := func(peer Peer, timeout time.Duration) (quorum.About, error) { return l.network.ask(peer.Addr, timeout) }
 	maps.Copy(answers, l.askEach(quorum.Elsewhere(all, l.config.Peers, l.Cluster(), answers), there))
-	if quorum.IsRemoved(quorum.About{ID: l.id(), Cluster: l.Cluster(), Last: r.LastIndex()}, answers) {
+	if quorum.IsRemoved(quorum.About{ID: l.id(), Incarnation: l.folder.settings.Incarnation, Cluster: l.Cluster(), Last: r.LastIndex()}, answers) {
 		if err := l.checkEpoch(r); err != nil { // its error says more
 			return err
 		}

@@ -46,7 +46,9 @@ func meant(id raft.ServerID, addr raft.ServerAddress) raft.ServerAddress {
 	return raft.ServerAddress(id) + "@" + addr
 }
 
-func meantPeer(address raft.ServerAddress) (purpose raft.ServerAddress, peer Peer) {
+// meantPeer returns the master that is meant with such an address, the incarnation of its folder, and for what it is
+// dialed.
+func meantPeer(address raft.ServerAddress) (purpose raft.ServerAddress, peer Peer, incarnation string) {
 	for _, one := range []raft.ServerAddress{anew, ofLength} {
 		if rest, is := strings.CutPrefix(string(address), string(one)); is {
 			purpose, address = one, raft.ServerAddress(rest)
@@ -54,9 +56,10 @@ func meantPeer(address raft.ServerAddress) (purpose raft.ServerAddress, peer Pee
 	}
 	at := strings.LastIndexByte(string(address), '@')
 	if at < 0 {
-		return purpose, Peer{Addr: string(address)}
+		return purpose, Peer{Addr: string(address)}, ""
 	}
-	return purpose, Peer{ID: api.MasterID(address[:at]), Addr: string(address[at+1:])}
+	id, incarnation := masterOf(raft.ServerID(address[:at]))
+	return purpose, Peer{ID: id, Addr: string(address[at+1:])}, incarnation
 }
 
 func (c *carrier) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddress) (raft.AppendPipeline, error) {
@@ -183,8 +186,8 @@ func secondTry[Request, Answer any](
 // These prefixes of the library's addresses keep connections of a kind apart from others. They can't be part of a
 // master's ID, which has no slash.
 const (
-	anew     raft.ServerAddress = "anew/"     // a new connection that is used once
-	ofLength raft.ServerAddress = "snapshot/" // carries a snapshot, which takes its time
+	anew     raft.ServerAddress = "anew//"     // a new connection that is used once
+	ofLength raft.ServerAddress = "snapshot//" // carries a snapshot, which takes its time
 )
 
 // lose closes the connections to a master that were dialed before the given time. Whoever waits on one of them, or

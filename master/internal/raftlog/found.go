@@ -37,7 +37,7 @@ func (l *Log) awaitAdmission(ctx context.Context) error {
 		case step.Found != nil:
 			return l.writeFounders(step.Found)
 		case step.Join != "":
-			return l.writeJoin(step.Join, step.Through)
+			return l.writeJoin(step)
 		case step.Ask != nil:
 			answer, silent := l.network.ask(step.Ask.Addr, askTimeout)
 			if ctx.Err() == nil {
@@ -59,11 +59,17 @@ func (l *Log) awaitAdmission(ctx context.Context) error {
 
 func (l *Log) id() api.MasterID { return l.folder.settings.ID }
 
-// writeJoin writes down the cluster to which this master waits to be added.
-func (l *Log) writeJoin(cluster api.ClusterID, through api.MasterID) error {
+// ownServer returns the name of this master in Raft's membership.
+func (l *Log) ownServer() raft.ServerID {
+	return serverID(l.folder.settings.ID, l.folder.settings.Incarnation)
+}
+
+// writeJoin writes down the cluster to which this master waits to be added, and its epoch, so that this master refuses
+// folders of an older one from its first vote on.
+func (l *Log) writeJoin(step quorum.FoundingStep) error {
 	self := &l.folder.settings
-	self.Cluster = cluster
-	l.config.Logger.Info().Str("cluster", string(cluster)).Str("by", string(through)).
+	self.Cluster, self.Epoch = step.Join, step.Epoch
+	l.config.Logger.Info().Str("cluster", string(step.Join)).Str("by", string(step.Through)).
 		Msgf("joining; if it was not added yet, run: tender raft add %s %s", self.ID, l.config.Advertise)
 	return l.saveSettings()
 }
@@ -86,7 +92,7 @@ func (l *Log) bootstrapRaft(config *raft.Config, transport raft.Transport) error
 	if !exists && !self.Voted && len(self.Founders) > 0 {
 		var voters raft.Configuration
 		for _, f := range self.Founders {
-			voters.Servers = append(voters.Servers, raft.Server{ID: raft.ServerID(f.ID), Address: raft.ServerAddress(f.Addr)})
+			voters.Servers = append(voters.Servers, raft.Server{ID: serverID(f.ID, f.Incarnation), Address: raft.ServerAddress(f.Addr)})
 		}
 		if err := raft.BootstrapCluster(config, l.folder.logs, l.folder.stable, l.folder.snapshots, transport, voters); err != nil {
 			return err
@@ -112,7 +118,7 @@ func (l *Log) aboutUs() quorum.About {
 		return self
 	}
 	for _, f := range self.Founders {
-		self.Members = append(self.Members, quorum.Member{Peer: f.Peer, Voter: true})
+		self.Members = append(self.Members, quorum.Member{Peer: f.Peer, Incarnation: f.Incarnation, Voter: true})
 	}
 	if l.raft != nil {
 		self.Applied, self.Last = l.raft.AppliedIndex(), l.raft.LastIndex()

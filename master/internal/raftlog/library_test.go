@@ -98,13 +98,13 @@ func wedges(t *testing.T) bool {
 	advance(time.Second)
 	found, _ := links.Load(id)
 	link := found.(*slowLink)
-	link.slow(raft.ServerID(slow))
+	link.slow(q.nodes[slow].ownServer())
 	if _, err := commit(lead, admit("a", 1)); err != nil {
 		t.Fatal(err)
 	}
 	library := node.runningRaft()
 	for range 2 { // past our own guard, which allows one
-		if err := library.LeadershipTransferToServer(raft.ServerID(slow), raft.ServerAddress(q.nodes[slow].config.Advertise)).Error(); err == nil {
+		if err := library.LeadershipTransferToServer(q.nodes[slow].ownServer(), raft.ServerAddress(q.nodes[slow].config.Advertise)).Error(); err == nil {
 			t.Error("a transfer over the slow link succeeded")
 		}
 		advance(50 * time.Millisecond)

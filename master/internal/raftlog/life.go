@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,15 +33,44 @@ func (r *life) follows(leader raft.ServerID, term uint64) bool {
 	return r.State() == raft.Follower && id == leader && r.CurrentTerm() == term
 }
 
+// serverID returns the name of a master in Raft's membership. It consists of the master's ID and the incarnation of its
+// folder, so that whatever Raft decides about a member, it decides about this folder: another folder of the same ID is
+// given no vote, and its vote is not counted. (Protocol rule R51.)
+func serverID(id api.MasterID, incarnation string) raft.ServerID {
+	return raft.ServerID(string(id) + "/" + incarnation)
+}
+
+// masterOf returns the ID and the incarnation that a name in Raft's membership consists of.
+func masterOf(server raft.ServerID) (api.MasterID, string) {
+	id, incarnation, _ := strings.Cut(string(server), "/")
+	return api.MasterID(id), incarnation
+}
+
+// idOf returns the ID in a name of Raft's membership.
+func idOf(server raft.ServerID) api.MasterID {
+	id, _ := masterOf(server)
+	return id
+}
+
+// server returns the name that a master has in our Raft's membership.
+func (r *life) server(id api.MasterID) raft.ServerID {
+	for _, m := range r.members() {
+		if m.ID == id {
+			return serverID(id, m.Incarnation)
+		}
+	}
+	return serverID(id, "")
+}
+
 // hears reports whether messages of a master count for our Raft. While we hear from a living leader, only that leader
 // and the members of the quorum count, because a master that was removed could end the leadership by naming a later
 // term. When we hear from no leader, every master counts, because a master that is behind may not know yet who was
 // added since. At worst such a new master is heard later by the time of an election. This does not protect against a
 // member that lies.
-func (r *life) hears(id api.MasterID) bool {
+func (r *life) hears(server raft.ServerID) bool {
 	_, leader := r.LeaderWithID()
-	isMeant := func(server raft.Server) bool { return server.ID == raft.ServerID(id) }
-	if leader == raft.ServerID(id) || slices.ContainsFunc(r.GetConfiguration().Configuration().Servers, isMeant) {
+	isMeant := func(member raft.Server) bool { return member.ID == server }
+	if leader == server || slices.ContainsFunc(r.GetConfiguration().Configuration().Servers, isMeant) {
 		return true
 	}
 	switch r.State() {
@@ -58,7 +88,8 @@ func (r *life) members() []quorum.Member {
 	servers := r.GetConfiguration().Configuration().Servers
 	list := make([]quorum.Member, len(servers))
 	for i, server := range servers {
-		list[i] = quorum.Member{Peer: Peer{ID: api.MasterID(server.ID), Addr: string(server.Address)}, Voter: server.Suffrage == raft.Voter}
+		id, incarnation := masterOf(server.ID)
+		list[i] = quorum.Member{Peer: Peer{ID: id, Addr: string(server.Address)}, Incarnation: incarnation, Voter: server.Suffrage == raft.Voter}
 	}
 	return list
 }
@@ -67,7 +98,7 @@ func (r *life) members() []quorum.Member {
 func (r *life) view(self api.MasterID) quorum.View {
 	addr, leader := r.LeaderWithID()
 	return quorum.View{
-		Self: self, Leader: Peer{ID: api.MasterID(leader), Addr: string(addr)}, Follower: r.State() == raft.Follower,
+		Self: self, Leader: Peer{ID: idOf(leader), Addr: string(addr)}, Follower: r.State() == raft.Follower,
 		Term: r.CurrentTerm(), Last: r.LastIndex(), Members: r.members(),
 	}
 }
@@ -90,16 +121,17 @@ func (r *life) verify() raft.Future { return endsWith(r.Raft.VerifyLeader(), r.o
 
 func (r *life) snapshot() raft.Future { return endsWith(raft.Future(r.Raft.Snapshot()), r.over) }
 
-func (r *life) addNonvoter(peer Peer) raft.Future {
-	return endsWith(r.Raft.AddNonvoter(raft.ServerID(peer.ID), raft.ServerAddress(peer.Addr), 0, 0), r.over)
+func (r *life) addNonvoter(peer Peer, incarnation string) raft.Future {
+	return endsWith(r.Raft.AddNonvoter(serverID(peer.ID, incarnation), raft.ServerAddress(peer.Addr), 0, 0), r.over)
 }
 
+// addVoter makes a member a voter, or changes its address.
 func (r *life) addVoter(peer Peer) raft.Future {
-	return endsWith(r.Raft.AddVoter(raft.ServerID(peer.ID), raft.ServerAddress(peer.Addr), 0, 0), r.over)
+	return endsWith(r.Raft.AddVoter(r.server(peer.ID), raft.ServerAddress(peer.Addr), 0, 0), r.over)
 }
 
 func (r *life) remove(id api.MasterID) raft.Future {
-	return endsWith(r.Raft.RemoveServer(raft.ServerID(id), 0, 0), r.over)
+	return endsWith(r.Raft.RemoveServer(r.server(id), 0, 0), r.over)
 }
 
 // handOver gives leadership to a voter, or to the most up-to-date one if none is named.
@@ -107,7 +139,7 @@ func (r *life) handOver(to Peer) raft.Future {
 	if to.ID == "" {
 		return endsWith(r.Raft.LeadershipTransfer(), r.over)
 	}
-	return endsWith(r.Raft.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(to.Addr)), r.over)
+	return endsWith(r.Raft.LeadershipTransferToServer(r.server(to.ID), raft.ServerAddress(to.Addr)), r.over)
 }
 
 // endsWith makes a future answer raft.ErrRaftShutdown once over is closed. When the library ends it forgets what waits

@@ -37,10 +37,10 @@ func (s heldStore) StoreLogs(entries []*raft.Log) error {
 func aLife(t *testing.T, machine raft.FSM, logs raft.LogStore) *life {
 	t.Helper()
 	config := raft.DefaultConfig()
-	config.LocalID, config.Logger = "m1", quietLogger()
+	config.LocalID, config.Logger = serverID("m1", "i1"), quietLogger()
 	_, transport := raft.NewInmemTransport("host1:5070")
 	stable, snapshots := raft.NewInmemStore(), raft.NewInmemSnapshotStore()
-	if err := raft.BootstrapCluster(config, logs, stable, snapshots, transport, onlyVoter(Peer{ID: "m1", Addr: "host1:5070"})); err != nil {
+	if err := raft.BootstrapCluster(config, logs, stable, snapshots, transport, onlyVoter(Peer{ID: "m1", Addr: "host1:5070"}, "i1")); err != nil {
 		t.Fatal(err)
 	}
 	library, err := raft.NewRaft(config, machine, logs, stable, snapshots, transport)
@@ -104,7 +104,7 @@ func TestRaftThatDoesNotEnd(t *testing.T) {
 			"apply":       func() raft.Future { return r.apply([]byte("entry")) },
 			"barrier":     r.barrier,
 			"verify":      r.verify,
-			"add":         func() raft.Future { return r.addNonvoter(Peer{ID: "m2", Addr: "host2:5070"}) },
+			"add":         func() raft.Future { return r.addNonvoter(Peer{ID: "m2", Addr: "host2:5070"}, "i2") },
 			"vote":        func() raft.Future { return r.addVoter(Peer{ID: "m2", Addr: "host2:5070"}) },
 			"remove":      func() raft.Future { return r.remove("m2") },
 			"transfer":    func() raft.Future { return r.handOver(Peer{}) },

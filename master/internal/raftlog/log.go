@@ -186,7 +186,7 @@ func (l *Log) Leader() (api.MasterID, string) {
 		return "", ""
 	}
 	addr, id := r.LeaderWithID()
-	return api.MasterID(id), string(addr)
+	return idOf(id), string(addr)
 }
 
 func (l *Log) runningRaft() *life {
@@ -245,7 +245,7 @@ const onePerPeer = 1
 func (l *Log) raftConfig() *raft.Config {
 	times := timings[l.config.Profile]
 	config := raft.DefaultConfig()
-	config.LocalID = raft.ServerID(l.id())
+	config.LocalID = l.ownServer()
 	config.HeartbeatTimeout = times.heartbeat
 	config.ElectionTimeout = times.election
 	config.LeaderLeaseTimeout = times.lease
@@ -309,9 +309,9 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 }
 
 // hears reports whether messages of a master count; see [life.hears].
-func (l *Log) hears(id api.MasterID) bool {
+func (l *Log) hears(server raft.ServerID) bool {
 	r := l.runningRaft()
-	return r == nil || r.hears(id)
+	return r == nil || r.hears(server)
 }
 
 // patience returns how long silence is tolerated in this life of Raft.

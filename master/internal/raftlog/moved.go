@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/quorum"
 )
 
@@ -98,7 +97,7 @@ func (l *Log) reachedMembers(all []quorum.Member) []quorum.Member {
 		switch all[i].ID {
 		case l.said.ID:
 			all[i].Addr = l.config.Advertise
-		case api.MasterID(leader):
+		case idOf(leader):
 			all[i].Addr = string(leaderAddr)
 		}
 	}

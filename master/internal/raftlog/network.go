@@ -47,7 +47,9 @@ type greeting struct {
 	For     string        `json:"for"` // "raft" or "ask"
 	Cluster api.ClusterID `json:"cluster"`
 	From    api.MasterID  `json:"from"`
-	Version string        `json:"version,omitempty"`
+	// Incarnation is that of the sender's folder.
+	Incarnation string `json:"incarnation"`
+	Version     string `json:"version,omitempty"`
 	// Epoch is the newest epoch that the sender knows of; 0 if its version does not say.
 	Epoch uint64 `json:"epoch,omitempty"`
 	// Addr is the address under which others reach the sender.
@@ -61,7 +63,7 @@ type network struct {
 	left   func(api.MasterID) // called when a master's connection to our Raft was closed; must not wait
 	// heard is called when a master of our cluster has asked, with the address that it says it has.
 	heard func(Peer)
-	hears func(api.MasterID) bool // reports whether a master's messages count for our Raft
+	hears func(raft.ServerID) bool // reports whether a master's messages count for our Raft
 	moves moves
 	ready chan tracked  // greeted connections for Raft
 	over  chan struct{} // closed by close
@@ -83,7 +85,7 @@ type network struct {
 func newNetwork(config Config, about func() quorum.About, left func(api.MasterID)) *network {
 	return &network{
 		config: config, about: about, left: left, ready: make(chan tracked), over: make(chan struct{}), conns: make(map[net.Conn]bool), old: make(map[api.MasterID]uint64),
-		heard: func(Peer) {}, hears: func(api.MasterID) bool { return true },
+		heard: func(Peer) {}, hears: func(raft.ServerID) bool { return true },
 	}
 }
 
@@ -149,7 +151,7 @@ func (n *network) greeted(conn net.Conn) {
 	timer := time.NewTimer(greetingTimeout)
 	defer timer.Stop()
 	select {
-	case n.ready <- tracked{conn, n, hello.From}:
+	case n.ready <- tracked{conn, n, serverID(hello.From, hello.Incarnation)}:
 	case <-timer.C: // Raft has just ended; the other side dials again
 		n.drop(conn)
 	case <-n.over:
@@ -187,13 +189,13 @@ func (n *network) refusal(hello greeting, self quorum.About) string {
 	case hello.Cluster != self.Cluster:
 		return fmt.Sprintf("wrong cluster: %s is of %s and master %s is of %s", hello.From, hello.Cluster, self.ID, self.Cluster)
 	}
-	if quorum.IsOfThePast(hello.From, hello.Epoch, self) {
+	if quorum.IsOfThePast(hello.From, hello.Incarnation, hello.Epoch, self) {
 		if len(n.old) < oldMax && n.old[hello.From] != self.Epoch { // it will try again and again
 			n.old[hello.From] = self.Epoch
 			n.config.Logger.Warn().Str("master", string(hello.From)).Str("addr", hello.Addr).Uint64("epoch", hello.Epoch).Uint64("ours", self.Epoch).
 				Msg("a master of an older epoch is refused: the cluster was recovered or restored without it")
 		}
-		return fmt.Sprintf("the cluster was recovered or restored without %s: master %s is of epoch %d and it is of epoch %d", hello.From, self.ID, self.Epoch, hello.Epoch)
+		return fmt.Sprintf("the cluster was recovered or restored without this folder of %s: master %s is of epoch %d and it is of epoch %d", hello.From, self.ID, self.Epoch, hello.Epoch)
 	}
 	if err := protocol.Neighbours(self.Version, hello.Version); err != nil {
 		return fmt.Sprintf("master %s refuses %s: %v", self.ID, hello.From, err)
@@ -216,8 +218,8 @@ func (n *network) askMember(peer Peer, timeout time.Duration) (quorum.About, err
 }
 
 // takesPart reports whether a master's Raft accepts connections.
-func (n *network) takesPart(peer Peer) bool {
-	conn, err := n.join(peer, greetingTimeout)
+func (n *network) takesPart(m quorum.Member) bool {
+	conn, err := n.join(m.Peer, m.Incarnation, greetingTimeout)
 	if err == nil {
 		n.drop(conn)
 	}
@@ -225,8 +227,9 @@ func (n *network) takesPart(peer Peer) bool {
 }
 
 // join connects to a master's Raft. If another master answers at that address, the connection is closed: its vote would
-// be counted as that of the master that was meant, and twice if it answers at its own address too.
-func (n *network) join(peer Peer, timeout time.Duration) (net.Conn, error) {
+// be counted as that of the master that was meant, and twice if it answers at its own address too. So is one to another
+// folder of that master: it knows nothing of what the folder that was meant has promised. (Protocol rule R51.)
+func (n *network) join(peer Peer, incarnation string, timeout time.Duration) (net.Conn, error) {
 	conn, answer, err := n.greet(n.moves.where(peer), "raft", timeout)
 	if err != nil {
 		return nil, err
@@ -235,7 +238,25 @@ func (n *network) join(peer Peer, timeout time.Duration) (net.Conn, error) {
 		n.drop(conn)
 		return nil, fmt.Errorf("master %s answers at %s, which is %s's address", answer.ID, peer.Addr, peer.ID)
 	}
+	if answer.Incarnation != incarnation {
+		n.drop(conn)
+		n.warnOfFolder(peer, answer.Epoch)
+		return nil, fmt.Errorf("master %s answers at %s with another folder than that of the member: stop it, and start it with its own folder, "+
+			"or remove the member and add it anew with an empty one", peer.ID, peer.Addr)
+	}
 	return conn, nil
+}
+
+// warnOfFolder logs once in each of our epochs that a master answers with another folder than the member's.
+func (n *network) warnOfFolder(peer Peer, epoch uint64) {
+	self := n.about()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if was, told := n.old[peer.ID]; len(n.old) < oldMax && (!told || was != self.Epoch) {
+		n.old[peer.ID] = self.Epoch
+		n.config.Logger.Warn().Str("master", string(peer.ID)).Str("addr", peer.Addr).Uint64("epoch", epoch).Uint64("ours", self.Epoch).
+			Msg("a master has another folder than that of the member: it is not talked to")
+	}
 }
 
 func (n *network) greet(addr, purpose string, timeout time.Duration) (net.Conn, quorum.About, error) {
@@ -252,7 +273,7 @@ func (n *network) greet(addr, purpose string, timeout time.Duration) (net.Conn, 
 	}
 	_ = conn.SetDeadline(time.Now().Add(timeout))
 	var answer quorum.About
-	err = writeGreeting(conn, greeting{For: purpose, Cluster: self.Cluster, From: self.ID, Version: self.Version, Epoch: self.Epoch, Addr: n.config.Advertise})
+	err = writeGreeting(conn, greeting{For: purpose, Cluster: self.Cluster, From: self.ID, Incarnation: self.Incarnation, Version: self.Version, Epoch: self.Epoch, Addr: n.config.Advertise})
 	if err == nil {
 		err = readGreeting(conn, &answer)
 	}
@@ -382,8 +403,8 @@ func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Co
 		return nil, net.ErrClosed
 	default:
 	}
-	purpose, peer := meantPeer(address)
-	conn, err := s.network.join(peer, timeout)
+	purpose, peer, incarnation := meantPeer(address)
+	conn, err := s.network.join(peer, incarnation, timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -411,7 +432,7 @@ func (s *stream) Addr() net.Addr { return address(s.network.config.Advertise) }
 type tracked struct {
 	net.Conn
 	network *network
-	from    api.MasterID // the master that opened it; "": we did
+	from    raft.ServerID // the master that opened it, and its folder; "": we did
 }
 
 // Read closes the connection of a master whose messages do not count (any more), before our Raft gets them. The master
@@ -428,7 +449,7 @@ func (t tracked) Read(p []byte) (int, error) {
 func (t tracked) Close() error {
 	t.network.drop(t.Conn)
 	if t.from != "" {
-		t.network.left(t.from)
+		t.network.left(idOf(t.from))
 	}
 	return nil
 }

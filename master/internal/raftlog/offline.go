@@ -82,7 +82,7 @@ func checkFresh(dir string) error {
 // plant gives Raft its first snapshot, and the term that its next one must exceed.
 func (f *folder) plant(self Peer, state *registry.State, head registrycodec.Head, at time.Time) error {
 	term := max(head.Term, 1)
-	sink, err := f.snapshots.Create(1, max(head.Index, 1), term, onlyVoter(self), 1, strandedTransport(self))
+	sink, err := f.snapshots.Create(1, max(head.Index, 1), term, onlyVoter(self, f.settings.Incarnation), 1, strandedTransport(self))
 	if err != nil {
 		return err
 	}
@@ -100,8 +100,8 @@ func (f *folder) beginTerms(known uint64, at time.Time) error {
 	return f.stable.SetUint64(currentTerm, max(known, uint64(max(at.Unix(), 0))))
 }
 
-func onlyVoter(self Peer) raft.Configuration {
-	return raft.Configuration{Servers: []raft.Server{{ID: raft.ServerID(self.ID), Address: raft.ServerAddress(self.Addr)}}}
+func onlyVoter(self Peer, incarnation string) raft.Configuration {
+	return raft.Configuration{Servers: []raft.Server{{ID: serverID(self.ID, incarnation), Address: raft.ServerAddress(self.Addr)}}}
 }
 
 // strandedTransport returns a transport that reaches nobody. The library only asks it how addresses are written.
@@ -151,13 +151,13 @@ func (f *folder) survey() (Survivor, error) {
 	found := Survivor{Self: Peer{ID: s.ID, Addr: s.Advertise}, Cluster: s.Cluster}
 	m := newMachine(func(error) {})
 	config := raft.DefaultConfig()
-	config.LocalID, config.Logger = raft.ServerID(s.ID), quietLogger()
+	config.LocalID, config.Logger = serverID(s.ID, s.Incarnation), quietLogger()
 	servers, err := raft.GetConfiguration(config, m, f.logs, f.stable, f.snapshots, strandedTransport(found.Self))
 	if err != nil {
 		return found, err
 	}
 	for _, server := range servers.Servers {
-		found.Members = append(found.Members, Peer{ID: api.MasterID(server.ID), Addr: string(server.Address)})
+		found.Members = append(found.Members, Peer{ID: idOf(server.ID), Addr: string(server.Address)})
 	}
 	slices.SortFunc(found.Members, func(a, b Peer) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	found.Term, _ = f.stable.GetUint64(currentTerm) // none means 0
@@ -237,8 +237,8 @@ func (f *folder) recover(found Survivor, at time.Time) error {
 	var broken error
 	m := newMachine(func(err error) { broken = err })
 	config := raft.DefaultConfig()
-	config.LocalID, config.Logger = raft.ServerID(found.Self.ID), quietLogger()
-	err := raft.RecoverCluster(config, recovered{m, at}, f.logs, f.stable, f.snapshots, strandedTransport(found.Self), onlyVoter(found.Self))
+	config.LocalID, config.Logger = serverID(found.Self.ID, f.settings.Incarnation), quietLogger()
+	err := raft.RecoverCluster(config, recovered{m, at}, f.logs, f.stable, f.snapshots, strandedTransport(found.Self), onlyVoter(found.Self, f.settings.Incarnation))
 	m.hashing.Wait()
 	return errors.Join(broken, err)
 }

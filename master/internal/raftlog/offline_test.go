@@ -289,9 +289,75 @@ func TestRecoveredIsNotOverruled(t *testing.T) {
 	past := newNetwork(Config{Dial: q.mesh.dialer("host2:5070"), Listener: q.mesh.listen("host2:5070"), Advertise: "host2:5070"},
 		func() quorum.About { return quorum.About{ID: "m2", Cluster: m1.Cluster(), Last: 7} }, func(api.MasterID) {})
 	past.start()
-	if err := m1.checkNewPeer(t.Context(), m1.runningRaft(), q.peers[1]); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), "empty it first") {
+	if _, err := m1.checkNewPeer(t.Context(), m1.runningRaft(), q.peers[1]); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), "empty it first") {
 		t.Errorf("a folder of the past is taken in: %v", err)
 	}
 	past.close()
 	alone.stopAll()
+}
+
+// TestAnOldFolderIsNoMember: after a restore the masters join under the IDs that they had before, with new folders. An
+// old folder that is started by mistake is none of them, though its ID is: with it nobody leads, no change that the
+// others have answered is lost, and it is told to end. (Protocol rule R51.)
+func TestAnOldFolderIsNoMember(t *testing.T) {
+	dir := t.TempDir()
+	old := diskQuorum(t, 3, dir)
+	old.commit(admit("a", 1))
+	old.agree()
+	var saved bytes.Buffer
+	if err := old.nodes["m1"].Snapshot(&saved); err != nil {
+		t.Fatal(err)
+	}
+	old.stopAll()
+
+	folder := func(id api.MasterID) string { return filepath.Join(dir, "new", string(id)) }
+	if _, err := Restore(folder("m1"), old.peers[0], &saved); err != nil {
+		t.Fatal(err)
+	}
+	q := &cluster{t: t, mesh: old.mesh, nodes: map[api.MasterID]*node{}}
+	q.onDisk(old.peers[0], folder("m1"))
+	id, lead := q.leader("")
+	q.peers = old.peers[:1]
+	for _, peer := range old.peers[1:] {
+		q.onDisk(peer, folder(peer.ID))
+		if err := q.nodes[id].AddPeer(t.Context(), peer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q.agree()
+	q.stop("m2")
+	if _, err := commit(lead, admit("precious", 1)); err != nil {
+		t.Fatal(err)
+	}
+	q.stop("m3")
+	q.stop("m1")
+
+	m2 := q.onDisk(old.peers[1], folder("m2"))
+	ghost := q.onDisk(old.peers[2], filepath.Join(dir, "m3"))
+	leads := ghost.Leaderships()
+	for ended := false; !ended; {
+		select {
+		case err := <-ghost.ended:
+			if ended = true; !api.Is(err, api.Removed) || !strings.Contains(err.Error(), "empty its folder") {
+				t.Errorf("the old folder ended with %v", err)
+			}
+		case <-m2.Leaderships():
+			t.Fatal("a master leads by the vote of an old folder")
+		case _, is := <-leads:
+			if leads = nil; is { // it is closed when the master ends
+				t.Fatal("an old folder leads")
+			}
+		}
+	}
+	delete(q.nodes, "m3")
+	q.onDisk(old.peers[0], folder("m1"))
+	_, lead = q.leader("")
+	if _, err := commit(lead, admit("b", 1)); err != nil {
+		t.Fatal(err)
+	}
+	q.agree()
+	if _, kept := m2.Registry().AgentOf("precious-1"); !kept {
+		t.Error("a change that was answered is lost")
+	}
+	q.stopAll()
 }

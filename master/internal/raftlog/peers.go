@@ -41,7 +41,7 @@ func (l *Log) Status() Status {
 		return status
 	}
 	_, leader := r.LeaderWithID()
-	status.Leader = api.MasterID(leader)
+	status.Leader = idOf(leader)
 	status.Term = r.CurrentTerm()
 	status.Applied, status.Last = r.AppliedIndex(), r.LastIndex()
 	switch r.State() {
@@ -80,7 +80,7 @@ func (l *Log) LeaderInTerm() (api.MasterID, uint64) {
 	if _, after := r.LeaderWithID(); after != before {
 		return "", 0 // the leader is just changing
 	}
-	return api.MasterID(before), term
+	return idOf(before), term
 }
 
 func (l *Log) silentSince(id api.MasterID) time.Time {
@@ -95,13 +95,13 @@ func (l *Log) noteHeard(r *life, observation raft.Observation) {
 	defer l.mu.Unlock()
 	switch data := observation.Data.(type) {
 	case raft.FailedHeartbeatObservation:
-		if l.silent[api.MasterID(data.PeerID)].IsZero() {
-			l.silent[api.MasterID(data.PeerID)] = data.LastContact
+		if id := idOf(data.PeerID); l.silent[id].IsZero() {
+			l.silent[id] = data.LastContact
 		}
 	case raft.ResumedHeartbeatObservation:
-		delete(l.silent, api.MasterID(data.PeerID))
+		delete(l.silent, idOf(data.PeerID))
 		for _, m := range r.members() {
-			if m.ID == api.MasterID(data.PeerID) {
+			if m.ID == idOf(data.PeerID) {
 				l.chatter.forget(m.Addr)
 			}
 		}
@@ -129,15 +129,16 @@ func (l *Log) AddPeer(ctx context.Context, peer Peer) error {
 	if err != nil {
 		return err
 	}
-	if err := l.checkNewPeer(ctx, r, peer); err != nil {
+	incarnation, err := l.checkNewPeer(ctx, r, peer)
+	if err != nil {
 		return api.E(op, api.KindOf(err), peer.ID, err)
 	}
-	if err := await(ctx, r.addNonvoter(peer)); err != nil {
+	if err := await(ctx, r.addNonvoter(peer, incarnation)); err != nil {
 		return l.noteChanged(op, peer.ID, err)
 	}
 	for {
 		answer, err := l.network.ask(peer.Addr, askTimeout)
-		if err == nil && answer.ID == peer.ID && answer.Applied+caughtUpWithin >= r.CommitIndex() {
+		if err == nil && answer.ID == peer.ID && answer.Incarnation == incarnation && answer.Applied+caughtUpWithin >= r.CommitIndex() {
 			break
 		}
 		if pause.For(ctx, askAgainAfter); ctx.Err() != nil {
@@ -155,9 +156,11 @@ func behind(applied, committed uint64, err error) error {
 	return fmt.Errorf("it is a non-voter and has not caught up yet (%d of %d entries); run the same command again", applied, committed)
 }
 
-func (l *Log) checkNewPeer(ctx context.Context, r *life, peer Peer) error {
-	if known, err := quorum.CheckListed(peer, r.members()); known || err != nil {
-		return err
+// checkNewPeer says why a master may not be added. It returns the incarnation of the folder that answers there.
+func (l *Log) checkNewPeer(ctx context.Context, r *life, peer Peer) (incarnation string, err error) {
+	_, listed := masterOf(r.server(peer.ID))
+	if _, err := quorum.CheckListed(peer, listed, r.members()); err != nil {
+		return "", err // whether it answers or not
 	}
 	answer, err := l.network.ask(peer.Addr, askTimeout)
 	starting := refused("")
@@ -166,10 +169,13 @@ func (l *Log) checkNewPeer(ctx context.Context, r *life, peer Peer) error {
 		answer, err = l.network.ask(peer.Addr, askTimeout)
 	}
 	if err != nil {
-		return api.E("", api.Unavailable, peer.Addr,
+		return "", api.E("", api.Unavailable, peer.Addr,
 			fmt.Errorf("no master answers there; start it first with --peers naming this cluster's masters: %w", err))
 	}
-	return quorum.CheckNew(peer, answer, l.aboutUs(), l.machine.format())
+	if known, err := quorum.CheckListed(peer, answer.Incarnation, r.members()); known || err != nil {
+		return answer.Incarnation, err
+	}
+	return answer.Incarnation, quorum.CheckNew(peer, answer, l.aboutUs(), l.machine.format())
 }
 
 // joinTriesMax times askAgainAfter is how long a new master may take to find us.

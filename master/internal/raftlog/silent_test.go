@@ -65,7 +65,7 @@ func TestAMasterThatStopsWaitsForNoGreeting(t *testing.T) {
 		n.start()
 		n.stream() // a stream from which nobody accepts any more
 		other := newNetwork(Config{Dial: mesh.dialer("host2:5070")}, about, func(api.MasterID) {})
-		if _, err := other.join(Peer{ID: "m1", Addr: "host1:5070"}, time.Second); err != nil {
+		if _, err := other.join(Peer{ID: "m1", Addr: "host1:5070"}, "", time.Second); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()

@@ -20,12 +20,12 @@ import (
 // exile speaks as a master that has left the quorum, and lies.
 type exile struct {
 	*network
-	to   Peer
+	to   *node
 	over chan struct{}
 }
 
 func (r exile) Dial(raft.ServerAddress, time.Duration) (net.Conn, error) {
-	return r.join(r.to, time.Second)
+	return r.join(Peer{ID: r.to.ID(), Addr: r.to.config.Advertise}, r.to.folder.settings.Incarnation, time.Second)
 }
 
 func (r exile) Accept() (net.Conn, error) {
@@ -63,10 +63,11 @@ func TestARemovedMasterEndsNoLeadership(t *testing.T) {
 		if gone.ID == id {
 			gone = q.peers[1]
 		}
+		incarnation := q.nodes[gone.ID].folder.settings.Incarnation
 		outside := newNetwork(Config{Dial: q.mesh.dialer("host9:5070")}, func() quorum.About {
-			return quorum.About{ID: gone.ID, Cluster: leader.Cluster(), Epoch: lead.Term.Epoch}
+			return quorum.About{ID: gone.ID, Incarnation: incarnation, Cluster: leader.Cluster(), Epoch: lead.Term.Epoch}
 		}, func(api.MasterID) {})
-		before, err := outside.join(Peer{ID: id, Addr: leader.config.Advertise}, time.Second)
+		before, err := exile{outside, leader, nil}.Dial("", time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,10 +84,10 @@ func TestARemovedMasterEndsNoLeadership(t *testing.T) {
 		if _, err := before.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("a connection of before is not closed: %v", err)
 		}
-		for heard, node := range q.nodes {
-			for _, name := range []api.MasterID{gone.ID, id} {
+		for _, node := range q.nodes {
+			for _, name := range []raft.ServerID{serverID(gone.ID, incarnation), leader.ownServer()} {
 				as := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(name), Addr: []byte("host9:5070")}
-				exile{outside, Peer{ID: heard, Addr: node.config.Advertise}, make(chan struct{})}.lie(as, lead.Term.Number+1)
+				exile{outside, node, make(chan struct{})}.lie(as, lead.Term.Number+1)
 			}
 		}
 		advance(5 * time.Second)
@@ -108,14 +109,17 @@ func TestWhoIsNewIsHeard(t *testing.T) {
 		follower := q.nodes[behind].runningRaft()
 		advance(time.Second)
 		for _, c := range []struct {
-			who  api.MasterID
+			who  raft.ServerID
 			want bool
-		}{{id, true}, {behind, true}, {"m3", true}, {"m9", false}} {
+		}{
+			{q.nodes[id].ownServer(), true}, {q.nodes[behind].ownServer(), true}, {q.nodes["m3"].ownServer(), true}, {"m9/i", false},
+			{serverID("m3", "another folder"), false},
+		} {
 			if follower.hears(c.who) != c.want {
 				t.Errorf("while a leader is heard, %s is heard: %v", c.who, !c.want)
 			}
 		}
-		if q.nodes[id].runningRaft().hears("m9") {
+		if q.nodes[id].runningRaft().hears("m9/i") {
 			t.Error("a leader hears one outside the quorum")
 		}
 		q.mesh.isolate(q.nodes[behind].config.Advertise, true)
@@ -125,7 +129,7 @@ func TestWhoIsNewIsHeard(t *testing.T) {
 			t.Fatal(err)
 		}
 		advance(2 * time.Second)
-		if !follower.hears(added.ID) {
+		if !follower.hears(q.nodes[added.ID].ownServer()) {
 			t.Error("without a leader the new one is not heard")
 		}
 		if err := q.nodes[id].TransferLeader(context.Background(), added.ID); err != nil {
@@ -134,6 +138,7 @@ func TestWhoIsNewIsHeard(t *testing.T) {
 		if next, _ := q.leader(id); next != added.ID {
 			t.Fatalf("%s leads", next)
 		}
+		first := q.nodes[id].ownServer()
 		// The one that is removed is the only living master that the other one knows.
 		if err := q.nodes[added.ID].RemovePeer(context.Background(), id); err != nil {
 			t.Fatal(err)
@@ -144,8 +149,8 @@ func TestWhoIsNewIsHeard(t *testing.T) {
 		delete(q.nodes, id)
 		q.mesh.isolate(q.nodes[behind].config.Advertise, false)
 		q.agree()
-		if !follower.hears(added.ID) || follower.hears(id) {
-			t.Errorf("at last the new one is heard: %v, and the one that was removed: %v", follower.hears(added.ID), follower.hears(id))
+		if next := q.nodes[added.ID].ownServer(); !follower.hears(next) || follower.hears(first) {
+			t.Errorf("at last the new one is heard: %v, and the one that was removed: %v", follower.hears(next), follower.hears(first))
 		}
 	})
 }

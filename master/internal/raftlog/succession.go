@@ -93,7 +93,7 @@ func (s *successor) meet(ctx context.Context, others []quorum.Member) bool {
 	ctx, cancel := context.WithTimeout(ctx, timings[s.config.Profile].heartbeat)
 	defer cancel()
 	for _, m := range others {
-		for !s.network.takesPart(m.Peer) {
+		for !s.network.takesPart(m) {
 			if pause.For(ctx, meetAgainAfter); ctx.Err() != nil {
 				return false
 			}
@@ -106,15 +106,15 @@ const meetAgainAfter = 20 * time.Millisecond
 
 // stand begins an election in which we are the candidate.
 func (s *successor) stand() {
-	self := Peer{ID: s.ID(), Addr: s.config.Advertise}
+	self, addr := s.ownServer(), raft.ServerAddress(s.config.Advertise)
 	s.config.Logger.Info().Msg("nobody can lead; this master stands for election at once")
 	header := raft.RPCHeader{
 		ProtocolVersion: raft.ProtocolVersionMax,
-		ID:              []byte(self.ID),
-		Addr:            s.transport.EncodePeer(raft.ServerID(self.ID), raft.ServerAddress(self.Addr)),
+		ID:              []byte(self),
+		Addr:            s.transport.EncodePeer(self, addr),
 	}
 	var answer raft.TimeoutNowResponse
-	err := s.transport.TimeoutNow(raft.ServerID(self.ID), raft.ServerAddress(self.Addr), &raft.TimeoutNowRequest{RPCHeader: header}, &answer)
+	err := s.transport.TimeoutNow(self, addr, &raft.TimeoutNowRequest{RPCHeader: header}, &answer)
 	if err != nil {
 		s.config.Logger.Debug().Err(err).Msg("no election could be begun; one begins by timeout")
 	}

@@ -29,10 +29,7 @@ import (
 // rewrite is the flag of all transcripts and golden files.
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
-// filled returns a value in which every exported field that the newest format has holds something.
-func filled[T any](seed int) T { return filledAs[T](registry.Format, seed) }
-
-// filledAs returns the same for a format.
+// filledAs returns a value in which every exported field that a format has holds something.
 func filledAs[T any](format uint64, seed int) T {
 	var value T
 	filler{format, &seed}.fill(reflect.ValueOf(&value).Elem())
