@@ -81,7 +81,8 @@ func (e *explainer) whyMember(m *books.Member) string {
 		return fmt.Sprintf("%s suppressed offers in role %s", id, role)
 	case m.Demand != nil && !m.Demand.Wants():
 		if slices.ContainsFunc(m.Demand.Shapes, func(s *books.Shape) bool { return s.Count > 0 }) {
-			return fmt.Sprintf("all that %s wants in role %s is in offers that it has not answered", id, role)
+			return fmt.Sprintf("all that %s wants in role %s is in offers that it has not answered or keeps; its demand has to say all that it "+
+				"wants, with what it holds", id, role)
 		}
 		return fmt.Sprintf("%s wants nothing more in role %s", id, role)
 	case e.OnHold && m.Role.Limited:

@@ -78,6 +78,9 @@ func (c Cluster) explainFramework(f Framework, now time.Time) []string {
 		reasons = append(reasons, fmt.Sprintf("%s is not subscribed: %s; it is removed in %s", id, f.Why, left))
 	}
 	reasons = append(reasons, c.tooLarge(f)...)
+	if reason := c.declinesItsDemand(f); reason != "" {
+		reasons = append(reasons, reason)
+	}
 	if hold, on := c.Leader.Hold(); on && c.limited(f.Framework.Roles) {
 		reasons = append(reasons, fmt.Sprintf("the leader is new: roles under a limit wait for the return of %s, at most %s",
 			words.Count(hold.Agents, "agent"), words.Span(hold.Until.Sub(now))))
@@ -113,6 +116,39 @@ func (c Cluster) tooLarge(f Framework) []string {
 		}
 	}
 	return reasons
+}
+
+// declinesMin is how many offers in a row a framework declines before an explanation says so.
+const declinesMin = 3
+
+// declinesItsDemand says that the framework's latest offers held all that it asks for, and were declined. Then it most
+// likely asks for less than it needs. "": it is not so.
+func (c Cluster) declinesItsDemand(f Framework) string {
+	declined, shape := 0, api.Shape{}
+	for _, d := range slices.Backward(c.Leader.Decisions(f.Framework.ID)) {
+		held, is := heldShape(f, d)
+		if d.Outcome != Declined || !is {
+			break
+		}
+		declined, shape = declined+1, held
+	}
+	if declined < declinesMin {
+		return ""
+	}
+	return fmt.Sprintf("%s has declined its latest %d offers, though each held %v, for which it asks: its demand may leave out something that its "+
+		"tasks need too, such as the resources of their executor", f.Framework.ID, declined, shape.Resources)
+}
+
+// heldShape returns a shape of the framework's demand that the offer held, if there is one.
+func heldShape(f Framework, d Decision) (held api.Shape, is bool) {
+	for _, demand := range f.Demand {
+		for _, shape := range demand.Shapes {
+			if _, _, fits := d.Resources.UsableBy(d.Role).Carve(shape.Resources); fits && demand.Role == d.Role {
+				return shape, true
+			}
+		}
+	}
+	return held, false
 }
 
 func (c Cluster) tooLargeShape(f Framework, role api.Role, shape api.Shape) string {

@@ -16,7 +16,7 @@ import (
 	"github.com/tenderhq/tender/internal/calendar"
 )
 
-var config = framework.Config{Name: "jobs", Standby: true, FailoverTimeout: time.Hour}
+var config = framework.Config{Name: "jobs", Standby: true, FailoverTimeout: time.Hour, Revocable: true}
 
 // cluster is the cluster of a story, with a job manager.
 type cluster struct {
