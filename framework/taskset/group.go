@@ -19,7 +19,7 @@ type group struct {
 	items         int // items that have not ended
 	total, done   int // items so far, and those of them that ended well
 	live          map[api.TaskID]*attempt
-	piles         map[string]*pile
+	piles         map[pileKey]*pile
 	near          int // wishes that queue for locality
 	spread, apart *pack.Spread
 	times         []time.Duration // how long the latest attempts ran that ended well, as a ring
@@ -33,7 +33,7 @@ func jobOf(group string) string { return "group " + group }
 func (q *waiting) groupOf(name string, in *role) *group {
 	g := q.groups[name]
 	if g == nil {
-		g = &group{name: name, role: in, live: make(map[api.TaskID]*attempt), piles: make(map[string]*pile),
+		g = &group{name: name, role: in, live: make(map[api.TaskID]*attempt), piles: make(map[pileKey]*pile),
 			spread: pack.NewSpread(q.config.Spread), apart: pack.NewSpread(q.config.Apart)}
 		q.groups[name] = g
 	}

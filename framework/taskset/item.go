@@ -31,6 +31,11 @@ type Item struct {
 	Task api.Task
 	// Prefer says where the item runs best.
 	Prefer locality.Prefer
+	// Priority says which of the set's waiting items go first: those with the highest, whatever their group, and among
+	// equals the groups with fewer running tasks. An item that does not fit holds nothing up: those behind it may go
+	// first. Nothing that runs is ended for it; see the masters' priorities of roles for that. Items that prefer agents
+	// go where they prefer, before all others.
+	Priority int
 	// Service keeps the item running: however its task ends, another attempt follows.
 	Service bool
 }

@@ -27,11 +27,12 @@ type kept struct {
 }
 
 type keptItem struct {
-	Group   string          `json:"group,omitempty"`
-	Role    api.Role        `json:"role,omitempty"`
-	Prefer  locality.Prefer `json:"prefer,omitzero"`
-	Service bool            `json:"service,omitempty"`
-	Task    json.RawMessage `json:"task"` // the protobuf message of api/v1, as JSON
+	Group    string          `json:"group,omitempty"`
+	Role     api.Role        `json:"role,omitempty"`
+	Prefer   locality.Prefer `json:"prefer,omitzero"`
+	Priority int             `json:"priority,omitempty"`
+	Service  bool            `json:"service,omitempty"`
+	Task     json.RawMessage `json:"task"` // the protobuf message of api/v1, as JSON
 }
 
 // keptRoll is a rolling change that is not done.
@@ -51,13 +52,13 @@ const (
 
 func keep(one Item) (keptItem, error) {
 	task, err := protojson.Marshal(wire.TaskToProto(one.Task))
-	return keptItem{Group: one.Group, Role: one.Role, Prefer: one.Prefer, Service: one.Service, Task: task}, err
+	return keptItem{Group: one.Group, Role: one.Role, Prefer: one.Prefer, Priority: one.Priority, Service: one.Service, Task: task}, err
 }
 
 func (k keptItem) item() (Item, error) {
 	var task apiv1.Task
 	err := protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(k.Task, &task)
-	return Item{Group: k.Group, Role: k.Role, Prefer: k.Prefer, Service: k.Service, Task: wire.TaskFromProto(&task)}, err
+	return Item{Group: k.Group, Role: k.Role, Prefer: k.Prefer, Priority: k.Priority, Service: k.Service, Task: wire.TaskFromProto(&task)}, err
 }
 
 // keepService returns what the store must hold of a service.

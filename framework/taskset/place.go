@@ -11,25 +11,31 @@ import (
 	"github.com/tenderhq/tender/framework/pack"
 )
 
-// pile holds a group's wishes that ask for the same, the oldest first.
+// pile holds a group's wishes of one priority that ask for the same, the oldest first.
 type pile struct {
-	key    string
+	key    pileKey
 	shape  string // key of its shape in the demand, see [role]
 	copies bool
 	wishes []*wish
 	count  int // how many of its wishes still wait
 }
 
-func (w *wish) size() string {
+// pileKey is what the wishes of a pile have in common.
+type pileKey struct {
+	priority int
+	size     string
+}
+
+func (w *wish) pileKey() pileKey {
 	if !w.copy {
-		return shapeOf(w)
+		return pileKey{w.item.Priority, shapeOf(w)}
 	}
-	return shapeOf(w) + " not " + string(w.avoid)
+	return pileKey{w.item.Priority, shapeOf(w) + " not " + string(w.avoid)}
 }
 
 func (q *waiting) queue(w *wish) {
 	g := w.item.group
-	key := w.size()
+	key := w.pileKey()
 	p := g.piles[key]
 	if p == nil {
 		p = &pile{key: key, shape: shapeOf(w), copies: w.copy}
@@ -49,7 +55,7 @@ func (q *waiting) queue(w *wish) {
 // unqueue counts the wish out of its pile. The wish stays in the pile until it is at the front.
 func (q *waiting) unqueue(w *wish) {
 	g := w.item.group
-	p := g.piles[w.size()]
+	p := g.piles[w.pileKey()]
 	p.count--
 	for len(p.wishes) > 0 && p.wishes[0].gone {
 		p.wishes = p.wishes[1:]
@@ -106,10 +112,28 @@ func (q *waiting) learn(bin *pack.Bin) {
 	})
 }
 
-// pack puts waiting tasks into the bins, one at a time, each for the group with the fewest running tasks.
+// pack puts waiting tasks into the bins, one at a time: the highest priority first, and of one priority for the group
+// with the fewest running tasks.
 func (q *waiting) pack(bins []*pack.Bin) {
+	var priorities []int         // mostly one
+	for _, g := range q.groups { // order: irrelevant because they are sorted
+		for key := range g.piles { // order: likewise
+			if !slices.Contains(priorities, key.priority) {
+				priorities = append(priorities, key.priority)
+			}
+		}
+	}
+	slices.Sort(priorities)
+	names := slices.Sorted(maps.Keys(q.groups))
+	for _, priority := range slices.Backward(priorities) {
+		q.packEqual(names, priority, bins)
+	}
+}
+
+// packEqual puts the wishes of one priority into the bins.
+func (q *waiting) packEqual(names []string, priority int, bins []*pack.Bin) {
 	var open []*group
-	for _, name := range slices.Sorted(maps.Keys(q.groups)) {
+	for _, name := range names {
 		if g := q.groups[name]; len(g.piles) > 0 {
 			open = append(open, g)
 		}
@@ -121,15 +145,21 @@ func (q *waiting) pack(bins []*pack.Bin) {
 				least = i
 			}
 		}
-		if !q.packOne(open[least], bins) {
+		if !q.packOne(open[least], priority, bins) {
 			open = slices.Delete(open, least, least+1)
 		}
 	}
 }
 
-// packOne places the group's oldest wish that fits into some bin; false: none fits.
-func (q *waiting) packOne(g *group, bins []*pack.Bin) bool {
-	piles := slices.SortedFunc(maps.Values(g.piles), func(a, b *pile) int { return cmp.Compare(a.wishes[0].age, b.wishes[0].age) })
+// packOne places the group's oldest wish of the priority that fits into some bin; false: none fits.
+func (q *waiting) packOne(g *group, priority int, bins []*pack.Bin) bool {
+	piles := make([]*pile, 0, len(g.piles))
+	for key, p := range g.piles { // order: irrelevant because they are sorted
+		if key.priority == priority {
+			piles = append(piles, p)
+		}
+	}
+	slices.SortFunc(piles, func(a, b *pile) int { return cmp.Compare(a.wishes[0].age, b.wishes[0].age) })
 	for _, p := range piles {
 		task := p.wishes[0].task
 		if bin := q.choose(g, bins, task); bin != nil {
