@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/core/quota"
 	"github.com/tenderhq/tender/master/core/settings"
 	"github.com/tenderhq/tender/master/internal/forward"
 	"github.com/tenderhq/tender/master/internal/guard"
@@ -333,10 +334,10 @@ func (s operatorService) SetRole(ctx context.Context, r *apiv1.SetRoleRequest) (
 		setting.Priority = &priority
 	}
 	var err error
-	if setting.Guarantee, err = quotaOf(op, "guarantee", r.Guarantee); err != nil {
+	if setting.Guarantee, err = quotaOf(op, "guarantee", r.Guarantee, api.ParseResources); err != nil {
 		return nil, err
 	}
-	if setting.Limit, err = quotaOf(op, "limit", r.Limit); err != nil {
+	if setting.Limit, err = quotaOf(op, "limit", r.Limit, quota.ParseLimit); err != nil {
 		return nil, err
 	}
 	if _, err := s.master.act(ctx, op, core.Set{Setting: setting}); err != nil {
@@ -349,17 +350,20 @@ func (s operatorService) SetRole(ctx context.Context, r *apiv1.SetRoleRequest) (
 	return showRole(page.Items[0]), nil
 }
 
-// quotaOf parses resources in the notation of the flags; "none" removes a quota.
-func quotaOf(op, what string, text *string) (*api.Resources, error) {
+// quotaOf parses resources in the notation of the flags; "none" removes a quota, and nothing else does.
+func quotaOf(op, what string, text *string, parse func(string) (api.Resources, error)) (*api.Resources, error) {
 	if text == nil {
 		return nil, nil
 	}
 	if *text == "none" {
 		return &api.Resources{}, nil
 	}
-	resources, err := api.ParseResources(*text)
-	if err != nil {
+	resources, err := parse(*text)
+	switch {
+	case err != nil:
 		return nil, api.E(op, api.Invalid, what, err)
+	case resources.IsZero():
+		return nil, api.E(op, api.Invalid, what, errors.New("it is empty; write resources such as cpus:8, or none to take it away"))
 	}
 	return &resources, nil
 }

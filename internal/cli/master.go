@@ -84,9 +84,11 @@ func (a *App) masterCommand() *cobra.Command {
 	f.timeFlags(flags)
 	d.lastFlags(flags)
 	command.RunE = func(command *cobra.Command, _ []string) error {
+		typed := command.Flags().Changed("master")
 		if err := d.merge(command); err != nil {
 			return err
 		}
+		d.leaveExported(typed)
 		changed := command.Flags().Changed
 		f.addressed = changed("bind") || changed("grpc-port") || changed("http-port") || changed("raft-port")
 		config, err := f.config(d)
@@ -240,6 +242,19 @@ func countsNoMore(ctx context.Context, key trust.Key, masters []string) bool {
 // lookMax is how long a master may take to show its certificate.
 const lookMax = 5 * time.Second
 
+// leaveExported forgets the masters of TENDER_MASTER unless this master joins. People export the variable for commands;
+// by itself it does not say that a master with an empty folder belongs to that cluster. A master that is named by a flag
+// or in a file does.
+func (d *daemon) leaveExported(typed bool) {
+	_, configured := d.app.Lookup("TENDER_CONFIG")
+	exported, _ := d.app.Lookup("TENDER_MASTER")
+	if exported == "" || typed || configured || d.file != "" || d.join != "" || d.hasProof() || !isFresh(d.dataDir) {
+		return
+	}
+	d.app.masters = nil
+	fmt.Fprintf(d.app.Stderr, "tender: TENDER_MASTER (%s) does not count here: without --join this master founds a cluster of its own\n", exported)
+}
+
 // foundCluster makes the key of a new cluster at the first start of its first master: one that has neither a token to
 // join nor named peers, and does not run without certificates.
 func (d *daemon) foundCluster(config *master.Config) error {
@@ -250,7 +265,7 @@ func (d *daemon) foundCluster(config *master.Config) error {
 		return nil
 	}
 	if len(d.app.masters) > 0 {
-		return usagef("--master or TENDER_MASTER names a cluster that is there already: join it by a token, --join FILE (tender token create master -o FILE); " +
+		return usagef("--master names a cluster that is there already: join it by a token, --join FILE (tender token create master -o FILE); " +
 			"a new one is made without --master")
 	}
 	host := cmp.Or(d.advertise, d.bind)

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -79,8 +82,10 @@ func (a *App) quotaCommand() *cobra.Command {
 		Use:   "quota ROLE",
 		Short: "Show or set the guarantee and the limit of a role",
 		Long: "Show or set the guarantee and the limit of a role and all roles below it. What is guaranteed is kept free for the role;\n" +
-			"more than the limit it never gets. 'none' removes one of them. A guarantee that all agents together could not meet is\n" +
-			"refused, because what is missing would be held back from all other roles; use --force if more agents will be added.",
+			"more than the limit it never gets. What you write replaces the whole guarantee or the whole limit, with all kinds of\n" +
+			"resources; what was there before is printed. 'none' removes it. A limit of zero (cpus:0) freezes the role.\n\n" +
+			"A guarantee that all agents together could not meet is refused, because what is missing would be held back from all\n" +
+			"other roles; use --force if more agents will be added. So is a limit above that of a role above.",
 		Example: "  tender quota eng --guarantee 'cpus:8;mem:16384' --limit 'cpus:32'\n" +
 			"  tender quota eng --limit none",
 		Args: exactly("ROLE"), ValidArgsFunction: a.completeIDs("roles"),
@@ -112,7 +117,7 @@ func setQuota(command *cobra.Command, name, text string, into **string) error {
 		if err != nil {
 			return fmt.Errorf("--%s: %w", name, err)
 		}
-		if resources.IsZero() {
+		if resources.IsZero() && (name != "limit" || strings.TrimSpace(text) == "") {
 			return fmt.Errorf("--%s is empty; write resources such as 'cpus:8', or none to take it away", name)
 		}
 	}
@@ -124,26 +129,60 @@ func setQuota(command *cobra.Command, name, text string, into **string) error {
 func (a *App) setRole(command *cobra.Command, request *apiv1.SetRoleRequest, change bool) error {
 	return a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		if change {
+			before, err := findRole(ctx, c, request.GetRole())
+			if err != nil {
+				return err
+			}
 			view, err := c.Operator().SetRole(ctx, request)
 			if err != nil {
 				return err
 			}
-			if err := show.Fields(a.Stdout, nouns.RoleFields(view)); err != nil {
+			if err := show.Fields(a.Stdout, changedFields(before, view)); err != nil {
 				return err
 			}
 			return errors.Join(a.noteNewRole(ctx, c, view), a.notePriority(ctx, c, request))
 		}
-		l, err := nouns.Roles.List(ctx, c, &nouns.Query{Prefix: request.GetRole()})
+		view, err := findRole(ctx, c, request.GetRole())
 		if err != nil {
 			return err
 		}
-		for _, item := range l.Items {
-			if item.ID == request.GetRole() {
-				return show.Fields(a.Stdout, nouns.RoleFields(item.Message.(*apiv1.RoleView)))
-			}
+		if view != nil {
+			return show.Fields(a.Stdout, nouns.RoleFields(view))
 		}
 		return fmt.Errorf("nobody uses role %q and nothing is set for it; weight 1, priority 0 and no quota hold", request.GetRole())
 	})(command, nil)
+}
+
+// findRole returns the role as it is; nil if nobody uses it and nothing is set for it.
+func findRole(ctx context.Context, c *client.Client, name string) (*apiv1.RoleView, error) {
+	l, err := nouns.Roles.List(ctx, c, &nouns.Query{Prefix: name})
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range l.Items {
+		if item.ID == name {
+			return item.Message.(*apiv1.RoleView), nil
+		}
+	}
+	return nil, nil
+}
+
+// changedFields shows a role that was changed, with what its settings were before; nil: nothing was set.
+func changedFields(before, after *apiv1.RoleView) [][2]string {
+	if before == nil {
+		before = &apiv1.RoleView{Weight: 1}
+	}
+	was := make(map[string]string)
+	for _, field := range nouns.RoleFields(before) {
+		was[field[0]] = field[1]
+	}
+	fields := nouns.RoleFields(after)
+	for i, field := range fields {
+		if old := was[field[0]]; slices.Contains([]string{"Weight", "Priority", "Guarantee", "Limit"}, field[0]) && old != field[1] {
+			fields[i][1] = cmp.Or(field[1], "none") + " (was " + cmp.Or(old, "none") + ")"
+		}
+	}
+	return fields
 }
 
 // notePriority says that a priority was set that the cluster's allocator ignores.

@@ -76,3 +76,16 @@ func TestATokenMayBeForALittleOnly(t *testing.T) {
 		t.Errorf("a role for everything: exit code %d, %q", code, stderr)
 	}
 }
+
+// TestAnExportedMasterFoundsAllTheSame: TENDER_MASTER is for commands. A first master that finds it in its environment
+// founds a cluster, and says so.
+func TestAnExportedMasterFoundsAllTheSame(t *testing.T) {
+	dir := t.TempDir()
+	first := start(t, []string{"TENDER_MASTER=127.0.0.1:1"}, "master", "--id", "m1", "--data-dir", dir, "--http-port", "0",
+		"--grpc-port", strconv.Itoa(freePort(t)), "--raft-port", strconv.Itoa(freePort(t)))
+	first.await("TENDER_MASTER (127.0.0.1:1) does not count here")
+	first.await(`"leading"`)
+	if _, err := os.Stat(dir + "/" + trust.KeyFile); err != nil {
+		t.Error(err)
+	}
+}

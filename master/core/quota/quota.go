@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/registry"
@@ -34,6 +35,39 @@ func CheckNested(roles map[api.Role]registry.Role, changed api.Role, set registr
 	return nil
 }
 
+// CheckLimit says why a role's new limit could never be reached: a role above it has a lower one, which caps this role
+// too.
+func CheckLimit(roles map[api.Role]registry.Role, changed api.Role, limit api.Resources) error {
+	for role := changed.Parent(); role != ""; role = role.Parent() {
+		if above := roles[role].Limit; !above.Contains(Named(above, limit)) {
+			return fmt.Errorf("limit %v is above that of role %s, %v, which caps this role too; set a lower limit, or raise that one first", limit, role, above)
+		}
+	}
+	return nil
+}
+
+// least is the smallest amount that is no zero.
+const least = api.Milli(1)
+
+// ParseLimit reads a limit in the notation of the flags. A limit of zero freezes the role in that kind. It is kept as the
+// smallest amount, which is less than any offer, because resources hold nothing of amount zero.
+func ParseLimit(text string) (api.Resources, error) {
+	limit, err := api.ParseResources(text)
+	if err != nil {
+		return limit, err
+	}
+	frozen := limit.Items()
+	for part := range strings.SplitSeq(text, ";") {
+		name, _, amount := strings.Cut(strings.TrimSpace(part), ":")
+		if label := (api.Label{Name: strings.TrimSpace(name)}); amount {
+			if _, has := limit.Find(label); !has {
+				frozen = append(slices.Clone(frozen), api.Resource{Label: label, Scalar: least})
+			}
+		}
+	}
+	return api.NewResources(frozen...), nil
+}
+
 // CheckCapacity says why a role's new guarantee could not be met now: more would be guaranteed than all agents have
 // together, including those that are away. A guarantee that can't be met would still be held back from all others.
 // Kinds of which the role is guaranteed no more than before are not checked, so a guarantee may always be lowered.
@@ -51,12 +85,29 @@ func CheckCapacity(state *registry.State, changed api.Role, set registry.Role) e
 		if Amount(item) <= Amount(was) {
 			continue
 		}
+		if missing := portsMissing(state, item); missing.Len() > 0 {
+			return fmt.Errorf("no agent has %s:%s; guarantee others, or say --force when agents with them are to come", item.Name, missing)
+		}
 		if have := capacity(state, item.Name); Amount(sum) > have {
 			return fmt.Errorf("with it %s:%s would be guaranteed in all, and the %d agents have %s:%s together; guarantee less, or say --force when more agents are to come",
 				item.Name, Amount(sum), len(state.Agents), item.Name, have)
 		}
 	}
 	return nil
+}
+
+// portsMissing returns which of the item's ranges, such as ports, no agent has.
+func portsMissing(state *registry.State, item api.Resource) api.Ranges {
+	var has api.Ranges
+	if item.Ranges.Len() == 0 {
+		return has
+	}
+	for _, a := range state.Agents { // order: irrelevant because it is a union
+		if !a.Marks.Has(api.MarkGone) {
+			has = has.Union(a.Agent.Resources.RangesOf(item.Name))
+		}
+	}
+	return item.Ranges.Minus(has)
 }
 
 // capacity returns what the agents of the registry have of a kind, reserved or not. Agents that are gone don't count.

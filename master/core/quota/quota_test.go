@@ -40,3 +40,52 @@ func TestCapacity(t *testing.T) {
 		t.Errorf("less than before: %v", err)
 	}
 }
+
+// TestLimitsNest: no role is given a limit above that of a role above it, because it could never reach it.
+func TestLimitsNest(t *testing.T) {
+	roles := map[api.Role]registry.Role{"par": {Limit: api.Scalars(2, 0)}}
+	for limit, want := range map[string]bool{"cpus:5": false, "cpus:2": true, "mem:4096": true, "cpus:3;mem:1": false} {
+		resources, err := quota.ParseLimit(limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, role := range []api.Role{"par/kid", "par/kid/deeper"} {
+			if err := quota.CheckLimit(roles, role, resources); (err == nil) != want || err != nil && !strings.Contains(err.Error(), "role par,") {
+				t.Errorf("limit %s of %s: %v", limit, role, err)
+			}
+		}
+		if err := quota.CheckLimit(roles, "par", resources); err != nil {
+			t.Errorf("its own limit: %v", err)
+		}
+	}
+}
+
+// TestZeroIsALimit: a limit of zero holds, and is not taken for none.
+func TestZeroIsALimit(t *testing.T) {
+	for text, want := range map[string]string{"cpus:0": "cpus:0.001", "cpus:0;mem:512": "cpus:0.001;mem:512", "cpus:2": "cpus:2", "": "nothing"} {
+		if limit, err := quota.ParseLimit(text); err != nil || limit.String() != want {
+			t.Errorf("%q is %v, %v; want %s", text, limit, err, want)
+		}
+	}
+}
+
+// TestPortsOfNobody: ports that no agent has are not guaranteed, however many others there are.
+func TestPortsOfNobody(t *testing.T) {
+	ports := func(text string) registry.Role {
+		resources, err := api.ParseResources("ports:" + text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return registry.Role{Guarantee: resources}
+	}
+	state := registry.New()
+	state.Agents = map[api.AgentID]registry.Agent{
+		"agent-1": {Agent: api.Agent{Resources: ports("[31000-31009]").Guarantee}}, "agent-2": {Agent: api.Agent{Resources: ports("[32000-32009]").Guarantee}},
+	}
+	if err := quota.CheckCapacity(state, "web", ports("[31005-31006,32000-32001]")); err != nil {
+		t.Error(err)
+	}
+	if err := quota.CheckCapacity(state, "web", ports("[31009-31010]")); err == nil || !strings.Contains(err.Error(), "no agent has ports:[31010]") {
+		t.Errorf("a port that no agent has: %v", err)
+	}
+}

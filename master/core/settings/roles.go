@@ -38,6 +38,11 @@ func (s Role) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 			return Question{}, api.E(op, api.Invalid, s.Role, err)
 		}
 	}
+	if s.Limit != nil {
+		if err := quota.CheckLimit(of.Registry.Roles, s.Role, set.Limit); err != nil {
+			return Question{}, api.E(op, api.Invalid, s.Role, err)
+		}
+	}
 	if s.Guarantee != nil && !s.Force {
 		if err := quota.CheckCapacity(of.Registry, s.Role, set); err != nil {
 			return Question{}, api.E(op, api.Limit, s.Role, err)
