@@ -10,6 +10,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/internal/outbox"
+	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -57,15 +58,22 @@ func (s raftService) AddPeer(ctx context.Context, r *apiv1.AddPeerRequest) (*api
 }
 
 func (s raftService) RemovePeer(ctx context.Context, r *apiv1.RemovePeerRequest) (*apiv1.ActionResponse, error) {
-	id := api.MasterID(r.GetId())
+	id, done := api.MasterID(r.GetId()), fmt.Sprintf("master %s has left the quorum", r.GetId())
 	err := s.onLeader("raft.remove", func(l *leader) error {
 		// The registry comes first, because a leader that has removed itself can't write to it any more.
-		if err := l.commit(ctx, "raft.remove", registry.RemoveMaster{ID: id}); err != nil && !api.Is(err, api.NotFound) {
-			return err
+		forget := func() error {
+			if err := l.commit(ctx, "raft.remove", registry.RemoveMaster{ID: id}); err != nil && !api.Is(err, api.NotFound) {
+				return err
+			}
+			return nil
 		}
-		return s.master.raft.RemovePeer(ctx, id)
+		costs, err := s.master.raft.RemovePeer(ctx, raftlog.Removal{ID: id, Force: r.GetForce(), First: forget})
+		if costs != "" {
+			done += "; " + costs
+		}
+		return err
 	})
-	return actionResponse(r.GetId(), fmt.Sprintf("master %s has left the quorum", id), err)
+	return actionResponse(r.GetId(), done, err)
 }
 
 func (s raftService) TransferLeader(ctx context.Context, r *apiv1.TransferLeaderRequest) (*apiv1.ActionResponse, error) {

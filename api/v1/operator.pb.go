@@ -4517,8 +4517,10 @@ func (x *AddPeerRequest) GetRaftAddress() string {
 
 // RemovePeerRequest names the master that is to be removed.
 type RemovePeerRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Remove it even if most of those that are left do not answer (R50). Then nobody leads until enough of them do.
+	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4558,6 +4560,13 @@ func (x *RemovePeerRequest) GetId() string {
 		return x.Id
 	}
 	return ""
+}
+
+func (x *RemovePeerRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
 }
 
 // TransferLeaderRequest names the voter that is to lead.
@@ -5731,9 +5740,10 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x03why\x18\x05 \x01(\tR\x03why\"C\n" +
 	"\x0eAddPeerRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
-	"\fraft_address\x18\x02 \x01(\tR\vraftAddress\"#\n" +
+	"\fraft_address\x18\x02 \x01(\tR\vraftAddress\"9\n" +
 	"\x11RemovePeerRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"'\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\"'\n" +
 	"\x15TransferLeaderRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x15\n" +
 	"\x13SaveSnapshotRequest\"#\n" +

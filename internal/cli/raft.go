@@ -57,19 +57,24 @@ func (a *App) addPeerCommand() *cobra.Command {
 }
 
 func (a *App) removePeerCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:               "remove MASTER",
-		Short:             "Remove a master from the quorum",
+	force := false
+	command := &cobra.Command{
+		Use:   "remove MASTER",
+		Short: "Remove a master from the quorum",
+		Long: "Remove a master from the quorum. It is refused when most of the masters that are left do not answer: then nobody could lead.\n" +
+			"With --force it is removed all the same, and the cluster stands still until enough of them answer.",
 		Args:              exactly("MASTER"),
 		ValidArgsFunction: a.completeIDs("masters"),
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			answer, err := c.Raft().RemovePeer(ctx, &apiv1.RemovePeerRequest{Id: args[0]})
+			answer, err := c.Raft().RemovePeer(ctx, &apiv1.RemovePeerRequest{Id: args[0], Force: force})
 			if err != nil {
 				return err
 			}
 			return a.said(answer)
 		}),
 	}
+	command.Flags().BoolVar(&force, "force", false, "even if nobody can lead without it")
+	return command
 }
 
 func (a *App) transferCommand() *cobra.Command {

@@ -49,19 +49,33 @@ func CheckListed(peer Peer, incarnation string, members []Member) (known bool, e
 	return false, nil
 }
 
-// CheckRemoval says why a master can't be removed from the quorum.
-func CheckRemoval(op string, id, self api.MasterID, members []Member) error {
+// CheckRemoval says why a master can't be removed from the quorum. Those that are left must be able to decide: most of
+// their voters must answer, or nobody leads once the master is gone, and it can't be taken back. With force that is
+// accepted; then costs says so. answers are those of this moment, without our own. (Protocol rule R50.)
+func CheckRemoval(op string, id, self api.MasterID, members []Member, answers Answers, force bool) (costs string, err error) {
+	var left []Member
 	voters := 0
 	for _, m := range members {
 		if m.Voter {
 			voters++
 		}
+		if m.ID != id {
+			left = append(left, m)
+		}
 	}
 	switch {
 	case !IsMember(members, id):
-		return api.E(op, api.NotFound, id, errors.New("no such master is in the quorum"))
+		return "", api.E(op, api.NotFound, id, errors.New("no such master is in the quorum"))
 	case id == self && voters == 1:
-		return api.E(op, api.Invalid, id, errors.New("it is the only voter; without it there is no cluster"))
+		return "", api.E(op, api.Invalid, id, errors.New("it is the only voter; without it there is no cluster"))
 	}
-	return nil
+	missing := Missing(left, answers, self)
+	switch {
+	case missing == "":
+		return "", nil
+	case !force:
+		return "", api.E(op, api.Unavailable, id, fmt.Errorf("without it nobody could lead: %s. Remove the silent ones first if they are lost for ever, "+
+			"or bring them back; --force removes it all the same, and the cluster stands still until enough of them answer", missing))
+	}
+	return "nobody leads until enough of those that are left answer: " + missing, nil
 }

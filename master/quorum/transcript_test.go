@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -205,7 +206,11 @@ func (p *play) admit(verb string, args []string) string {
 	var err error
 	known := false
 	if verb == "remove" {
-		err = CheckRemoval("raft.remove", api.MasterID(args[0]), p.self.ID, p.members)
+		costs := ""
+		costs, err = CheckRemoval("raft.remove", api.MasterID(args[0]), p.self.ID, p.members, p.answers, slices.Contains(args, "force"))
+		if costs != "" {
+			return "yes: " + costs
+		}
 	} else {
 		peer := peers(args[0])[0]
 		if known, err = CheckListed(peer, p.answers[peer.ID].Incarnation, p.members); err == nil && !known {

@@ -181,17 +181,39 @@ func (l *Log) checkNewPeer(ctx context.Context, r *life, peer Peer) (incarnation
 // joinTriesMax times askAgainAfter is how long a new master may take to find us.
 const joinTriesMax = 50
 
-// RemovePeer removes a master from the quorum. Its process ends when it learns of that.
-func (l *Log) RemovePeer(ctx context.Context, id api.MasterID) error {
+// Removal names a master that is to be removed from the quorum.
+type Removal struct {
+	ID api.MasterID
+	// Force removes it even if most of those that are left do not answer, so that nobody leads until they do.
+	Force bool
+	// First is called once it is clear that the master may be removed, and before it is; its error ends the removal.
+	// Nil: nothing comes first.
+	First func() error
+}
+
+// RemovePeer removes a master from the quorum. Its process ends when it learns of that. costs says what was accepted by
+// force; "" if nothing was.
+func (l *Log) RemovePeer(ctx context.Context, removal Removal) (costs string, err error) {
+	id := removal.ID
 	const op = "raft.remove"
 	r, err := l.leadingRaft(op)
 	if err != nil {
-		return err
+		return "", err
 	}
-	if err := quorum.CheckRemoval(op, id, l.ID(), r.members()); err != nil {
-		return err
+	members := r.members()
+	if costs, err = quorum.CheckRemoval(op, id, l.ID(), members, l.askAll(members), removal.Force); err != nil {
+		return "", err
 	}
-	return l.noteChanged(op, id, await(ctx, r.remove(id)))
+	if removal.First != nil {
+		if err := removal.First(); err != nil {
+			return "", err
+		}
+	}
+	err = await(ctx, r.remove(id))
+	if err != nil && costs != "" {
+		err = fmt.Errorf("%w; %s", err, costs)
+	}
+	return costs, l.noteChanged(op, id, err)
 }
 
 func (l *Log) noteChanged(op string, id api.MasterID, err error) error {

@@ -349,7 +349,7 @@ func TestChangingTheQuorum(t *testing.T) {
 		if id != "m3" {
 			t.Errorf("%s leads", id)
 		}
-		if err := q.nodes["m3"].RemovePeer(context.Background(), "m1"); err != nil {
+		if _, err := q.nodes["m3"].RemovePeer(context.Background(), Removal{ID: "m1"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-first.ended; !api.Is(err, api.Removed) {
@@ -360,6 +360,51 @@ func TestChangingTheQuorum(t *testing.T) {
 			t.Fatal(err)
 		}
 		q.agree()
+	})
+}
+
+// TestARemovalKeepsAMajority: one of three masters is dead, and the living one beside the leader is to be removed. Of
+// the two that would be left only one answers, so it is refused, the leadership goes on, and the dead one can be removed.
+// (Protocol rule R50.)
+func TestARemovalKeepsAMajority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuorum(t, 3)
+		defer q.stopAll()
+		id, lead := q.leader("")
+		var others []api.MasterID
+		for _, peer := range q.peers {
+			if peer.ID != id {
+				others = append(others, peer.ID)
+			}
+		}
+		dead, living := others[0], others[1]
+		q.stop(dead)
+		first := func() error {
+			t.Error("what comes before the removal is done though it is refused")
+			return nil
+		}
+		for _, who := range []api.MasterID{living, id} {
+			_, err := q.nodes[id].RemovePeer(t.Context(), Removal{ID: who, First: first})
+			if !api.Is(err, api.Unavailable) || !strings.Contains(err.Error(), string(dead)) || !strings.Contains(err.Error(), "--force") {
+				t.Errorf("the removal of %s came to %v", who, err)
+			}
+		}
+		if _, err := commit(lead, admit("a", 1)); err != nil {
+			t.Errorf("the leadership has ended: %v", err)
+		}
+		if costs, err := q.nodes[id].RemovePeer(t.Context(), Removal{ID: dead}); err != nil || costs != "" {
+			t.Errorf("the removal of the dead one came to %v, %q", err, costs)
+		}
+		// By force it is done, and it is said what that costs.
+		q.stop(living)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := q.nodes[id].RemovePeer(ctx, Removal{ID: id}); !api.Is(err, api.Unavailable) {
+			t.Errorf("the leader is removed though the other does not answer: %v", err)
+		}
+		if _, err := q.nodes[id].RemovePeer(ctx, Removal{ID: id, Force: true}); err == nil || !strings.Contains(err.Error(), "nobody leads until") {
+			t.Errorf("a removal by force that can't be committed came to %v", err)
+		}
 	})
 }
 
@@ -430,7 +475,7 @@ func TestARemovedFounderComesBackEmpty(t *testing.T) {
 		id, _ := q.leader("")
 		leader := q.nodes[id]
 		peer := q.peers[slices.IndexFunc(q.peers, func(p Peer) bool { return p.ID != id })]
-		if err := leader.RemovePeer(context.Background(), peer.ID); err != nil {
+		if _, err := leader.RemovePeer(context.Background(), Removal{ID: peer.ID}); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-q.nodes[peer.ID].ended; !api.Is(err, api.Removed) {

@@ -71,7 +71,7 @@ func TestARemovedMasterEndsNoLeadership(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := leader.RemovePeer(context.Background(), gone.ID); err != nil {
+		if _, err := leader.RemovePeer(context.Background(), Removal{ID: gone.ID}); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-q.nodes[gone.ID].ended; !api.Is(err, api.Removed) {
@@ -140,7 +140,7 @@ func TestWhoIsNewIsHeard(t *testing.T) {
 		}
 		first := q.nodes[id].ownServer()
 		// The one that is removed is the only living master that the other one knows.
-		if err := q.nodes[added.ID].RemovePeer(context.Background(), id); err != nil {
+		if _, err := q.nodes[added.ID].RemovePeer(context.Background(), Removal{ID: id}); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-q.nodes[id].ended; !api.Is(err, api.Removed) {
