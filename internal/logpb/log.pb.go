@@ -131,6 +131,8 @@ type Command struct {
 	//	*Command_BeginReceipts
 	//	*Command_DestroyOrphan
 	//	*Command_VolumeGone
+	//	*Command_KeepKill
+	//	*Command_ForgetKills
 	//	*Command_CreateToken
 	//	*Command_UseToken
 	//	*Command_RevokeToken
@@ -443,6 +445,24 @@ func (x *Command) GetVolumeGone() *VolumeGone {
 	return nil
 }
 
+func (x *Command) GetKeepKill() *KeepKill {
+	if x != nil {
+		if x, ok := x.Change.(*Command_KeepKill); ok {
+			return x.KeepKill
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetForgetKills() *ForgetKills {
+	if x != nil {
+		if x, ok := x.Change.(*Command_ForgetKills); ok {
+			return x.ForgetKills
+		}
+	}
+	return nil
+}
+
 func (x *Command) GetCreateToken() *CreateToken {
 	if x != nil {
 		if x, ok := x.Change.(*Command_CreateToken); ok {
@@ -609,6 +629,14 @@ type Command_VolumeGone struct {
 	VolumeGone *VolumeGone `protobuf:"bytes,45,opt,name=volume_gone,json=volumeGone,proto3,oneof"`
 }
 
+type Command_KeepKill struct {
+	KeepKill *KeepKill `protobuf:"bytes,46,opt,name=keep_kill,json=keepKill,proto3,oneof"`
+}
+
+type Command_ForgetKills struct {
+	ForgetKills *ForgetKills `protobuf:"bytes,47,opt,name=forget_kills,json=forgetKills,proto3,oneof"`
+}
+
 type Command_CreateToken struct {
 	CreateToken *CreateToken `protobuf:"bytes,31,opt,name=create_token,json=createToken,proto3,oneof"`
 }
@@ -686,6 +714,10 @@ func (*Command_BeginReceipts) isCommand_Change() {}
 func (*Command_DestroyOrphan) isCommand_Change() {}
 
 func (*Command_VolumeGone) isCommand_Change() {}
+
+func (*Command_KeepKill) isCommand_Change() {}
+
+func (*Command_ForgetKills) isCommand_Change() {}
 
 func (*Command_CreateToken) isCommand_Change() {}
 
@@ -1463,6 +1495,174 @@ func (x *VolumeGone) GetGeneration() uint64 {
 	return 0
 }
 
+// KeepKill keeps an operator's kill until the task's agent has it (R12).
+type KeepKill struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Kill          *KillItem              `protobuf:"bytes,2,opt,name=kill,proto3" json:"kill,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepKill) Reset() {
+	*x = KeepKill{}
+	mi := &file_internal_logpb_log_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepKill) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepKill) ProtoMessage() {}
+
+func (x *KeepKill) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepKill.ProtoReflect.Descriptor instead.
+func (*KeepKill) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *KeepKill) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *KeepKill) GetKill() *KillItem {
+	if x != nil {
+		return x.Kill
+	}
+	return nil
+}
+
+// ForgetKills forgets the kept kills of tasks. Only the tasks of its kills count.
+type ForgetKills struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Tasks         []*KillItem            `protobuf:"bytes,2,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetKills) Reset() {
+	*x = ForgetKills{}
+	mi := &file_internal_logpb_log_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetKills) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetKills) ProtoMessage() {}
+
+func (x *ForgetKills) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetKills.ProtoReflect.Descriptor instead.
+func (*ForgetKills) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ForgetKills) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ForgetKills) GetTasks() []*KillItem {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+// KillItem is an operator's kill that waits for its agent.
+type KillItem struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
+	TaskId      string                 `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Absent: the task's own.
+	Grace         *durationpb.Duration `protobuf:"bytes,3,opt,name=grace,proto3" json:"grace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KillItem) Reset() {
+	*x = KillItem{}
+	mi := &file_internal_logpb_log_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KillItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KillItem) ProtoMessage() {}
+
+func (x *KillItem) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KillItem.ProtoReflect.Descriptor instead.
+func (*KillItem) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *KillItem) GetFrameworkId() string {
+	if x != nil {
+		return x.FrameworkId
+	}
+	return ""
+}
+
+func (x *KillItem) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *KillItem) GetGrace() *durationpb.Duration {
+	if x != nil {
+		return x.Grace
+	}
+	return nil
+}
+
 // Subscribe admits a framework, or lets a new session take it over.
 type Subscribe struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1474,7 +1674,7 @@ type Subscribe struct {
 
 func (x *Subscribe) Reset() {
 	*x = Subscribe{}
-	mi := &file_internal_logpb_log_proto_msgTypes[14]
+	mi := &file_internal_logpb_log_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1486,7 +1686,7 @@ func (x *Subscribe) String() string {
 func (*Subscribe) ProtoMessage() {}
 
 func (x *Subscribe) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[14]
+	mi := &file_internal_logpb_log_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1499,7 +1699,7 @@ func (x *Subscribe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscribe.ProtoReflect.Descriptor instead.
 func (*Subscribe) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{14}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Subscribe) GetFramework() *v1.Framework {
@@ -1526,7 +1726,7 @@ type Readmit struct {
 
 func (x *Readmit) Reset() {
 	*x = Readmit{}
-	mi := &file_internal_logpb_log_proto_msgTypes[15]
+	mi := &file_internal_logpb_log_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1538,7 +1738,7 @@ func (x *Readmit) String() string {
 func (*Readmit) ProtoMessage() {}
 
 func (x *Readmit) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[15]
+	mi := &file_internal_logpb_log_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1551,7 +1751,7 @@ func (x *Readmit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Readmit.ProtoReflect.Descriptor instead.
 func (*Readmit) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{15}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Readmit) GetFramework() *v1.Framework {
@@ -1572,7 +1772,7 @@ type UpdateFramework struct {
 
 func (x *UpdateFramework) Reset() {
 	*x = UpdateFramework{}
-	mi := &file_internal_logpb_log_proto_msgTypes[16]
+	mi := &file_internal_logpb_log_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +1784,7 @@ func (x *UpdateFramework) String() string {
 func (*UpdateFramework) ProtoMessage() {}
 
 func (x *UpdateFramework) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[16]
+	mi := &file_internal_logpb_log_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +1797,7 @@ func (x *UpdateFramework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateFramework.ProtoReflect.Descriptor instead.
 func (*UpdateFramework) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{16}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UpdateFramework) GetFramework() *v1.Framework {
@@ -1626,7 +1826,7 @@ type RemoveFramework struct {
 
 func (x *RemoveFramework) Reset() {
 	*x = RemoveFramework{}
-	mi := &file_internal_logpb_log_proto_msgTypes[17]
+	mi := &file_internal_logpb_log_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1638,7 +1838,7 @@ func (x *RemoveFramework) String() string {
 func (*RemoveFramework) ProtoMessage() {}
 
 func (x *RemoveFramework) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[17]
+	mi := &file_internal_logpb_log_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1651,7 +1851,7 @@ func (x *RemoveFramework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFramework.ProtoReflect.Descriptor instead.
 func (*RemoveFramework) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{17}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RemoveFramework) GetId() string {
@@ -1690,7 +1890,7 @@ type SetRole struct {
 
 func (x *SetRole) Reset() {
 	*x = SetRole{}
-	mi := &file_internal_logpb_log_proto_msgTypes[18]
+	mi := &file_internal_logpb_log_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1702,7 +1902,7 @@ func (x *SetRole) String() string {
 func (*SetRole) ProtoMessage() {}
 
 func (x *SetRole) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[18]
+	mi := &file_internal_logpb_log_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1715,7 +1915,7 @@ func (x *SetRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRole.ProtoReflect.Descriptor instead.
 func (*SetRole) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{18}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SetRole) GetRole() string {
@@ -1759,7 +1959,7 @@ type Role struct {
 
 func (x *Role) Reset() {
 	*x = Role{}
-	mi := &file_internal_logpb_log_proto_msgTypes[19]
+	mi := &file_internal_logpb_log_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1771,7 +1971,7 @@ func (x *Role) String() string {
 func (*Role) ProtoMessage() {}
 
 func (x *Role) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[19]
+	mi := &file_internal_logpb_log_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1784,7 +1984,7 @@ func (x *Role) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Role.ProtoReflect.Descriptor instead.
 func (*Role) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{19}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Role) GetWeight() float64 {
@@ -1833,7 +2033,7 @@ type PutEntry struct {
 
 func (x *PutEntry) Reset() {
 	*x = PutEntry{}
-	mi := &file_internal_logpb_log_proto_msgTypes[20]
+	mi := &file_internal_logpb_log_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1845,7 +2045,7 @@ func (x *PutEntry) String() string {
 func (*PutEntry) ProtoMessage() {}
 
 func (x *PutEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[20]
+	mi := &file_internal_logpb_log_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1858,7 +2058,7 @@ func (x *PutEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutEntry.ProtoReflect.Descriptor instead.
 func (*PutEntry) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{20}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PutEntry) GetFrameworkId() string {
@@ -1923,7 +2123,7 @@ type DeleteEntry struct {
 
 func (x *DeleteEntry) Reset() {
 	*x = DeleteEntry{}
-	mi := &file_internal_logpb_log_proto_msgTypes[21]
+	mi := &file_internal_logpb_log_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1935,7 +2135,7 @@ func (x *DeleteEntry) String() string {
 func (*DeleteEntry) ProtoMessage() {}
 
 func (x *DeleteEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[21]
+	mi := &file_internal_logpb_log_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1948,7 +2148,7 @@ func (x *DeleteEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEntry.ProtoReflect.Descriptor instead.
 func (*DeleteEntry) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{21}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DeleteEntry) GetFrameworkId() string {
@@ -1990,7 +2190,7 @@ type Expire struct {
 
 func (x *Expire) Reset() {
 	*x = Expire{}
-	mi := &file_internal_logpb_log_proto_msgTypes[22]
+	mi := &file_internal_logpb_log_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2002,7 +2202,7 @@ func (x *Expire) String() string {
 func (*Expire) ProtoMessage() {}
 
 func (x *Expire) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[22]
+	mi := &file_internal_logpb_log_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2015,7 +2215,7 @@ func (x *Expire) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expire.ProtoReflect.Descriptor instead.
 func (*Expire) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{22}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Expire) GetBefore() *timestamppb.Timestamp {
@@ -2035,7 +2235,7 @@ type RaiseFormat struct {
 
 func (x *RaiseFormat) Reset() {
 	*x = RaiseFormat{}
-	mi := &file_internal_logpb_log_proto_msgTypes[23]
+	mi := &file_internal_logpb_log_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2047,7 +2247,7 @@ func (x *RaiseFormat) String() string {
 func (*RaiseFormat) ProtoMessage() {}
 
 func (x *RaiseFormat) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[23]
+	mi := &file_internal_logpb_log_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2060,7 +2260,7 @@ func (x *RaiseFormat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseFormat.ProtoReflect.Descriptor instead.
 func (*RaiseFormat) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{23}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RaiseFormat) GetFormat() uint32 {
@@ -2081,7 +2281,7 @@ type CheckHash struct {
 
 func (x *CheckHash) Reset() {
 	*x = CheckHash{}
-	mi := &file_internal_logpb_log_proto_msgTypes[24]
+	mi := &file_internal_logpb_log_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2293,7 @@ func (x *CheckHash) String() string {
 func (*CheckHash) ProtoMessage() {}
 
 func (x *CheckHash) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[24]
+	mi := &file_internal_logpb_log_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +2306,7 @@ func (x *CheckHash) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckHash.ProtoReflect.Descriptor instead.
 func (*CheckHash) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{24}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CheckHash) GetIndex() uint64 {
@@ -2137,7 +2337,7 @@ type SetMaintenance struct {
 
 func (x *SetMaintenance) Reset() {
 	*x = SetMaintenance{}
-	mi := &file_internal_logpb_log_proto_msgTypes[25]
+	mi := &file_internal_logpb_log_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2149,7 +2349,7 @@ func (x *SetMaintenance) String() string {
 func (*SetMaintenance) ProtoMessage() {}
 
 func (x *SetMaintenance) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[25]
+	mi := &file_internal_logpb_log_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2162,7 +2362,7 @@ func (x *SetMaintenance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMaintenance.ProtoReflect.Descriptor instead.
 func (*SetMaintenance) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{25}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SetMaintenance) GetAgentIds() []string {
@@ -2198,7 +2398,7 @@ type BeginMaintenance struct {
 
 func (x *BeginMaintenance) Reset() {
 	*x = BeginMaintenance{}
-	mi := &file_internal_logpb_log_proto_msgTypes[26]
+	mi := &file_internal_logpb_log_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2210,7 +2410,7 @@ func (x *BeginMaintenance) String() string {
 func (*BeginMaintenance) ProtoMessage() {}
 
 func (x *BeginMaintenance) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[26]
+	mi := &file_internal_logpb_log_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2223,7 +2423,7 @@ func (x *BeginMaintenance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginMaintenance.ProtoReflect.Descriptor instead.
 func (*BeginMaintenance) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{26}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *BeginMaintenance) GetAgentId() string {
@@ -2251,7 +2451,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_internal_logpb_log_proto_msgTypes[27]
+	mi := &file_internal_logpb_log_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2263,7 +2463,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[27]
+	mi := &file_internal_logpb_log_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2276,7 +2476,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{27}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Grant) GetPrincipal() string {
@@ -2307,7 +2507,7 @@ type PrincipalGrant struct {
 
 func (x *PrincipalGrant) Reset() {
 	*x = PrincipalGrant{}
-	mi := &file_internal_logpb_log_proto_msgTypes[28]
+	mi := &file_internal_logpb_log_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2319,7 +2519,7 @@ func (x *PrincipalGrant) String() string {
 func (*PrincipalGrant) ProtoMessage() {}
 
 func (x *PrincipalGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[28]
+	mi := &file_internal_logpb_log_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2332,7 +2532,7 @@ func (x *PrincipalGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrincipalGrant.ProtoReflect.Descriptor instead.
 func (*PrincipalGrant) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{28}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PrincipalGrant) GetVerb() string {
@@ -2381,7 +2581,7 @@ type TakeGrant struct {
 
 func (x *TakeGrant) Reset() {
 	*x = TakeGrant{}
-	mi := &file_internal_logpb_log_proto_msgTypes[29]
+	mi := &file_internal_logpb_log_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2393,7 +2593,7 @@ func (x *TakeGrant) String() string {
 func (*TakeGrant) ProtoMessage() {}
 
 func (x *TakeGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[29]
+	mi := &file_internal_logpb_log_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2406,7 +2606,7 @@ func (x *TakeGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeGrant.ProtoReflect.Descriptor instead.
 func (*TakeGrant) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{29}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TakeGrant) GetPrincipal() string {
@@ -2436,7 +2636,7 @@ type RevokePrincipal struct {
 
 func (x *RevokePrincipal) Reset() {
 	*x = RevokePrincipal{}
-	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	mi := &file_internal_logpb_log_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2448,7 +2648,7 @@ func (x *RevokePrincipal) String() string {
 func (*RevokePrincipal) ProtoMessage() {}
 
 func (x *RevokePrincipal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	mi := &file_internal_logpb_log_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2461,7 +2661,7 @@ func (x *RevokePrincipal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokePrincipal.ProtoReflect.Descriptor instead.
 func (*RevokePrincipal) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{30}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RevokePrincipal) GetPrincipal() string {
@@ -2498,7 +2698,7 @@ type BeginReceipts struct {
 
 func (x *BeginReceipts) Reset() {
 	*x = BeginReceipts{}
-	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	mi := &file_internal_logpb_log_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2510,7 +2710,7 @@ func (x *BeginReceipts) String() string {
 func (*BeginReceipts) ProtoMessage() {}
 
 func (x *BeginReceipts) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	mi := &file_internal_logpb_log_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2523,7 +2723,7 @@ func (x *BeginReceipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginReceipts.ProtoReflect.Descriptor instead.
 func (*BeginReceipts) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{31}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *BeginReceipts) GetMark() []byte {
@@ -2554,7 +2754,7 @@ type RotateAuthority struct {
 
 func (x *RotateAuthority) Reset() {
 	*x = RotateAuthority{}
-	mi := &file_internal_logpb_log_proto_msgTypes[32]
+	mi := &file_internal_logpb_log_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2566,7 +2766,7 @@ func (x *RotateAuthority) String() string {
 func (*RotateAuthority) ProtoMessage() {}
 
 func (x *RotateAuthority) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[32]
+	mi := &file_internal_logpb_log_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2579,7 +2779,7 @@ func (x *RotateAuthority) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateAuthority.ProtoReflect.Descriptor instead.
 func (*RotateAuthority) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{32}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RotateAuthority) GetDigest() string {
@@ -2620,7 +2820,7 @@ type CreateToken struct {
 
 func (x *CreateToken) Reset() {
 	*x = CreateToken{}
-	mi := &file_internal_logpb_log_proto_msgTypes[33]
+	mi := &file_internal_logpb_log_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2632,7 +2832,7 @@ func (x *CreateToken) String() string {
 func (*CreateToken) ProtoMessage() {}
 
 func (x *CreateToken) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[33]
+	mi := &file_internal_logpb_log_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2645,7 +2845,7 @@ func (x *CreateToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateToken.ProtoReflect.Descriptor instead.
 func (*CreateToken) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{33}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CreateToken) GetToken() *TokenItem {
@@ -2666,7 +2866,7 @@ type UseToken struct {
 
 func (x *UseToken) Reset() {
 	*x = UseToken{}
-	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	mi := &file_internal_logpb_log_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2678,7 +2878,7 @@ func (x *UseToken) String() string {
 func (*UseToken) ProtoMessage() {}
 
 func (x *UseToken) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	mi := &file_internal_logpb_log_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2691,7 +2891,7 @@ func (x *UseToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UseToken.ProtoReflect.Descriptor instead.
 func (*UseToken) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{34}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *UseToken) GetId() string {
@@ -2718,7 +2918,7 @@ type RevokeToken struct {
 
 func (x *RevokeToken) Reset() {
 	*x = RevokeToken{}
-	mi := &file_internal_logpb_log_proto_msgTypes[35]
+	mi := &file_internal_logpb_log_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2730,7 +2930,7 @@ func (x *RevokeToken) String() string {
 func (*RevokeToken) ProtoMessage() {}
 
 func (x *RevokeToken) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[35]
+	mi := &file_internal_logpb_log_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2743,7 +2943,7 @@ func (x *RevokeToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeToken.ProtoReflect.Descriptor instead.
 func (*RevokeToken) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{35}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RevokeToken) GetId() string {
@@ -2766,7 +2966,7 @@ type SetSecret struct {
 
 func (x *SetSecret) Reset() {
 	*x = SetSecret{}
-	mi := &file_internal_logpb_log_proto_msgTypes[36]
+	mi := &file_internal_logpb_log_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2778,7 +2978,7 @@ func (x *SetSecret) String() string {
 func (*SetSecret) ProtoMessage() {}
 
 func (x *SetSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[36]
+	mi := &file_internal_logpb_log_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2791,7 +2991,7 @@ func (x *SetSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSecret.ProtoReflect.Descriptor instead.
 func (*SetSecret) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{36}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SetSecret) GetName() string {
@@ -2827,7 +3027,7 @@ type RemoveSecret struct {
 
 func (x *RemoveSecret) Reset() {
 	*x = RemoveSecret{}
-	mi := &file_internal_logpb_log_proto_msgTypes[37]
+	mi := &file_internal_logpb_log_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2839,7 +3039,7 @@ func (x *RemoveSecret) String() string {
 func (*RemoveSecret) ProtoMessage() {}
 
 func (x *RemoveSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[37]
+	mi := &file_internal_logpb_log_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2852,7 +3052,7 @@ func (x *RemoveSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSecret.ProtoReflect.Descriptor instead.
 func (*RemoveSecret) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{37}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RemoveSecret) GetName() string {
@@ -2906,7 +3106,7 @@ type SnapshotHead struct {
 
 func (x *SnapshotHead) Reset() {
 	*x = SnapshotHead{}
-	mi := &file_internal_logpb_log_proto_msgTypes[38]
+	mi := &file_internal_logpb_log_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2918,7 +3118,7 @@ func (x *SnapshotHead) String() string {
 func (*SnapshotHead) ProtoMessage() {}
 
 func (x *SnapshotHead) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[38]
+	mi := &file_internal_logpb_log_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2931,7 +3131,7 @@ func (x *SnapshotHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHead.ProtoReflect.Descriptor instead.
 func (*SnapshotHead) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{38}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SnapshotHead) GetFormat() uint32 {
@@ -3063,7 +3263,7 @@ type Authority struct {
 
 func (x *Authority) Reset() {
 	*x = Authority{}
-	mi := &file_internal_logpb_log_proto_msgTypes[39]
+	mi := &file_internal_logpb_log_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3075,7 +3275,7 @@ func (x *Authority) String() string {
 func (*Authority) ProtoMessage() {}
 
 func (x *Authority) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[39]
+	mi := &file_internal_logpb_log_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3088,7 +3288,7 @@ func (x *Authority) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Authority.ProtoReflect.Descriptor instead.
 func (*Authority) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{39}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Authority) GetDigest() string {
@@ -3131,7 +3331,7 @@ type Receipts struct {
 
 func (x *Receipts) Reset() {
 	*x = Receipts{}
-	mi := &file_internal_logpb_log_proto_msgTypes[40]
+	mi := &file_internal_logpb_log_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3143,7 +3343,7 @@ func (x *Receipts) String() string {
 func (*Receipts) ProtoMessage() {}
 
 func (x *Receipts) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[40]
+	mi := &file_internal_logpb_log_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3156,7 +3356,7 @@ func (x *Receipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipts.ProtoReflect.Descriptor instead.
 func (*Receipts) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{40}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Receipts) GetMark() []byte {
@@ -3191,7 +3391,7 @@ type Numbers struct {
 
 func (x *Numbers) Reset() {
 	*x = Numbers{}
-	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	mi := &file_internal_logpb_log_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3203,7 +3403,7 @@ func (x *Numbers) String() string {
 func (*Numbers) ProtoMessage() {}
 
 func (x *Numbers) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	mi := &file_internal_logpb_log_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3216,7 +3416,7 @@ func (x *Numbers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Numbers.ProtoReflect.Descriptor instead.
 func (*Numbers) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{41}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Numbers) GetFirst() uint64 {
@@ -3255,7 +3455,7 @@ type SnapshotItem struct {
 
 func (x *SnapshotItem) Reset() {
 	*x = SnapshotItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[42]
+	mi := &file_internal_logpb_log_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3267,7 +3467,7 @@ func (x *SnapshotItem) String() string {
 func (*SnapshotItem) ProtoMessage() {}
 
 func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[42]
+	mi := &file_internal_logpb_log_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3280,7 +3480,7 @@ func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotItem.ProtoReflect.Descriptor instead.
 func (*SnapshotItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{42}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SnapshotItem) GetItem() isSnapshotItem_Item {
@@ -3456,7 +3656,7 @@ type BarredItem struct {
 
 func (x *BarredItem) Reset() {
 	*x = BarredItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[43]
+	mi := &file_internal_logpb_log_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3468,7 +3668,7 @@ func (x *BarredItem) String() string {
 func (*BarredItem) ProtoMessage() {}
 
 func (x *BarredItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[43]
+	mi := &file_internal_logpb_log_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3481,7 +3681,7 @@ func (x *BarredItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarredItem.ProtoReflect.Descriptor instead.
 func (*BarredItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{43}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *BarredItem) GetNonce() string {
@@ -3511,7 +3711,7 @@ type SecretItem struct {
 
 func (x *SecretItem) Reset() {
 	*x = SecretItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[44]
+	mi := &file_internal_logpb_log_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3523,7 +3723,7 @@ func (x *SecretItem) String() string {
 func (*SecretItem) ProtoMessage() {}
 
 func (x *SecretItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[44]
+	mi := &file_internal_logpb_log_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3536,7 +3736,7 @@ func (x *SecretItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretItem.ProtoReflect.Descriptor instead.
 func (*SecretItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{44}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SecretItem) GetName() string {
@@ -3582,7 +3782,7 @@ type PrincipalItem struct {
 
 func (x *PrincipalItem) Reset() {
 	*x = PrincipalItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[45]
+	mi := &file_internal_logpb_log_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3594,7 +3794,7 @@ func (x *PrincipalItem) String() string {
 func (*PrincipalItem) ProtoMessage() {}
 
 func (x *PrincipalItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[45]
+	mi := &file_internal_logpb_log_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3607,7 +3807,7 @@ func (x *PrincipalItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrincipalItem.ProtoReflect.Descriptor instead.
 func (*PrincipalItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{45}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PrincipalItem) GetName() string {
@@ -3656,7 +3856,7 @@ type MasterItem struct {
 
 func (x *MasterItem) Reset() {
 	*x = MasterItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[46]
+	mi := &file_internal_logpb_log_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3668,7 +3868,7 @@ func (x *MasterItem) String() string {
 func (*MasterItem) ProtoMessage() {}
 
 func (x *MasterItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[46]
+	mi := &file_internal_logpb_log_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3681,7 +3881,7 @@ func (x *MasterItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterItem.ProtoReflect.Descriptor instead.
 func (*MasterItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{46}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *MasterItem) GetId() string {
@@ -3710,6 +3910,7 @@ type AgentItem struct {
 	Admitted    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=admitted,proto3" json:"admitted,omitempty"`
 	Reserved    []*v1.Resource         `protobuf:"bytes,8,rep,name=reserved,proto3" json:"reserved,omitempty"`
 	Volumes     []*VolumeItem          `protobuf:"bytes,13,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	Kills       []*KillItem            `protobuf:"bytes,14,rep,name=kills,proto3" json:"kills,omitempty"`
 	Maintenance *v1.Window             `protobuf:"bytes,9,opt,name=maintenance,proto3" json:"maintenance,omitempty"`
 	Maintained  bool                   `protobuf:"varint,10,opt,name=maintained,proto3" json:"maintained,omitempty"`
 	Gone        *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=gone,proto3" json:"gone,omitempty"`
@@ -3723,7 +3924,7 @@ type AgentItem struct {
 
 func (x *AgentItem) Reset() {
 	*x = AgentItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[47]
+	mi := &file_internal_logpb_log_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3735,7 +3936,7 @@ func (x *AgentItem) String() string {
 func (*AgentItem) ProtoMessage() {}
 
 func (x *AgentItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[47]
+	mi := &file_internal_logpb_log_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3748,7 +3949,7 @@ func (x *AgentItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentItem.ProtoReflect.Descriptor instead.
 func (*AgentItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{47}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AgentItem) GetAgent() *v1.Agent {
@@ -3814,6 +4015,13 @@ func (x *AgentItem) GetVolumes() []*VolumeItem {
 	return nil
 }
 
+func (x *AgentItem) GetKills() []*KillItem {
+	if x != nil {
+		return x.Kills
+	}
+	return nil
+}
+
 func (x *AgentItem) GetMaintenance() *v1.Window {
 	if x != nil {
 		return x.Maintenance
@@ -3869,7 +4077,7 @@ type VolumeItem struct {
 
 func (x *VolumeItem) Reset() {
 	*x = VolumeItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[48]
+	mi := &file_internal_logpb_log_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3881,7 +4089,7 @@ func (x *VolumeItem) String() string {
 func (*VolumeItem) ProtoMessage() {}
 
 func (x *VolumeItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[48]
+	mi := &file_internal_logpb_log_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3894,7 +4102,7 @@ func (x *VolumeItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeItem.ProtoReflect.Descriptor instead.
 func (*VolumeItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{48}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *VolumeItem) GetVolume() *v1.Resource {
@@ -3936,7 +4144,7 @@ type FrameworkItem struct {
 
 func (x *FrameworkItem) Reset() {
 	*x = FrameworkItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[49]
+	mi := &file_internal_logpb_log_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3948,7 +4156,7 @@ func (x *FrameworkItem) String() string {
 func (*FrameworkItem) ProtoMessage() {}
 
 func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[49]
+	mi := &file_internal_logpb_log_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3961,7 +4169,7 @@ func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkItem.ProtoReflect.Descriptor instead.
 func (*FrameworkItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{49}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FrameworkItem) GetFramework() *v1.Framework {
@@ -4031,7 +4239,7 @@ type OperationDone struct {
 
 func (x *OperationDone) Reset() {
 	*x = OperationDone{}
-	mi := &file_internal_logpb_log_proto_msgTypes[50]
+	mi := &file_internal_logpb_log_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4043,7 +4251,7 @@ func (x *OperationDone) String() string {
 func (*OperationDone) ProtoMessage() {}
 
 func (x *OperationDone) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[50]
+	mi := &file_internal_logpb_log_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4056,7 +4264,7 @@ func (x *OperationDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationDone.ProtoReflect.Descriptor instead.
 func (*OperationDone) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{50}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *OperationDone) GetId() string {
@@ -4085,7 +4293,7 @@ type StoreItem struct {
 
 func (x *StoreItem) Reset() {
 	*x = StoreItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[51]
+	mi := &file_internal_logpb_log_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4097,7 +4305,7 @@ func (x *StoreItem) String() string {
 func (*StoreItem) ProtoMessage() {}
 
 func (x *StoreItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[51]
+	mi := &file_internal_logpb_log_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4110,7 +4318,7 @@ func (x *StoreItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreItem.ProtoReflect.Descriptor instead.
 func (*StoreItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{51}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *StoreItem) GetKey() string {
@@ -4145,7 +4353,7 @@ type RoleItem struct {
 
 func (x *RoleItem) Reset() {
 	*x = RoleItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[52]
+	mi := &file_internal_logpb_log_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4157,7 +4365,7 @@ func (x *RoleItem) String() string {
 func (*RoleItem) ProtoMessage() {}
 
 func (x *RoleItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[52]
+	mi := &file_internal_logpb_log_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4170,7 +4378,7 @@ func (x *RoleItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleItem.ProtoReflect.Descriptor instead.
 func (*RoleItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{52}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *RoleItem) GetRole() string {
@@ -4200,7 +4408,7 @@ type ClientItem struct {
 
 func (x *ClientItem) Reset() {
 	*x = ClientItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[53]
+	mi := &file_internal_logpb_log_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4212,7 +4420,7 @@ func (x *ClientItem) String() string {
 func (*ClientItem) ProtoMessage() {}
 
 func (x *ClientItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[53]
+	mi := &file_internal_logpb_log_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4225,7 +4433,7 @@ func (x *ClientItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientItem.ProtoReflect.Descriptor instead.
 func (*ClientItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{53}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ClientItem) GetName() string {
@@ -4277,7 +4485,7 @@ type TokenItem struct {
 
 func (x *TokenItem) Reset() {
 	*x = TokenItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[54]
+	mi := &file_internal_logpb_log_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4289,7 +4497,7 @@ func (x *TokenItem) String() string {
 func (*TokenItem) ProtoMessage() {}
 
 func (x *TokenItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[54]
+	mi := &file_internal_logpb_log_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4302,7 +4510,7 @@ func (x *TokenItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenItem.ProtoReflect.Descriptor instead.
 func (*TokenItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{54}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *TokenItem) GetId() string {
@@ -4389,7 +4597,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_internal_logpb_log_proto_msgTypes[55]
+	mi := &file_internal_logpb_log_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4401,7 +4609,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[55]
+	mi := &file_internal_logpb_log_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4414,7 +4622,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{55}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Result) GetRefusal() *Refusal {
@@ -4466,7 +4674,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_logpb_log_proto_msgTypes[56]
+	mi := &file_internal_logpb_log_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4478,7 +4686,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[56]
+	mi := &file_internal_logpb_log_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4491,7 +4699,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{56}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Refusal) GetOp() string {
@@ -4530,7 +4738,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x05Entry\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x122\n" +
 	"\bcommands\x18\x02 \x03(\v2\x16.tender.log.v1.CommandR\bcommands\x12\x10\n" +
-	"\x03sum\x18\x03 \x01(\aR\x03sum\"\xa9\x11\n" +
+	"\x03sum\x18\x03 \x01(\aR\x03sum\"\xa2\x12\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x18\n" +
 	"\acounter\x18\x02 \x01(\x04R\acounter\x12*\n" +
@@ -4569,7 +4777,9 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x0ebegin_receipts\x18+ \x01(\v2\x1c.tender.log.v1.BeginReceiptsH\x00R\rbeginReceipts\x12E\n" +
 	"\x0edestroy_orphan\x18, \x01(\v2\x1c.tender.log.v1.DestroyOrphanH\x00R\rdestroyOrphan\x12<\n" +
 	"\vvolume_gone\x18- \x01(\v2\x19.tender.log.v1.VolumeGoneH\x00R\n" +
-	"volumeGone\x12?\n" +
+	"volumeGone\x126\n" +
+	"\tkeep_kill\x18. \x01(\v2\x17.tender.log.v1.KeepKillH\x00R\bkeepKill\x12?\n" +
+	"\fforget_kills\x18/ \x01(\v2\x1a.tender.log.v1.ForgetKillsH\x00R\vforgetKills\x12?\n" +
 	"\fcreate_token\x18\x1f \x01(\v2\x1a.tender.log.v1.CreateTokenH\x00R\vcreateToken\x126\n" +
 	"\tuse_token\x18  \x01(\v2\x17.tender.log.v1.UseTokenH\x00R\buseToken\x12?\n" +
 	"\frevoke_token\x18! \x01(\v2\x1a.tender.log.v1.RevokeTokenH\x00R\vrevokeToken\x12K\n" +
@@ -4638,7 +4848,17 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x06volume\x18\x02 \x01(\tR\x06volume\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x03 \x01(\x04R\n" +
-	"generation\"[\n" +
+	"generation\"G\n" +
+	"\bKeepKill\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12+\n" +
+	"\x04kill\x18\x02 \x01(\v2\x17.tender.log.v1.KillItemR\x04kill\"L\n" +
+	"\vForgetKills\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12-\n" +
+	"\x05tasks\x18\x02 \x03(\v2\x17.tender.log.v1.KillItemR\x05tasks\"w\n" +
+	"\bKillItem\x12!\n" +
+	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
+	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12/\n" +
+	"\x05grace\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05grace\"[\n" +
 	"\tSubscribe\x122\n" +
 	"\tframework\x18\x01 \x01(\v2\x14.tender.v1.FrameworkR\tframework\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\"=\n" +
@@ -4799,7 +5019,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\n" +
 	"MasterItem\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12-\n" +
-	"\x06master\x18\x02 \x01(\v2\x15.tender.log.v1.MasterR\x06master\"\xd7\x04\n" +
+	"\x06master\x18\x02 \x01(\v2\x15.tender.log.v1.MasterR\x06master\"\x86\x05\n" +
 	"\tAgentItem\x12&\n" +
 	"\x05agent\x18\x01 \x01(\v2\x10.tender.v1.AgentR\x05agent\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12\x17\n" +
@@ -4809,7 +5029,8 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x03why\x18\x06 \x01(\tR\x03why\x126\n" +
 	"\badmitted\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\badmitted\x12/\n" +
 	"\breserved\x18\b \x03(\v2\x13.tender.v1.ResourceR\breserved\x123\n" +
-	"\avolumes\x18\r \x03(\v2\x19.tender.log.v1.VolumeItemR\avolumes\x123\n" +
+	"\avolumes\x18\r \x03(\v2\x19.tender.log.v1.VolumeItemR\avolumes\x12-\n" +
+	"\x05kills\x18\x0e \x03(\v2\x17.tender.log.v1.KillItemR\x05kills\x123\n" +
 	"\vmaintenance\x18\t \x01(\v2\x11.tender.v1.WindowR\vmaintenance\x12\x1e\n" +
 	"\n" +
 	"maintained\x18\n" +
@@ -4893,7 +5114,7 @@ func file_internal_logpb_log_proto_rawDescGZIP() []byte {
 	return file_internal_logpb_log_proto_rawDescData
 }
 
-var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_internal_logpb_log_proto_goTypes = []any{
 	(*Entry)(nil),                 // 0: tender.log.v1.Entry
 	(*Command)(nil),               // 1: tender.log.v1.Command
@@ -4909,60 +5130,63 @@ var file_internal_logpb_log_proto_goTypes = []any{
 	(*SetReserved)(nil),           // 11: tender.log.v1.SetReserved
 	(*DestroyOrphan)(nil),         // 12: tender.log.v1.DestroyOrphan
 	(*VolumeGone)(nil),            // 13: tender.log.v1.VolumeGone
-	(*Subscribe)(nil),             // 14: tender.log.v1.Subscribe
-	(*Readmit)(nil),               // 15: tender.log.v1.Readmit
-	(*UpdateFramework)(nil),       // 16: tender.log.v1.UpdateFramework
-	(*RemoveFramework)(nil),       // 17: tender.log.v1.RemoveFramework
-	(*SetRole)(nil),               // 18: tender.log.v1.SetRole
-	(*Role)(nil),                  // 19: tender.log.v1.Role
-	(*PutEntry)(nil),              // 20: tender.log.v1.PutEntry
-	(*DeleteEntry)(nil),           // 21: tender.log.v1.DeleteEntry
-	(*Expire)(nil),                // 22: tender.log.v1.Expire
-	(*RaiseFormat)(nil),           // 23: tender.log.v1.RaiseFormat
-	(*CheckHash)(nil),             // 24: tender.log.v1.CheckHash
-	(*SetMaintenance)(nil),        // 25: tender.log.v1.SetMaintenance
-	(*BeginMaintenance)(nil),      // 26: tender.log.v1.BeginMaintenance
-	(*Grant)(nil),                 // 27: tender.log.v1.Grant
-	(*PrincipalGrant)(nil),        // 28: tender.log.v1.PrincipalGrant
-	(*TakeGrant)(nil),             // 29: tender.log.v1.TakeGrant
-	(*RevokePrincipal)(nil),       // 30: tender.log.v1.RevokePrincipal
-	(*BeginReceipts)(nil),         // 31: tender.log.v1.BeginReceipts
-	(*RotateAuthority)(nil),       // 32: tender.log.v1.RotateAuthority
-	(*CreateToken)(nil),           // 33: tender.log.v1.CreateToken
-	(*UseToken)(nil),              // 34: tender.log.v1.UseToken
-	(*RevokeToken)(nil),           // 35: tender.log.v1.RevokeToken
-	(*SetSecret)(nil),             // 36: tender.log.v1.SetSecret
-	(*RemoveSecret)(nil),          // 37: tender.log.v1.RemoveSecret
-	(*SnapshotHead)(nil),          // 38: tender.log.v1.SnapshotHead
-	(*Authority)(nil),             // 39: tender.log.v1.Authority
-	(*Receipts)(nil),              // 40: tender.log.v1.Receipts
-	(*Numbers)(nil),               // 41: tender.log.v1.Numbers
-	(*SnapshotItem)(nil),          // 42: tender.log.v1.SnapshotItem
-	(*BarredItem)(nil),            // 43: tender.log.v1.BarredItem
-	(*SecretItem)(nil),            // 44: tender.log.v1.SecretItem
-	(*PrincipalItem)(nil),         // 45: tender.log.v1.PrincipalItem
-	(*MasterItem)(nil),            // 46: tender.log.v1.MasterItem
-	(*AgentItem)(nil),             // 47: tender.log.v1.AgentItem
-	(*VolumeItem)(nil),            // 48: tender.log.v1.VolumeItem
-	(*FrameworkItem)(nil),         // 49: tender.log.v1.FrameworkItem
-	(*OperationDone)(nil),         // 50: tender.log.v1.OperationDone
-	(*StoreItem)(nil),             // 51: tender.log.v1.StoreItem
-	(*RoleItem)(nil),              // 52: tender.log.v1.RoleItem
-	(*ClientItem)(nil),            // 53: tender.log.v1.ClientItem
-	(*TokenItem)(nil),             // 54: tender.log.v1.TokenItem
-	(*Result)(nil),                // 55: tender.log.v1.Result
-	(*Refusal)(nil),               // 56: tender.log.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 57: google.protobuf.Timestamp
-	(*v1.Agent)(nil),              // 58: tender.v1.Agent
-	(*v1.Term)(nil),               // 59: tender.v1.Term
-	(*durationpb.Duration)(nil),   // 60: google.protobuf.Duration
-	(*v1.Resource)(nil),           // 61: tender.v1.Resource
-	(*v1.Framework)(nil),          // 62: tender.v1.Framework
-	(*v1.Window)(nil),             // 63: tender.v1.Window
+	(*KeepKill)(nil),              // 14: tender.log.v1.KeepKill
+	(*ForgetKills)(nil),           // 15: tender.log.v1.ForgetKills
+	(*KillItem)(nil),              // 16: tender.log.v1.KillItem
+	(*Subscribe)(nil),             // 17: tender.log.v1.Subscribe
+	(*Readmit)(nil),               // 18: tender.log.v1.Readmit
+	(*UpdateFramework)(nil),       // 19: tender.log.v1.UpdateFramework
+	(*RemoveFramework)(nil),       // 20: tender.log.v1.RemoveFramework
+	(*SetRole)(nil),               // 21: tender.log.v1.SetRole
+	(*Role)(nil),                  // 22: tender.log.v1.Role
+	(*PutEntry)(nil),              // 23: tender.log.v1.PutEntry
+	(*DeleteEntry)(nil),           // 24: tender.log.v1.DeleteEntry
+	(*Expire)(nil),                // 25: tender.log.v1.Expire
+	(*RaiseFormat)(nil),           // 26: tender.log.v1.RaiseFormat
+	(*CheckHash)(nil),             // 27: tender.log.v1.CheckHash
+	(*SetMaintenance)(nil),        // 28: tender.log.v1.SetMaintenance
+	(*BeginMaintenance)(nil),      // 29: tender.log.v1.BeginMaintenance
+	(*Grant)(nil),                 // 30: tender.log.v1.Grant
+	(*PrincipalGrant)(nil),        // 31: tender.log.v1.PrincipalGrant
+	(*TakeGrant)(nil),             // 32: tender.log.v1.TakeGrant
+	(*RevokePrincipal)(nil),       // 33: tender.log.v1.RevokePrincipal
+	(*BeginReceipts)(nil),         // 34: tender.log.v1.BeginReceipts
+	(*RotateAuthority)(nil),       // 35: tender.log.v1.RotateAuthority
+	(*CreateToken)(nil),           // 36: tender.log.v1.CreateToken
+	(*UseToken)(nil),              // 37: tender.log.v1.UseToken
+	(*RevokeToken)(nil),           // 38: tender.log.v1.RevokeToken
+	(*SetSecret)(nil),             // 39: tender.log.v1.SetSecret
+	(*RemoveSecret)(nil),          // 40: tender.log.v1.RemoveSecret
+	(*SnapshotHead)(nil),          // 41: tender.log.v1.SnapshotHead
+	(*Authority)(nil),             // 42: tender.log.v1.Authority
+	(*Receipts)(nil),              // 43: tender.log.v1.Receipts
+	(*Numbers)(nil),               // 44: tender.log.v1.Numbers
+	(*SnapshotItem)(nil),          // 45: tender.log.v1.SnapshotItem
+	(*BarredItem)(nil),            // 46: tender.log.v1.BarredItem
+	(*SecretItem)(nil),            // 47: tender.log.v1.SecretItem
+	(*PrincipalItem)(nil),         // 48: tender.log.v1.PrincipalItem
+	(*MasterItem)(nil),            // 49: tender.log.v1.MasterItem
+	(*AgentItem)(nil),             // 50: tender.log.v1.AgentItem
+	(*VolumeItem)(nil),            // 51: tender.log.v1.VolumeItem
+	(*FrameworkItem)(nil),         // 52: tender.log.v1.FrameworkItem
+	(*OperationDone)(nil),         // 53: tender.log.v1.OperationDone
+	(*StoreItem)(nil),             // 54: tender.log.v1.StoreItem
+	(*RoleItem)(nil),              // 55: tender.log.v1.RoleItem
+	(*ClientItem)(nil),            // 56: tender.log.v1.ClientItem
+	(*TokenItem)(nil),             // 57: tender.log.v1.TokenItem
+	(*Result)(nil),                // 58: tender.log.v1.Result
+	(*Refusal)(nil),               // 59: tender.log.v1.Refusal
+	(*timestamppb.Timestamp)(nil), // 60: google.protobuf.Timestamp
+	(*v1.Agent)(nil),              // 61: tender.v1.Agent
+	(*v1.Term)(nil),               // 62: tender.v1.Term
+	(*durationpb.Duration)(nil),   // 63: google.protobuf.Duration
+	(*v1.Resource)(nil),           // 64: tender.v1.Resource
+	(*v1.Framework)(nil),          // 65: tender.v1.Framework
+	(*v1.Window)(nil),             // 66: tender.v1.Window
 }
 var file_internal_logpb_log_proto_depIdxs = []int32{
 	1,   // 0: tender.log.v1.Entry.commands:type_name -> tender.log.v1.Command
-	57,  // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
+	60,  // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
 	2,   // 2: tender.log.v1.Command.bootstrap:type_name -> tender.log.v1.Bootstrap
 	3,   // 3: tender.log.v1.Command.raise_epoch:type_name -> tender.log.v1.RaiseEpoch
 	4,   // 4: tender.log.v1.Command.set_master:type_name -> tender.log.v1.SetMaster
@@ -4972,104 +5196,110 @@ var file_internal_logpb_log_proto_depIdxs = []int32{
 	9,   // 8: tender.log.v1.Command.mark_agent:type_name -> tender.log.v1.MarkAgent
 	10,  // 9: tender.log.v1.Command.remove_agent:type_name -> tender.log.v1.RemoveAgent
 	11,  // 10: tender.log.v1.Command.set_reserved:type_name -> tender.log.v1.SetReserved
-	14,  // 11: tender.log.v1.Command.subscribe:type_name -> tender.log.v1.Subscribe
-	15,  // 12: tender.log.v1.Command.readmit:type_name -> tender.log.v1.Readmit
-	16,  // 13: tender.log.v1.Command.update_framework:type_name -> tender.log.v1.UpdateFramework
-	17,  // 14: tender.log.v1.Command.remove_framework:type_name -> tender.log.v1.RemoveFramework
-	18,  // 15: tender.log.v1.Command.set_role:type_name -> tender.log.v1.SetRole
-	20,  // 16: tender.log.v1.Command.put_entry:type_name -> tender.log.v1.PutEntry
-	21,  // 17: tender.log.v1.Command.delete_entry:type_name -> tender.log.v1.DeleteEntry
-	22,  // 18: tender.log.v1.Command.expire:type_name -> tender.log.v1.Expire
-	23,  // 19: tender.log.v1.Command.raise_format:type_name -> tender.log.v1.RaiseFormat
-	25,  // 20: tender.log.v1.Command.set_maintenance:type_name -> tender.log.v1.SetMaintenance
-	26,  // 21: tender.log.v1.Command.begin_maintenance:type_name -> tender.log.v1.BeginMaintenance
-	24,  // 22: tender.log.v1.Command.check_hash:type_name -> tender.log.v1.CheckHash
-	27,  // 23: tender.log.v1.Command.grant:type_name -> tender.log.v1.Grant
-	29,  // 24: tender.log.v1.Command.take_grant:type_name -> tender.log.v1.TakeGrant
-	30,  // 25: tender.log.v1.Command.revoke_principal:type_name -> tender.log.v1.RevokePrincipal
-	31,  // 26: tender.log.v1.Command.begin_receipts:type_name -> tender.log.v1.BeginReceipts
+	17,  // 11: tender.log.v1.Command.subscribe:type_name -> tender.log.v1.Subscribe
+	18,  // 12: tender.log.v1.Command.readmit:type_name -> tender.log.v1.Readmit
+	19,  // 13: tender.log.v1.Command.update_framework:type_name -> tender.log.v1.UpdateFramework
+	20,  // 14: tender.log.v1.Command.remove_framework:type_name -> tender.log.v1.RemoveFramework
+	21,  // 15: tender.log.v1.Command.set_role:type_name -> tender.log.v1.SetRole
+	23,  // 16: tender.log.v1.Command.put_entry:type_name -> tender.log.v1.PutEntry
+	24,  // 17: tender.log.v1.Command.delete_entry:type_name -> tender.log.v1.DeleteEntry
+	25,  // 18: tender.log.v1.Command.expire:type_name -> tender.log.v1.Expire
+	26,  // 19: tender.log.v1.Command.raise_format:type_name -> tender.log.v1.RaiseFormat
+	28,  // 20: tender.log.v1.Command.set_maintenance:type_name -> tender.log.v1.SetMaintenance
+	29,  // 21: tender.log.v1.Command.begin_maintenance:type_name -> tender.log.v1.BeginMaintenance
+	27,  // 22: tender.log.v1.Command.check_hash:type_name -> tender.log.v1.CheckHash
+	30,  // 23: tender.log.v1.Command.grant:type_name -> tender.log.v1.Grant
+	32,  // 24: tender.log.v1.Command.take_grant:type_name -> tender.log.v1.TakeGrant
+	33,  // 25: tender.log.v1.Command.revoke_principal:type_name -> tender.log.v1.RevokePrincipal
+	34,  // 26: tender.log.v1.Command.begin_receipts:type_name -> tender.log.v1.BeginReceipts
 	12,  // 27: tender.log.v1.Command.destroy_orphan:type_name -> tender.log.v1.DestroyOrphan
 	13,  // 28: tender.log.v1.Command.volume_gone:type_name -> tender.log.v1.VolumeGone
-	33,  // 29: tender.log.v1.Command.create_token:type_name -> tender.log.v1.CreateToken
-	34,  // 30: tender.log.v1.Command.use_token:type_name -> tender.log.v1.UseToken
-	35,  // 31: tender.log.v1.Command.revoke_token:type_name -> tender.log.v1.RevokeToken
-	32,  // 32: tender.log.v1.Command.rotate_authority:type_name -> tender.log.v1.RotateAuthority
-	36,  // 33: tender.log.v1.Command.set_secret:type_name -> tender.log.v1.SetSecret
-	37,  // 34: tender.log.v1.Command.remove_secret:type_name -> tender.log.v1.RemoveSecret
-	5,   // 35: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
-	58,  // 36: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
-	59,  // 37: tender.log.v1.AdmitAgent.receipts_after:type_name -> tender.v1.Term
-	58,  // 38: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
-	59,  // 39: tender.log.v1.UpdateAgent.receipts_after:type_name -> tender.v1.Term
-	60,  // 40: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
-	61,  // 41: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
-	61,  // 42: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
-	61,  // 43: tender.log.v1.DestroyOrphan.volume:type_name -> tender.v1.Resource
-	62,  // 44: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
-	62,  // 45: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
-	62,  // 46: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
-	19,  // 47: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
-	19,  // 48: tender.log.v1.SetRole.saw:type_name -> tender.log.v1.Role
-	61,  // 49: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
-	61,  // 50: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
-	57,  // 51: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
-	63,  // 52: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
-	28,  // 53: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
-	28,  // 54: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
-	28,  // 55: tender.log.v1.RevokePrincipal.saw:type_name -> tender.log.v1.PrincipalGrant
-	59,  // 56: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
-	57,  // 57: tender.log.v1.RotateAuthority.former_ends:type_name -> google.protobuf.Timestamp
-	54,  // 58: tender.log.v1.CreateToken.token:type_name -> tender.log.v1.TokenItem
-	57,  // 59: tender.log.v1.RemoveSecret.saw:type_name -> google.protobuf.Timestamp
-	41,  // 60: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
-	41,  // 61: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
-	40,  // 62: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
-	39,  // 63: tender.log.v1.SnapshotHead.authority:type_name -> tender.log.v1.Authority
-	57,  // 64: tender.log.v1.Authority.began:type_name -> google.protobuf.Timestamp
-	57,  // 65: tender.log.v1.Authority.former_ends:type_name -> google.protobuf.Timestamp
-	59,  // 66: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
-	57,  // 67: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
-	46,  // 68: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
-	47,  // 69: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
-	49,  // 70: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
-	51,  // 71: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
-	52,  // 72: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
-	53,  // 73: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
-	45,  // 74: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
-	54,  // 75: tender.log.v1.SnapshotItem.token:type_name -> tender.log.v1.TokenItem
-	44,  // 76: tender.log.v1.SnapshotItem.secret:type_name -> tender.log.v1.SecretItem
-	43,  // 77: tender.log.v1.SnapshotItem.barred:type_name -> tender.log.v1.BarredItem
-	57,  // 78: tender.log.v1.BarredItem.since:type_name -> google.protobuf.Timestamp
-	57,  // 79: tender.log.v1.SecretItem.set:type_name -> google.protobuf.Timestamp
-	28,  // 80: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
-	57,  // 81: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
-	57,  // 82: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
-	5,   // 83: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
-	58,  // 84: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
-	60,  // 85: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
-	57,  // 86: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
-	61,  // 87: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
-	48,  // 88: tender.log.v1.AgentItem.volumes:type_name -> tender.log.v1.VolumeItem
-	63,  // 89: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
-	57,  // 90: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
-	59,  // 91: tender.log.v1.AgentItem.receipts_after:type_name -> tender.v1.Term
-	61,  // 92: tender.log.v1.VolumeItem.volume:type_name -> tender.v1.Resource
-	62,  // 93: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
-	57,  // 94: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
-	57,  // 95: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
-	50,  // 96: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
-	19,  // 97: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
-	57,  // 98: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
-	55,  // 99: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
-	57,  // 100: tender.log.v1.TokenItem.created:type_name -> google.protobuf.Timestamp
-	57,  // 101: tender.log.v1.TokenItem.expires:type_name -> google.protobuf.Timestamp
-	57,  // 102: tender.log.v1.TokenItem.revoked:type_name -> google.protobuf.Timestamp
-	56,  // 103: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
-	104, // [104:104] is the sub-list for method output_type
-	104, // [104:104] is the sub-list for method input_type
-	104, // [104:104] is the sub-list for extension type_name
-	104, // [104:104] is the sub-list for extension extendee
-	0,   // [0:104] is the sub-list for field type_name
+	14,  // 29: tender.log.v1.Command.keep_kill:type_name -> tender.log.v1.KeepKill
+	15,  // 30: tender.log.v1.Command.forget_kills:type_name -> tender.log.v1.ForgetKills
+	36,  // 31: tender.log.v1.Command.create_token:type_name -> tender.log.v1.CreateToken
+	37,  // 32: tender.log.v1.Command.use_token:type_name -> tender.log.v1.UseToken
+	38,  // 33: tender.log.v1.Command.revoke_token:type_name -> tender.log.v1.RevokeToken
+	35,  // 34: tender.log.v1.Command.rotate_authority:type_name -> tender.log.v1.RotateAuthority
+	39,  // 35: tender.log.v1.Command.set_secret:type_name -> tender.log.v1.SetSecret
+	40,  // 36: tender.log.v1.Command.remove_secret:type_name -> tender.log.v1.RemoveSecret
+	5,   // 37: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
+	61,  // 38: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
+	62,  // 39: tender.log.v1.AdmitAgent.receipts_after:type_name -> tender.v1.Term
+	61,  // 40: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
+	62,  // 41: tender.log.v1.UpdateAgent.receipts_after:type_name -> tender.v1.Term
+	63,  // 42: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
+	64,  // 43: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
+	64,  // 44: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
+	64,  // 45: tender.log.v1.DestroyOrphan.volume:type_name -> tender.v1.Resource
+	16,  // 46: tender.log.v1.KeepKill.kill:type_name -> tender.log.v1.KillItem
+	16,  // 47: tender.log.v1.ForgetKills.tasks:type_name -> tender.log.v1.KillItem
+	63,  // 48: tender.log.v1.KillItem.grace:type_name -> google.protobuf.Duration
+	65,  // 49: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
+	65,  // 50: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
+	65,  // 51: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
+	22,  // 52: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
+	22,  // 53: tender.log.v1.SetRole.saw:type_name -> tender.log.v1.Role
+	64,  // 54: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
+	64,  // 55: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
+	60,  // 56: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
+	66,  // 57: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
+	31,  // 58: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
+	31,  // 59: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
+	31,  // 60: tender.log.v1.RevokePrincipal.saw:type_name -> tender.log.v1.PrincipalGrant
+	62,  // 61: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
+	60,  // 62: tender.log.v1.RotateAuthority.former_ends:type_name -> google.protobuf.Timestamp
+	57,  // 63: tender.log.v1.CreateToken.token:type_name -> tender.log.v1.TokenItem
+	60,  // 64: tender.log.v1.RemoveSecret.saw:type_name -> google.protobuf.Timestamp
+	44,  // 65: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
+	44,  // 66: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
+	43,  // 67: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
+	42,  // 68: tender.log.v1.SnapshotHead.authority:type_name -> tender.log.v1.Authority
+	60,  // 69: tender.log.v1.Authority.began:type_name -> google.protobuf.Timestamp
+	60,  // 70: tender.log.v1.Authority.former_ends:type_name -> google.protobuf.Timestamp
+	62,  // 71: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
+	60,  // 72: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
+	49,  // 73: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
+	50,  // 74: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
+	52,  // 75: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
+	54,  // 76: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
+	55,  // 77: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
+	56,  // 78: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
+	48,  // 79: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
+	57,  // 80: tender.log.v1.SnapshotItem.token:type_name -> tender.log.v1.TokenItem
+	47,  // 81: tender.log.v1.SnapshotItem.secret:type_name -> tender.log.v1.SecretItem
+	46,  // 82: tender.log.v1.SnapshotItem.barred:type_name -> tender.log.v1.BarredItem
+	60,  // 83: tender.log.v1.BarredItem.since:type_name -> google.protobuf.Timestamp
+	60,  // 84: tender.log.v1.SecretItem.set:type_name -> google.protobuf.Timestamp
+	31,  // 85: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
+	60,  // 86: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
+	60,  // 87: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
+	5,   // 88: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
+	61,  // 89: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
+	63,  // 90: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
+	60,  // 91: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
+	64,  // 92: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
+	51,  // 93: tender.log.v1.AgentItem.volumes:type_name -> tender.log.v1.VolumeItem
+	16,  // 94: tender.log.v1.AgentItem.kills:type_name -> tender.log.v1.KillItem
+	66,  // 95: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
+	60,  // 96: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
+	62,  // 97: tender.log.v1.AgentItem.receipts_after:type_name -> tender.v1.Term
+	64,  // 98: tender.log.v1.VolumeItem.volume:type_name -> tender.v1.Resource
+	65,  // 99: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
+	60,  // 100: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
+	60,  // 101: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
+	53,  // 102: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
+	22,  // 103: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
+	60,  // 104: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
+	58,  // 105: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
+	60,  // 106: tender.log.v1.TokenItem.created:type_name -> google.protobuf.Timestamp
+	60,  // 107: tender.log.v1.TokenItem.expires:type_name -> google.protobuf.Timestamp
+	60,  // 108: tender.log.v1.TokenItem.revoked:type_name -> google.protobuf.Timestamp
+	59,  // 109: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
+	110, // [110:110] is the sub-list for method output_type
+	110, // [110:110] is the sub-list for method input_type
+	110, // [110:110] is the sub-list for extension type_name
+	110, // [110:110] is the sub-list for extension extendee
+	0,   // [0:110] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_log_proto_init() }
@@ -5105,6 +5335,8 @@ func file_internal_logpb_log_proto_init() {
 		(*Command_BeginReceipts)(nil),
 		(*Command_DestroyOrphan)(nil),
 		(*Command_VolumeGone)(nil),
+		(*Command_KeepKill)(nil),
+		(*Command_ForgetKills)(nil),
 		(*Command_CreateToken)(nil),
 		(*Command_UseToken)(nil),
 		(*Command_RevokeToken)(nil),
@@ -5112,9 +5344,9 @@ func file_internal_logpb_log_proto_init() {
 		(*Command_SetSecret)(nil),
 		(*Command_RemoveSecret)(nil),
 	}
-	file_internal_logpb_log_proto_msgTypes[20].OneofWrappers = []any{}
-	file_internal_logpb_log_proto_msgTypes[21].OneofWrappers = []any{}
-	file_internal_logpb_log_proto_msgTypes[42].OneofWrappers = []any{
+	file_internal_logpb_log_proto_msgTypes[23].OneofWrappers = []any{}
+	file_internal_logpb_log_proto_msgTypes[24].OneofWrappers = []any{}
+	file_internal_logpb_log_proto_msgTypes[45].OneofWrappers = []any{
 		(*SnapshotItem_Master)(nil),
 		(*SnapshotItem_Agent)(nil),
 		(*SnapshotItem_Framework)(nil),
@@ -5126,14 +5358,14 @@ func file_internal_logpb_log_proto_init() {
 		(*SnapshotItem_Secret)(nil),
 		(*SnapshotItem_Barred)(nil),
 	}
-	file_internal_logpb_log_proto_msgTypes[56].OneofWrappers = []any{}
+	file_internal_logpb_log_proto_msgTypes[59].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_logpb_log_proto_rawDesc), len(file_internal_logpb_log_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   57,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -67,9 +67,6 @@ type agent struct {
 type agentTasks struct {
 	tasks  map[api.TaskRef]*task        // all tasks that it may run, or whose end is not acknowledged yet
 	former map[api.TaskRef]formerLaunch // launches that it has DROPPED
-	// killsAhead holds the kills that operators asked for while only frameworks knew of the tasks. They are carried out
-	// when the agent is back.
-	killsAhead map[api.TaskRef]kill
 }
 
 // agentLife is the state of an agent's life, and the reasons for it.

@@ -103,8 +103,8 @@ func (r *agents) reportDone(a *agent, next life.Phase) {
 	r.tasks.takeTasks(a, got)
 	r.tasks.takeStubs(a, got)
 	r.inventory.checkVolumes(a, got)
-	a.report = nil     // everything in it was taken
-	a.killsAhead = nil // what is left concerns tasks that the agent does not have
+	a.report = nil // everything in it was taken
+	r.kills.takeKept(a)
 	r.tellAgent(a, protocol.Reported{})
 	r.kills.resendKills(a)
 	r.maintenance.resendDrain(a)
@@ -442,9 +442,6 @@ func (r *tasks) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.
 		launched:  rt.LaunchedAt,
 		status:    api.Status{Framework: ref.Framework, Task: ref.Task, Agent: a.id, Executor: rt.Task.ExecutorID()},
 		proven:    r.isProven(a.id, rt),
-	}
-	if ahead, killed := a.killsAhead[ref]; killed {
-		t.kill = &ahead
 	}
 	a.tasks[ref] = t
 	first := fw.tasks[ref.Task]

@@ -280,7 +280,7 @@ func (r *agents) disconnectAgent(a *agent, why string) {
 	r.admitSuccessor(a)
 }
 
-// dropLink ends the session. The agent's offers are rescinded, and the kills of its tasks are pending again.
+// dropLink ends the session. The agent's offers are rescinded, and kills that it has not taken are kept.
 func (r *agents) dropLink(a *agent, why string) {
 	delete(r.links, a.link.conn)
 	a.link.agent, a.link, a.report = nil, nil, nil
@@ -290,7 +290,7 @@ func (r *agents) dropLink(a *agent, why string) {
 	r.usage.forgetUse(a)
 	r.inverses.withdrawInverses(a, "the agent is disconnected")
 	for _, t := range a.sortedTasks() {
-		r.kills.killPending(t)
+		r.kills.keepWaiting(t)
 	}
 }
 

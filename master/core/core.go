@@ -148,7 +148,7 @@ func newRooms(b *base) *Core {
 	proposals := &proposals{base: b, pending: make(map[proposalKey]proposal)}
 	standing := &standing{base: b, takers: make(map[api.FrameworkID]bool)}
 	offers := &offers{base: b, open: make(map[api.OfferID]*offer), freed: make(freed)}
-	kills := &kills{base: b}
+	kills := &kills{base: b, proposals: proposals}
 	usage := &usage{base: b, standing: standing, offers: offers}
 	answers := &answers{base: b}
 	inverses := &inverses{base: b, offers: offers, kills: kills, open: make(map[api.OfferID]*inverse)}

@@ -2,18 +2,23 @@ package core
 
 import (
 	"errors"
+	"slices"
 	"fmt"
 	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
 
 // kills carries out what schedulers and operators want killed. A kill is kept with its task, is sent to the agent until
 // the task ends, and is answered to the operators who wait for it.
-type kills struct{ *base }
+type kills struct {
+	*base
+	proposals *proposals
+}
 
 // kill says that a task is to end. It is sent again when the agent comes back.
 type kill struct {
@@ -78,16 +83,70 @@ func (r *kills) resendKills(a *agent) {
 	}
 }
 
-// killAhead keeps an operator's kill of a task that only its framework has named, until the agent is back.
-func (r *kills) killAhead(a *agent, ref api.TaskRef, grace time.Duration) {
-	if a.killsAhead == nil {
-		a.killsAhead = make(map[api.TaskRef]kill)
+// keepKill has the registry keep an operator's kill until the agent is back and has it, whoever leads by then (R12).
+func (r *kills) keepKill(agent api.AgentID, ref api.TaskRef, grace time.Duration, waiting ...RequestID) {
+	r.proposals.propose(registry.KeepKill{ID: agent, Task: ref, Grace: grace}, keepKill{ref, waiting})
+}
+
+// kept answers the operators whose kill the registry keeps.
+func (r *kills) kept(k keepKill, result registry.Result) {
+	for _, id := range k.waiting {
+		if result.Err != nil {
+			r.emit(Reply{ID: id, Err: result.Err})
+			continue
+		}
+		r.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: k.task, Pending: true}})
 	}
-	ahead := a.killsAhead[ref]
-	ahead.reason = api.ReasonKilledByOperator
-	ahead.graces.Ask(grace)
-	a.killsAhead[ref] = ahead
-	r.info("task kill", field("task", ref.String()), field("agent", a.id), field("reason", api.ReasonKilledByOperator.String()))
+}
+
+// keepWaiting keeps a kill for which operators wait, because its agent has left before it has taken the kill.
+func (r *kills) keepWaiting(t *task) {
+	if len(t.waiters) == 0 || t.kill == nil {
+		return
+	}
+	waiting := t.waiters
+	t.waiters = nil
+	for i, grace := range t.kill.graces.Each() {
+		if i > 0 {
+			waiting = nil // they are answered once
+		}
+		r.keepKill(t.agent.id, t.ref, grace, waiting...)
+	}
+}
+
+// killKept carries out a kill that the registry keeps from now on, if its agent is back already.
+func (r *kills) killKept(change registry.KeepKill) {
+	if a := r.agentByID[change.ID]; a != nil && a.phase.Reported() {
+		r.takeKept(a)
+		r.resendKills(a)
+	}
+}
+
+// takeKept takes over the kills that the registry keeps for an agent that has reported. Those of tasks that it does not
+// have, or that have ended, are over.
+func (r *kills) takeKept(a *agent) {
+	var over []api.TaskRef
+	for _, kept := range r.registry.Agents[a.id].Kills {
+		t := a.tasks[kept.Task]
+		if t == nil || t.status.State.Terminal() {
+			over = append(over, kept.Task)
+			continue
+		}
+		if t.kill == nil {
+			t.kill = &kill{reason: api.ReasonKilledByOperator}
+		}
+		t.kill.graces.Ask(kept.Grace)
+	}
+	if len(over) > 0 {
+		r.proposals.propose(registry.ForgetKills{ID: a.id, Tasks: over})
+	}
+}
+
+// forgetKept has the registry forget the kills of a task that its agent has, or that has ended.
+func (r *kills) forgetKept(t *task) {
+	if slices.ContainsFunc(r.registry.Agents[t.agent.id].Kills, func(kept registry.Kill) bool { return kept.Task == t.ref }) {
+		r.proposals.propose(registry.ForgetKills{ID: t.agent.id, Tasks: []api.TaskRef{t.ref}})
+	}
 }
 
 // killTaken tells the operators who wait that the agent has the kill.
@@ -97,17 +156,16 @@ func (r *kills) killTaken(a *agent, taken protocol.KillTaken) {
 		return
 	}
 	r.replyKill(t, KillTaskAnswer{Task: t.ref})
-}
-
-// killPending tells the operators who wait that the agent is away and gets the kill when it is back.
-func (r *kills) killPending(t *task) {
-	r.replyKill(t, KillTaskAnswer{Task: t.ref, Pending: true})
+	r.forgetKept(t)
 }
 
 // killOver tells the operators who wait that the task has ended, by the kill or before it.
 func (r *kills) killOver(t *task) {
 	t.kill = nil
 	r.replyKill(t, KillTaskAnswer{Task: t.ref, Already: t.status.State})
+	if t.agent.phase.Reported() { // of one that is away it is not certain
+		r.forgetKept(t)
+	}
 }
 
 func (r *kills) replyKill(t *task, answer KillTaskAnswer) {
@@ -157,8 +215,8 @@ func (action KillTask) request(c *Core, id RequestID, by rights.Scope) {
 		c.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: found.Ref, Already: found.Ended.Status.State}})
 		return
 	case found.Untold:
-		c.kills.killAhead(c.agentByID[found.Agent], found.Ref, action.Grace)
-		c.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: found.Ref, Pending: true}})
+		c.info("task kill", field("task", found.Ref.String()), field("agent", found.Agent), field("reason", api.ReasonKilledByOperator.String()))
+		c.kills.keepKill(found.Agent, found.Ref, action.Grace, id)
 		return
 	}
 	switch t := c.frameworkByID[found.Ref.Framework].tasks[found.Ref.Task]; {
@@ -168,10 +226,11 @@ func (action KillTask) request(c *Core, id RequestID, by rights.Scope) {
 		c.emit(Reply{ID: id, Err: api.E("task.kill", api.Limit, t.ref.String(), errors.New("too many wait for this kill already"))})
 	default:
 		c.info("task kill", field("task", t.ref.String()), field("agent", t.agent.id), field("reason", api.ReasonKilledByOperator.String()))
+		if !t.agent.phase.Reported() {
+			c.kills.keepKill(t.agent.id, t.ref, action.Grace, id)
+			return
+		}
 		t.waiters = append(t.waiters, id)
 		c.kills.wishKill(t, action.Grace, api.ReasonKilledByOperator)
-		if !t.agent.phase.Reported() {
-			c.kills.killPending(t)
-		}
 	}
 }

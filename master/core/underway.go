@@ -230,6 +230,11 @@ type (
 		by      rights.Scope
 		asked   settings.Question
 	}
+	// keepKill: operators wait until the registry keeps their kill of a task whose agent is away.
+	keepKill struct {
+		task    api.TaskRef
+		waiting []RequestID
+	}
 	// answerWriter: a scheduler waits for the result of a write to its store.
 	answerWriter struct{ request RequestID }
 )
@@ -248,6 +253,7 @@ func (reserveForOperator) follows() {}
 func (answerOperator) follows()     {}
 func (answerSetting) follows()      {}
 func (answerWriter) follows()       {}
+func (keepKill) follows()           {}
 
 // goOn continues with what waited for the registry's answer.
 func (c *Core) goOn(what follows, result registry.Result) {
@@ -278,6 +284,8 @@ func (c *Core) goOn(what follows, result registry.Result) {
 		c.operatorAnswered(what, result)
 	case answerSetting:
 		c.settingAnswered(what, result)
+	case keepKill:
+		c.kills.kept(what, result)
 	case answerWriter:
 		c.emit(Reply{ID: what.request, Answer: result, Err: result.Err})
 	}
@@ -376,6 +384,8 @@ func (c *Core) applied(change registry.Change, result registry.Result) {
 		c.operations.reservationApplied(change.ID)
 	case registry.DestroyOrphan:
 		c.inventory.orphanDestroyed(change)
+	case registry.KeepKill:
+		c.kills.killKept(change)
 	case registry.VolumeGone:
 		c.inventory.volumeGone(change)
 	case registry.SetMaster, registry.RemoveMaster:

@@ -167,7 +167,7 @@ func (change MarkAgent) apply(s *State, at time.Time) Result {
 		marks &^= api.MarkDrained
 	}
 	if change.Set.Has(api.MarkGone) && !old.Marks.Has(api.MarkGone) {
-		old.Gone = at
+		old.Gone, old.Kills = at, nil // its tasks are GONE_BY_OPERATOR
 	}
 	old.Marks = marks
 	old.MarksVersion++

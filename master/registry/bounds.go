@@ -69,6 +69,9 @@ func (s *State) noRoom(op, subject, nouns string, have, more, most int64) *Resul
 
 func (a Agent) bytes() int64 {
 	size := a.Agent.Bytes() + a.Reserved.Bytes() + len(a.Nonce) + len(a.BootID) + len(a.Why)
+	for _, k := range a.Kills {
+		size += 16 + len(k.Task.Framework) + len(k.Task.Task)
+	}
 	for _, v := range a.Volumes {
 		size += 32 + len(v.Resource.Name) + len(v.Resource.Reserved) + len(v.Resource.Volume)
 	}

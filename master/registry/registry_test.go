@@ -81,7 +81,7 @@ func volumeOf(id api.VolumeID) api.Resource {
 func drawChange(t *rapid.T) Change {
 	agent := api.Agent{ID: agentIDs.Draw(t, "agent"), Hostname: "h", Resources: bundles.Draw(t, "resources")}
 	framework := drawFramework(t)
-	switch rapid.IntRange(0, 25).Draw(t, "kind") {
+	switch rapid.IntRange(0, 27).Draw(t, "kind") {
 	case 0:
 		return Bootstrap{Cluster: rapid.SampledFrom([]api.ClusterID{"", "c1", "c2"}).Draw(t, "cluster")}
 	case 1:
@@ -105,6 +105,10 @@ func drawChange(t *rapid.T) Change {
 		return DestroyOrphan{ID: agent.ID, Volume: drawVolume(t), Generation: rapid.Uint64Range(0, 3).Draw(t, "generation")}
 	case 25:
 		return VolumeGone{ID: agent.ID, Volume: drawVolume(t).Volume, Generation: rapid.Uint64Range(0, 3).Draw(t, "generation")}
+	case 26:
+		return KeepKill{agent.ID, api.TaskRef{Framework: framework.ID, Task: api.TaskID(keys.Draw(t, "task"))}, time.Duration(rapid.IntRange(-1, 1).Draw(t, "grace"))}
+	case 27:
+		return ForgetKills{agent.ID, []api.TaskRef{{Framework: framework.ID, Task: api.TaskID(keys.Draw(t, "task"))}}}
 	case 10, 11:
 		return Subscribe{Framework: framework, Instance: nonces.Draw(t, "instance")}
 	case 12:

@@ -243,6 +243,12 @@ func (change SetReserved) saw() sight { return sawReserved{change.ID, change.Saw
 func (change DestroyOrphan) saw() sight {
 	return sawOrphan{change.ID, change.Volume.Volume, change.Generation}
 }
+func (KeepKill) saw() sight {
+	return blind("it adds one kill; of a task that has ended it is forgotten when its agent is back")
+}
+func (ForgetKills) saw() sight {
+	return blind("it follows what the agent has said of tasks whose IDs are never used twice")
+}
 func (VolumeGone) saw() sight {
 	return blind("it is about one generation of a volume, which is never given to another one (R22)")
 }

@@ -17,7 +17,7 @@ func everyChange() []Change {
 	return []Change{
 		Bootstrap{}, RaiseEpoch{}, RaiseFormat{}, SetMaster{}, RemoveMaster{}, CheckHash{},
 		AdmitAgent{}, UpdateAgent{}, MarkAgent{}, RemoveAgent{}, SetMaintenance{}, BeginMaintenance{}, SetReserved{},
-		DestroyOrphan{}, VolumeGone{}, Subscribe{}, Readmit{}, UpdateFramework{}, RemoveFramework{}, PutEntry{}, DeleteEntry{}, Expire{},
+		DestroyOrphan{}, VolumeGone{}, KeepKill{}, ForgetKills{}, Subscribe{}, Readmit{}, UpdateFramework{}, RemoveFramework{}, PutEntry{}, DeleteEntry{}, Expire{},
 		SetRole{}, Grant{}, TakeGrant{}, RevokePrincipal{}, BeginReceipts{},
 		CreateToken{}, UseToken{}, RevokeToken{}, RotateAuthority{}, SetSecret{}, RemoveSecret{},
 	}

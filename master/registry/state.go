@@ -94,6 +94,9 @@ type Agent struct {
 	// Volumes are the volumes in Reserved, with their generations, and those that are being destroyed; by ID and
 	// generation. Replaced, never edited.
 	Volumes []Volume
+	// Kills are operators' kills that wait for the agent, in the order in which they were asked for. Replaced, never
+	// edited.
+	Kills []Kill
 	// Maintenance is when the agent will be away. A window without a start means none.
 	Maintenance api.Window
 	// Maintained says that the window has begun, and that the agent drains because of it.

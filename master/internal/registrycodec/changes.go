@@ -103,6 +103,14 @@ func encodeAgentChange(m *logpb.Command, change registry.Change) bool {
 		m.Change = &logpb.Command_BeginMaintenance{BeginMaintenance: &logpb.BeginMaintenance{AgentId: string(c.ID), Saw: c.Saw}}
 	case registry.RemoveAgent:
 		m.Change = &logpb.Command_RemoveAgent{RemoveAgent: &logpb.RemoveAgent{Id: string(c.ID), Nonce: string(c.Nonce), Saw: c.Saw}}
+	case registry.KeepKill:
+		m.Change = &logpb.Command_KeepKill{KeepKill: &logpb.KeepKill{Id: string(c.ID), Kill: killsToLog(registry.Kill{Task: c.Task, Grace: c.Grace})[0]}}
+	case registry.ForgetKills:
+		forget := &logpb.ForgetKills{Id: string(c.ID)}
+		for _, ref := range c.Tasks {
+			forget.Tasks = append(forget.Tasks, killsToLog(registry.Kill{Task: ref})...)
+		}
+		m.Change = &logpb.Command_ForgetKills{ForgetKills: forget}
 	case registry.DestroyOrphan:
 		m.Change = &logpb.Command_DestroyOrphan{DestroyOrphan: &logpb.DestroyOrphan{
 			Id: string(c.ID), Volume: wire.ResourceToProto(c.Volume), Generation: c.Generation,
@@ -228,6 +236,15 @@ func decodeAgentChange(m *logpb.Command) registry.Change {
 		return registry.BeginMaintenance{ID: api.AgentID(c.BeginMaintenance.AgentId), Saw: c.BeginMaintenance.Saw}
 	case *logpb.Command_RemoveAgent:
 		return registry.RemoveAgent{ID: api.AgentID(c.RemoveAgent.Id), Nonce: api.Nonce(c.RemoveAgent.Nonce), Saw: c.RemoveAgent.Saw}
+	case *logpb.Command_KeepKill:
+		kill := killsFromLog(c.KeepKill.Kill)[0]
+		return registry.KeepKill{ID: api.AgentID(c.KeepKill.Id), Task: kill.Task, Grace: kill.Grace}
+	case *logpb.Command_ForgetKills:
+		forget := registry.ForgetKills{ID: api.AgentID(c.ForgetKills.Id)}
+		for _, kill := range killsFromLog(c.ForgetKills.Tasks...) {
+			forget.Tasks = append(forget.Tasks, kill.Task)
+		}
+		return forget
 	case *logpb.Command_DestroyOrphan:
 		return registry.DestroyOrphan{
 			ID: api.AgentID(c.DestroyOrphan.Id), Volume: wire.ResourceOf(c.DestroyOrphan.Volume), Generation: c.DestroyOrphan.Generation,

@@ -111,6 +111,7 @@ func changes(format uint64) []registry.Change {
 		filledAs[registry.MarkAgent](format, 7), registry.MarkAgent{}, filledAs[registry.RemoveAgent](format, 8), registry.RemoveAgent{},
 		filledAs[registry.SetReserved](format, 9), registry.SetReserved{}, filledAs[registry.Subscribe](format, 10), registry.Subscribe{},
 		filledAs[registry.DestroyOrphan](format, 28), registry.DestroyOrphan{}, filledAs[registry.VolumeGone](format, 29), registry.VolumeGone{},
+		filledAs[registry.KeepKill](format, 30), registry.KeepKill{}, filledAs[registry.ForgetKills](format, 31), registry.ForgetKills{},
 		filledAs[registry.Readmit](format, 11), registry.Readmit{}, filledAs[registry.UpdateFramework](format, 12), registry.UpdateFramework{},
 		filledAs[registry.RemoveFramework](format, 13), registry.RemoveFramework{}, filledAs[registry.SetRole](format, 14), registry.SetRole{},
 		filledAs[registry.PutEntry](format, 15), registry.PutEntry{}, filledAs[registry.DeleteEntry](format, 16), registry.DeleteEntry{},

@@ -88,7 +88,25 @@ func agentToLog(a registry.Agent) *logpb.AgentItem {
 		Grace: wire.DurationToProto(a.Grace), Why: a.Why, Admitted: wire.TimeToProto(a.Admitted), Reserved: wire.ResourcesToProto(a.Reserved),
 		Maintenance: wire.WindowToProto(a.Maintenance), Maintained: a.Maintained, Gone: wire.TimeToProto(a.Gone), Receipts: a.Receipts,
 		ReceiptsAfter: wire.TermToProto(a.ReceiptsAfter), MarksVersion: a.MarksVersion, Volumes: volumesToLog(a.Volumes),
+		Kills: killsToLog(a.Kills...),
 	}
+}
+
+func killsToLog(kills ...registry.Kill) []*logpb.KillItem {
+	var items []*logpb.KillItem
+	for _, k := range kills {
+		items = append(items, &logpb.KillItem{FrameworkId: string(k.Task.Framework), TaskId: string(k.Task.Task), Grace: wire.DurationToProto(k.Grace)})
+	}
+	return items
+}
+
+func killsFromLog(items ...*logpb.KillItem) []registry.Kill {
+	var kills []registry.Kill
+	for _, m := range items {
+		ref := api.TaskRef{Framework: api.FrameworkID(m.GetFrameworkId()), Task: api.TaskID(m.GetTaskId())}
+		kills = append(kills, registry.Kill{Task: ref, Grace: m.GetGrace().AsDuration()})
+	}
+	return kills
 }
 
 func volumesToLog(volumes []registry.Volume) []*logpb.VolumeItem {
@@ -119,6 +137,7 @@ func agentFromLog(m *logpb.AgentItem) registry.Agent {
 		Admitted:     wire.TimeOf(m.Admitted),
 		Reserved:     wire.ResourcesOf(m.Reserved),
 		Volumes:      volumesFromLog(m.Volumes),
+		Kills:        killsFromLog(m.Kills...),
 
 		Maintenance:   wire.WindowOf(m.Maintenance),
 		Maintained:    m.Maintained,
