@@ -33,6 +33,9 @@ func (t *Task) Check() error {
 	if err := checkDuration("kill grace", t.KillGrace); err != nil {
 		return err
 	}
+	if t.KillSignal != "" && !slices.Contains(killSignals, t.KillSignal) {
+		return fmt.Errorf("kill signal %q is none; write one of %s", t.KillSignal, strings.Join(killSignals, ", "))
+	}
 	if err := checkDuration("max completion time", t.MaxCompletionTime); err != nil {
 		return err
 	}
@@ -63,6 +66,9 @@ func (t *Task) Check() error {
 	}
 	return nil
 }
+
+// killSignals are the signals that may ask a task to end. SIGKILL is not one of them: it leaves nothing to ask.
+var killSignals = []string{"SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGWINCH"}
 
 // Check reports why s can't be part of a demand, or nil. It does not judge the constraint; only a master can.
 func (s *Shape) Check() error {
@@ -155,7 +161,7 @@ func (t *Task) checkLimits() error {
 // Bytes estimates how many bytes t takes in a message. The estimate is never too low: it counts all texts and data, and
 // a generous amount for what encodes them.
 func (t *Task) Bytes() int {
-	size := 56 + len(t.ID) + len(t.Name) + len(t.Data) + len(t.Group) + len(t.Image) + wordsSize(t.Labels) + t.Resources.Bytes()
+	size := 56 + len(t.ID) + len(t.Name) + len(t.Data) + len(t.Group) + len(t.Image) + len(t.KillSignal) + wordsSize(t.Labels) + t.Resources.Bytes()
 	for name := range t.Ports { // order: irrelevant because a sum is made
 		size += len(name) + 16
 	}

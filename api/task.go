@@ -25,6 +25,9 @@ type Task struct {
 	// KillGrace is how long a killed task may take after SIGTERM before SIGKILL.
 	// Default 5 s.
 	KillGrace time.Duration
+	// KillSignal is what the built-in executor sends in place of SIGTERM: one of SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1,
+	// SIGUSR2 and SIGWINCH. Default: the signal that the task's image names, or else SIGTERM.
+	KillSignal string
 	// MaxCompletionTime limits how long the task may run, counted from its first RUNNING. A task that runs for longer
 	// is killed with its grace, and ends FAILED (MAX_COMPLETION_TIME). Default: no limit.
 	MaxCompletionTime time.Duration

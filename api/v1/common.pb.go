@@ -926,7 +926,10 @@ type Task struct {
 	// the task is STARTING. Only agents whose attribute isolation includes images can do this; on others the task ends
 	// ERROR (TASK_INVALID). Without a command, or with one that sets neither argv nor shell, the image's own command
 	// runs. argv is passed to the image's entrypoint; shell replaces the entrypoint.
-	Image         string `protobuf:"bytes,25,opt,name=image,proto3" json:"image,omitempty"`
+	Image string `protobuf:"bytes,25,opt,name=image,proto3" json:"image,omitempty"`
+	// The signal that asks the command to end, such as SIGINT. Empty: the one that its image names, or else SIGTERM. Only the
+	// built-in executor sends it.
+	KillSignal    string `protobuf:"bytes,26,opt,name=kill_signal,json=killSignal,proto3" json:"kill_signal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1069,6 +1072,13 @@ func (x *Task) GetSecrets() []*Secret {
 func (x *Task) GetImage() string {
 	if x != nil {
 		return x.Image
+	}
+	return ""
+}
+
+func (x *Task) GetKillSignal() string {
+	if x != nil {
+		return x.KillSignal
 	}
 	return ""
 }
@@ -2340,7 +2350,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x06labels\x18\x06 \x03(\v2\x1f.tender.v1.Executor.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x93\x06\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb4\x06\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x121\n" +
@@ -2359,7 +2369,9 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x13max_completion_time\x18\x15 \x01(\v2\x19.google.protobuf.DurationR\x11maxCompletionTime\x12)\n" +
 	"\x06limits\x18\x17 \x01(\v2\x11.tender.v1.LimitsR\x06limits\x12+\n" +
 	"\asecrets\x18\x18 \x03(\v2\x11.tender.v1.SecretR\asecrets\x12\x14\n" +
-	"\x05image\x18\x19 \x01(\tR\x05image\x1a9\n" +
+	"\x05image\x18\x19 \x01(\tR\x05image\x12\x1f\n" +
+	"\vkill_signal\x18\x1a \x01(\tR\n" +
+	"killSignal\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +

@@ -132,6 +132,9 @@ type Runs struct {
 	User string `json:"user,omitempty" toml:"user"`
 	// GPUs is how many GPUs the task needs; they are given whole.
 	GPUs float64 `json:"gpus,omitempty" toml:"gpus" rule:"amount zero"`
+	// KillSignal asks the task to end: SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 or SIGWINCH. Default: the signal
+	// that the image names, or else SIGTERM.
+	KillSignal string `json:"kill_signal,omitempty" toml:"kill_signal" rule:"SIGHUP|SIGINT|SIGQUIT|SIGTERM|SIGUSR1|SIGUSR2|SIGWINCH"`
 	// Resources are amounts of further resources, such as {licenses = 1}.
 	Resources map[string]float64 `json:"resources,omitempty" toml:"resources" rule:"amount"`
 	// Revocable takes cpus and mem from what other tasks have and do not use. The task is ended when they need them, which

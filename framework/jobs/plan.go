@@ -96,7 +96,7 @@ func (t Task) APITask() api.Task {
 		resources = resources.AsRevocable()
 	}
 	task := api.Task{
-		Image: t.Image, Resources: resources, KillGrace: time.Duration(t.KillGrace), Labels: maps.Clone(t.Labels),
+		Image: t.Image, Resources: resources, KillGrace: time.Duration(t.KillGrace), KillSignal: t.KillSignal, Labels: maps.Clone(t.Labels),
 		Command: &api.Command{Shell: t.Command, Argv: slices.Clone(t.Argv), Env: maps.Clone(t.Env), User: t.User},
 	}
 	if t.Limits != nil {

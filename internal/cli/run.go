@@ -48,7 +48,7 @@ type placeFlags struct {
 
 // lifeFlags say how long tasks run, and when they are started again.
 type lifeFlags struct {
-	restart                             string
+	restart, killSignal                 string
 	detach, grace, timeout, unreachable time.Duration
 	checks, limits                      []string
 }
@@ -100,6 +100,7 @@ func (a *App) runCommand() *cobra.Command {
 		"alone: 168h), but nobody starts them again when they fail; 'tender teardown' ends them earlier")
 	flags.Lookup("detach").NoOptDefVal = "168h"
 	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL when a task is ended (default 5s)")
+	flags.StringVar(&f.killSignal, "kill-signal", "", "signal that asks a task to end, such as SIGINT (default: the one that its image names, or SIGTERM)")
 	flags.DurationVar(&f.timeout, "timeout", 0, "end a task that has run for this long; it counts as FAILED (default: no limit)")
 	flags.StringArrayVar(&f.checks, "check", nil, "health check, as [OPTION,...]KIND:WHAT: http:PORT/PATH, tcp:PORT or grpc:PORT[/SERVICE] for a port that --port names,\n"+
 		"or shell:LINE; a task that fails it three times in a row is killed and counts as FAILED; options are interval=10s,\n"+
@@ -214,7 +215,7 @@ func (a *App) sayUnless(quiet bool) func(string, ...any) {
 func (f *runFlags) task(args []string, lookup func(string) (string, bool)) (api.Task, error) {
 	resources, err := f.allResources()
 	env, err2 := environment(f.env, lookup)
-	task := api.Task{Name: f.nameOr(args), Resources: resources, KillGrace: f.grace, MaxCompletionTime: f.timeout, Labels: f.labels}
+	task := api.Task{Name: f.nameOr(args), Resources: resources, KillGrace: f.grace, KillSignal: f.killSignal, MaxCompletionTime: f.timeout, Labels: f.labels}
 	task.Command = &api.Command{Argv: args, Env: env, User: f.user}
 	if f.shell {
 		task.Command = &api.Command{Shell: strings.Join(args, " "), Env: env, User: f.user}

@@ -1,6 +1,7 @@
 package commandexecutor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -110,7 +111,7 @@ func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err err
 	}
 	helped := c.helps(&p.task.Task)
 	if helped {
-		pid, err = c.startInSpaces(its.Cell, program, opened, spaces.Order{Score: strconv.Itoa(int(spared))})
+		pid, err = c.startInSpaces(its.Cell, program, opened, spaces.Order{Score: strconv.Itoa(int(spared)), Stop: int(signals[p.task.KillSignal])})
 	} else {
 		pid, strayed, err = c.inside(its.Cell, func(attr *syscall.SysProcAttr) (int, error) { return c.fork(program, attr, opened) })
 		cell.Spare(pid, spared)
@@ -162,7 +163,7 @@ func (c *cells) startInSpaces(its cell.Cell, program program, opened files, orde
 		order.User.Groups = append(order.User.Groups, uint32(group))
 	}
 	if program.image != nil {
-		order.View.Root, order.Path, order.Find, order.Stop = c.root(program), "", true, program.image.StopSignal
+		order.View.Root, order.Path, order.Find, order.Stop = c.root(program), "", true, cmp.Or(order.Stop, program.image.StopSignal)
 	} else {
 		order.View = c.view(program)
 	}

@@ -135,7 +135,7 @@ func (x *commands) Launch(task *executor.Task) {
 	x.changed.Broadcast()
 }
 
-// Kill sends SIGTERM to the task's process group, and SIGKILL when the grace is over. A further kill can only shorten
+// Kill sends the task's kill signal to the task's process group, and SIGKILL when the grace is over. A further kill can only shorten
 // the remaining time.
 func (x *commands) Kill(task *executor.Task, grace time.Duration) {
 	x.mu.Lock()
@@ -159,8 +159,22 @@ func (x *commands) Kill(task *executor.Task, grace time.Duration) {
 	}
 	p.killed, p.killBy = true, by
 	if p.pid != 0 {
-		_ = syscall.Kill(-p.pid, syscall.SIGTERM)
+		_ = syscall.Kill(-p.pid, p.signal())
 	}
+}
+
+// signal is what asks the task to end. A helper knows what its program is sent in place of SIGTERM.
+func (p *process) signal() syscall.Signal {
+	if asked := signals[p.task.KillSignal]; asked != 0 && !p.helped {
+		return asked
+	}
+	return syscall.SIGTERM
+}
+
+// signals are those that may ask a task to end, by their names.
+var signals = map[string]syscall.Signal{
+	"SIGHUP": syscall.SIGHUP, "SIGINT": syscall.SIGINT, "SIGQUIT": syscall.SIGQUIT, "SIGTERM": syscall.SIGTERM, "SIGUSR1": syscall.SIGUSR1,
+	"SIGUSR2": syscall.SIGUSR2, "SIGWINCH": syscall.SIGWINCH,
 }
 
 // killNow kills a task whose grace is over. Holds: the process group of a task in tasks is not gone yet, so its number
@@ -249,7 +263,7 @@ func (x *commands) started(p *process, sequence uint64, pid int, err error) {
 	}
 	x.leaders[pid] = p
 	if p.killed {
-		_ = syscall.Kill(-pid, syscall.SIGTERM)
+		_ = syscall.Kill(-pid, p.signal())
 	}
 	x.changed.Broadcast()
 }

@@ -201,6 +201,22 @@ func TestKillWithinTheGrace(t *testing.T) {
 	}
 }
 
+// TestKillSignal: a task is asked to end by the signal that it names.
+func TestKillSignal(t *testing.T) { endsBySIGINT(t, start(t)) }
+
+func endsBySIGINT(t *testing.T, a *agent) {
+	t.Helper()
+	line := `trap 'echo no; exit 1' TERM; trap 'echo bye; exit 0' INT; touch ready; while :; do sleep 0.01; done`
+	a.launch(api.Task{ID: "t1", KillSignal: "SIGINT", Command: &api.Command{Shell: line}})
+	a.want("t1", api.TaskRunning)
+	a.await("t1", "ready")
+	a.send(protocol.ExecutorKill{Task: "t1", Grace: time.Minute})
+	a.want("t1", api.TaskKilled)
+	if got := a.read("t1", "stdout"); got != "bye" {
+		t.Errorf("said %q", got)
+	}
+}
+
 func TestKillWhenTheGraceIsOver(t *testing.T) {
 	a := start(t)
 	a.shell("t1", `trap '' TERM; touch ready; while :; do sleep 0.01; done`)

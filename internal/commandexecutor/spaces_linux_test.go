@@ -51,6 +51,11 @@ func spacedIn(t *testing.T, hidden string, test func(a *agent, around cell.Cell)
 	mounts.Check(t, hidden, mounted)
 }
 
+// TestKillSignalInSpaces: the helper of a task in namespaces sends the signal that the task names.
+func TestKillSignalInSpaces(t *testing.T) {
+	spaced(t, func(a *agent, _ cell.Cell) { endsBySIGINT(t, a) })
+}
+
 // own gives the sandbox of a task to a user.
 func (a *agent) own(id api.TaskID, user int) {
 	a.t.Helper()

@@ -171,7 +171,7 @@ func (g gen) executor() api.Executor {
 
 func (g gen) task() api.Task {
 	task := api.Task{ID: api.TaskID(g.id()), Name: g.text(), Resources: g.resources().Firm().Plus(api.Scalars(1, 1)), Data: g.data(),
-		KillGrace: g.duration(), MaxCompletionTime: g.duration(), Labels: g.words(), Group: g.maybeID()}
+		KillGrace: g.duration(), MaxCompletionTime: g.duration(), Labels: g.words(), Group: g.maybeID(), KillSignal: rapid.SampledFrom([]string{"", "SIGINT"}).Draw(g.t, "kill signal")}
 	if g.bool() {
 		executor := g.executor()
 		executor.Resources = executor.Resources.Firm() // an executor outlives its revoked tasks

@@ -200,6 +200,7 @@ func TestBadTasksReachTheCore(t *testing.T) {
 		{func(m *apiv1.Task) { m.Command.Uris = []*apiv1.URI{{Source: "/y", Name: "../z"}} },
 			`a URI's name in the sandbox "../z" holds '/'; letters, digits, '-', '_' and '.' are safe`},
 		{func(m *apiv1.Task) { m.KillGrace = durationpb.New(-1) }, "kill grace is -1ns; it must not be negative"},
+		{func(m *apiv1.Task) { m.KillSignal = "SIGKILL" }, `kill signal "SIGKILL" is none; write one of SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH`},
 		{func(m *apiv1.Task) { m.MaxCompletionTime = durationpb.New(-1) }, "max completion time is -1ns; it must not be negative"},
 		{func(m *apiv1.Task) { m.Checks = []*apiv1.Check{{}} }, "check 1: 0 of command, http, tcp and grpc are set; set exactly one"},
 		{func(m *apiv1.Task) { m.Checks = []*apiv1.Check{httpCheck("web", "/")} },

@@ -25,6 +25,7 @@ func TaskToProto(task api.Task) *apiv1.Task {
 		Limits:            limitsToProto(task.Limits),
 		Image:             clean(task.Image),
 		Secrets:           SecretsToProto(task.Secrets),
+		KillSignal:        clean(task.KillSignal),
 	}
 }
 
@@ -94,6 +95,7 @@ func TaskFromProto(m *apiv1.Task) api.Task {
 		Limits:            limitsFromProto(m.GetLimits()),
 		Image:             m.GetImage(),
 		Secrets:           secretsFromProto(m.GetSecrets()),
+		KillSignal:        m.GetKillSignal(),
 	}
 }
 

@@ -72,7 +72,7 @@ var wrong = []string{
 	task(`"where":{"disk":{"not":"x","is":"y"}}`), task(`"spread":"rack"`), task(`"spread":""`), task(`"most":1`), task(`"spread":"zone","most":-1`),
 	task(`"spread":"zone","most":10001`), with("system", `"task":{"command":"x","spread":"zone"}`),
 	// For how long, and how often.
-	task(`"kill_grace":5`), task(`"kill_grace":"5"`), task(`"kill_grace":"-5s"`), task(`"kill_grace":"0s"`), task(`"kill_grace":""`), task(`"timeout":"0s"`),
+	task(`"kill_grace":5`), task(`"kill_grace":"5"`), task(`"kill_grace":"-5s"`), task(`"kill_grace":"0s"`), task(`"kill_grace":""`), task(`"kill_signal":"SIGKILL"`), task(`"kill_signal":""`), task(`"timeout":"0s"`),
 	task(`"timeout":"1 h"`), of("service", `"task":{"command":"x","timeout":"1m"}`), of("system", `"task":{"command":"x","timeout":"1m"}`), task(`"attempts":0`), task(`"attempts":-1`), task(`"attempts":1000001`), task(`"attempts":1.5`),
 	task(`"backoff":"0s"`), task(`"backoff_max":"-1m"`), task(`"lost_after":"soon"`),
 	// Files, secrets, checks.
