@@ -2,8 +2,8 @@ package core
 
 import (
 	"errors"
-	"slices"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/api"

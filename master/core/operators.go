@@ -190,6 +190,9 @@ func (c *Core) markedSentence(a *agent, action MarkAgent) string {
 	switch {
 	case action.Set.Has(api.MarkGone):
 		return fmt.Sprintf("agent %s is marked gone; its tasks are GONE_BY_OPERATOR", a.id)
+	case action.Set.Has(api.MarkDraining) && action.Force:
+		return fmt.Sprintf("agent %s is draining; it has %s; --force counts while this master leads: if another one does, drain it by force again",
+			a.id, c.tasksWords(a))
 	case action.Set.Has(api.MarkDraining):
 		return fmt.Sprintf("agent %s is draining; it has %s", a.id, c.tasksWords(a))
 	case action.Set.Has(api.MarkDeactivated):
