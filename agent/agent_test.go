@@ -198,7 +198,7 @@ func TestExecutorDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	status := master.status("t1", api.TaskFailed)
-	if status.Reason != api.ReasonExecutorTerminated {
+	if status.Reason != api.ReasonAgentFailed {
 		t.Errorf("the reason is %v", status.Reason)
 	}
 	text, err := os.ReadFile(pidFile)

@@ -78,7 +78,7 @@ func TestADeadExecutorLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed := master.status("t1", api.TaskFailed)
-	if failed.Reason != api.ReasonExecutorTerminated || proc.Alive(hidden.PID, hidden.Start) {
+	if failed.Reason != api.ReasonAgentFailed || proc.Alive(hidden.PID, hidden.Start) {
 		t.Errorf("%v %s; the daemon lives: %v", failed.Reason, failed.Message, proc.Alive(hidden.PID, hidden.Start))
 	}
 	a.end()

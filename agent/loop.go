@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
 )
@@ -155,13 +156,13 @@ func (a shell) Perform(effect core.Effect) {
 	case core.ToExecutor:
 		a.toExecutor(e.Conn, outgoing{event: e.Event})
 	case core.HandOver:
-		out, reason, wrong := a.preparing.launch(e)
+		out, wrong := a.preparing.launch(e)
 		if wrong == nil {
 			a.toExecutor(e.Conn, out)
 			return
 		}
 		a.startWork(func() {
-			a.inbox.postEvent(a.context, core.TaskPrepared{Task: e.Task, Reason: reason, Message: wrong.Error()})
+			a.inbox.postEvent(a.context, core.TaskPrepared{Task: e.Task, Reason: executor.Reason(wrong), Message: wrong.Error()})
 		})
 	case core.CloseExecutor:
 		if link := a.executors.links[e.Conn]; link != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/fetch"
 	"github.com/tenderhq/tender/agent/images"
 	"github.com/tenderhq/tender/agent/images/setup"
 	"github.com/tenderhq/tender/agent/secrets"
@@ -98,9 +99,6 @@ func (a *Agent) prepareTask(e core.PrepareTask) {
 		if err != nil {
 			done.Reason, done.Message = executor.Reason(err), err.Error()
 		}
-		if hidden := (noSecrets{}); errors.As(err, &hidden) {
-			done.Reason = api.ReasonSecretUnavailable
-		}
 		a.inbox.postEvent(a.context, done)
 	})
 }
@@ -120,7 +118,7 @@ func (a *Agent) pullImage(ctx context.Context, e core.PrepareTask) (pinned strin
 		Task: e.Task, Reference: e.Image, Sandbox: a.folder.below.At(e.Sandbox), UserAsked: e.User != "", Copied: a.cells.CopyImages(),
 	})
 	if err != nil {
-		return "", &executor.FetchError{Err: err}
+		return "", &executor.FetchError{Err: err, Away: fetch.IsAway(err) || api.Is(err, api.Unavailable)}
 	}
 	return pinned, a.folder.showVolumes(e.Sandbox, e.Volumes)
 }
@@ -177,18 +175,12 @@ func (a *Agent) makeShared(ctx context.Context, out outgoing) error {
 	return root.Close()
 }
 
-// noSecrets is the error that a task can't be given its secrets.
-type noSecrets struct{ error }
-
 // showSecrets writes the files of a task's secrets into its folder, unless some are missing.
 func (p *preparations) showSecrets(folder string, files map[string]protocol.Hidden, missing error) error {
-	if missing == nil {
-		missing = p.launcher.ShowSecrets(folder, files)
-	}
 	if missing != nil {
-		return noSecrets{missing}
+		return missing
 	}
-	return nil
+	return p.launcher.ShowSecrets(folder, files)
 }
 
 // dropSecrets forgets the values of a task's secrets. If folder is not "", it also removes their files from that
@@ -239,18 +231,18 @@ func (p *preparations) keepSecrets(said core.LeaderSaid) core.LeaderSaid {
 	return said
 }
 
-// launch returns what is sent to an executor with a task, including the values of secrets that are variables, or the
-// reason why it can't be sent. The executor is shown the task's volumes and secrets.
-func (p *preparations) launch(e core.HandOver) (out outgoing, reason api.Reason, err error) {
+// launch returns what is sent to an executor with a task, including the values of secrets that are variables. The
+// executor is shown the task's volumes and secrets.
+func (p *preparations) launch(e core.HandOver) (out outgoing, err error) {
 	out = outgoing{task: e.Task, shared: e.Launch.Shared, user: e.Launch.Task.RunsAs(), builtin: e.Launch.Task.Executor == nil}
 	if out.builtin && e.Launch.Task.Image == "" { // other executors make the folder; an image's exists
 		out.folder = e.Launch.Sandbox
 	}
 	if e.Launch.Secrets, err = p.secrets.Variables(e.Task, e.Launch.Task.Secrets); err != nil {
-		return out, api.ReasonSecretUnavailable, err
+		return out, err
 	}
 	out.event = e.Launch
-	return out, api.ReasonLaunchFailed, p.views.reveal(e)
+	return out, p.views.reveal(e)
 }
 
 // views control which parts of the agent's folder the frameworks' own executors see while they run. Executors that see

@@ -4,6 +4,7 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -51,6 +52,23 @@ func TestReasonsOfAnAgent(t *testing.T) {
 	without.Command.URIs = []api.URI{{Source: filepath.Join(t.TempDir(), "nothing")}}
 	master.launch(without)
 	expect("without", api.TaskFailed, api.ReasonFetchFailed)
+	nobodyListens, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobodyListens.Close()
+	away := command("away", "true")
+	away.Command.URIs = []api.URI{{Source: "http://" + nobodyListens.Addr().String() + "/file", SHA256: strings.Repeat("0", 64)}}
+	master.launch(away)
+	expect("away", api.TaskDropped, api.ReasonSourceUnavailable)
+	brief := command("brief", "")
+	brief.Command, brief.Executor = nil, &api.Executor{ID: "brief", Command: api.Command{Shell: "exit 3"}}
+	master.launch(brief)
+	expect("brief", api.TaskFailed, api.ReasonExecutorTerminated)
+	absent := command("absent", "")
+	absent.Command, absent.Executor = nil, &api.Executor{ID: "absent", Command: api.Command{Argv: []string{"/no/such/program"}}}
+	master.launch(absent)
+	expect("absent", api.TaskFailed, api.ReasonLaunchFailed)
 	wrong := command("wrong", "true")
 	wrong.Command = nil
 	master.launch(wrong)

@@ -164,12 +164,31 @@ const (
 	ReasonTaskGroupFailed
 	ReasonSecretUnavailable
 	ReasonPortTaken
+	ReasonAgentFailed
+	ReasonSourceUnavailable
 )
 
-// reasons holds each reason's name in the protocol, and whether a task that ended for it is blameless.
+// Blame says whose fault the end of a task was.
+type Blame uint8
+
+// Whose fault it can be. Only the first counts against the work that the task ran for; work whose task ended for another
+// reason is tried again, as often as that is (R59).
+const (
+	// BlameTask: the task's own: its program, what it asked for, or the executor that its framework has brought.
+	BlameTask Blame = iota
+	// BlameTender: a part of Tender has failed, or was too late.
+	BlameTender
+	// BlameMachine: the machine has failed, or something beside the task on which it depends.
+	BlameMachine
+	// BlameNobody: it was decided, by a person, by the framework, or for the sake of other work.
+	BlameNobody
+)
+
+// reasons holds each reason's name in the protocol, and whose fault the end of a task for it is. The zero blame is the
+// task's.
 var reasons = [...]struct {
-	name      string
-	blameless bool
+	name  string
+	blame Blame
 }{
 	ReasonExecutorTerminated:          {name: "EXECUTOR_TERMINATED"},
 	ReasonExecutorRegistrationTimeout: {name: "EXECUTOR_REGISTRATION_TIMEOUT"},
@@ -180,27 +199,29 @@ var reasons = [...]struct {
 	ReasonPidsLimit:                   {name: "PIDS_LIMIT"},
 	ReasonHealthCheckFailed:           {name: "HEALTH_CHECK_FAILED"},
 	ReasonMaxCompletionTime:           {name: "MAX_COMPLETION_TIME"},
-	ReasonKilledByFramework:           {name: "KILLED_BY_FRAMEWORK", blameless: true},
-	ReasonKilledByOperator:            {name: "KILLED_BY_OPERATOR", blameless: true},
-	ReasonPreempted:                   {name: "PREEMPTED", blameless: true},
-	ReasonRevoked:                     {name: "REVOKED", blameless: true},
-	ReasonAgentDraining:               {name: "AGENT_DRAINING", blameless: true},
-	ReasonAgentDisconnected:           {name: "AGENT_DISCONNECTED", blameless: true},
-	ReasonAgentRemoved:                {name: "AGENT_REMOVED", blameless: true},
-	ReasonAgentRestarted:              {name: "AGENT_RESTARTED", blameless: true},
-	ReasonAgentRebooted:               {name: "AGENT_REBOOTED", blameless: true},
-	ReasonAgentGone:                   {name: "AGENT_GONE", blameless: true},
-	ReasonDiskFull:                    {name: "DISK_FULL", blameless: true},
-	ReasonFrameworkRemoved:            {name: "FRAMEWORK_REMOVED"},
-	ReasonInvalidOffers:               {name: "INVALID_OFFERS", blameless: true},
+	ReasonKilledByFramework:           {name: "KILLED_BY_FRAMEWORK", blame: BlameNobody},
+	ReasonKilledByOperator:            {name: "KILLED_BY_OPERATOR", blame: BlameNobody},
+	ReasonPreempted:                   {name: "PREEMPTED", blame: BlameNobody},
+	ReasonRevoked:                     {name: "REVOKED", blame: BlameNobody},
+	ReasonAgentDraining:               {name: "AGENT_DRAINING", blame: BlameNobody},
+	ReasonAgentDisconnected:           {name: "AGENT_DISCONNECTED", blame: BlameMachine},
+	ReasonAgentRemoved:                {name: "AGENT_REMOVED", blame: BlameNobody},
+	ReasonAgentRestarted:              {name: "AGENT_RESTARTED", blame: BlameMachine},
+	ReasonAgentRebooted:               {name: "AGENT_REBOOTED", blame: BlameMachine},
+	ReasonAgentGone:                   {name: "AGENT_GONE", blame: BlameMachine},
+	ReasonDiskFull:                    {name: "DISK_FULL", blame: BlameMachine},
+	ReasonFrameworkRemoved:            {name: "FRAMEWORK_REMOVED", blame: BlameNobody},
+	ReasonInvalidOffers:               {name: "INVALID_OFFERS", blame: BlameTender},
 	ReasonTaskInvalid:                 {name: "TASK_INVALID"},
 	ReasonTaskUnauthorized:            {name: "TASK_UNAUTHORIZED"},
 	ReasonTaskDuplicate:               {name: "TASK_DUPLICATE"},
 	ReasonReconciliation:              {name: "RECONCILIATION"},
-	ReasonAgentReregistered:           {name: "AGENT_REREGISTERED", blameless: true},
-	ReasonTaskGroupFailed:             {name: "TASK_GROUP_FAILED", blameless: true},
+	ReasonAgentReregistered:           {name: "AGENT_REREGISTERED", blame: BlameTender},
+	ReasonTaskGroupFailed:             {name: "TASK_GROUP_FAILED", blame: BlameNobody},
 	ReasonSecretUnavailable:           {name: "SECRET_UNAVAILABLE"},
-	ReasonPortTaken:                   {name: "PORT_TAKEN", blameless: true},
+	ReasonPortTaken:                   {name: "PORT_TAKEN", blame: BlameMachine},
+	ReasonAgentFailed:                 {name: "AGENT_FAILED", blame: BlameTender},
+	ReasonSourceUnavailable:           {name: "SOURCE_UNAVAILABLE", blame: BlameMachine},
 }
 
 func (r Reason) String() string {
@@ -220,6 +241,14 @@ func ParseReason(name string) (Reason, error) {
 	return ReasonNone, fmt.Errorf("reason %q is unknown; docs/protocol.md lists them", name)
 }
 
+// Blame returns whose fault it is that a task ended for this reason.
+func (r Reason) Blame() Blame {
+	if int(r) < len(reasons) {
+		return reasons[r].blame
+	}
+	return BlameTask
+}
+
 // Blameless reports whether a task that ended for this reason did not fail by its own fault: the same task may well
 // succeed elsewhere, or later.
-func (r Reason) Blameless() bool { return int(r) < len(reasons) && reasons[r].blameless }
+func (r Reason) Blameless() bool { return r.Blame() != BlameTask }

@@ -368,10 +368,24 @@ func (x *executors) judgeTask(e *executor, t *task) (api.TaskState, api.Reason, 
 		return api.TaskKilled, api.ReasonFrameworkRemoved, "its framework was removed"
 	case t.kill != nil:
 		return t.killedAs("it ended with its executor: " + e.why)
-	case x.unreached(e, t) && api.MayMove(t.latest.State, api.TaskDropped, api.MoverAgent):
-		return api.TaskDropped, api.ReasonExecutorTerminated, "its executor ended before it was started: " + e.why
 	}
-	return api.TaskFailed, cmp.Or(e.reason, api.ReasonExecutorTerminated), "its executor ended: " + e.why
+	reason := x.judgeExecutor(e)
+	never := x.unreached(e, t) || !t.handed && reason.Blameless()
+	if never && api.MayMove(t.latest.State, api.TaskDropped, api.MoverAgent) {
+		return api.TaskDropped, reason, "its executor ended before it was started: " + e.why
+	}
+	return api.TaskFailed, reason, "its executor ended: " + e.why
+}
+
+// judgeExecutor returns the reason for the end of a run. The executor for commands is a part of Tender: its end is not
+// the fault of its tasks, unless their framework has asked for it, or one of them has used up what they may use (R59).
+func (x *executors) judgeExecutor(e *executor) api.Reason {
+	reason := cmp.Or(e.reason, api.ReasonExecutorTerminated)
+	limit := reason == api.ReasonMemoryLimit || reason == api.ReasonPidsLimit
+	if e.starting.Builtin && !e.stopping() && !limit && !reason.Blameless() {
+		return api.ReasonAgentFailed
+	}
+	return reason
 }
 
 // shutDown orders an executor to end by itself, within its grace and the agent's slack. The executor is told once the

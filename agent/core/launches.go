@@ -231,13 +231,14 @@ func (t *task) wants() ([]api.URI, []api.VolumeID) {
 	return nil, volumes
 }
 
-// taskPrepared hands over a task whose files are ready, or ends it if they could not be made ready. A port that another
-// program has is not the task's fault: it is as good as not launched, and may be tried again (R64).
+// taskPrepared hands over a task whose files are ready, or ends it if they could not be made ready. If that is not the
+// task's fault, as with a port that another program has (R64), it is as good as not launched and may be tried again
+// (R59).
 func (la *launches) taskPrepared(w TaskPrepared) {
 	t := la.state.tasks[w.Task]
 	switch {
 	case t == nil || t.ended():
-	case w.Reason == api.ReasonPortTaken:
+	case w.Reason.Blameless():
 		la.statuses.setStatus(t, api.TaskDropped, w.Reason, w.Message)
 	case w.Reason != api.ReasonNone:
 		la.statuses.setStatus(t, api.TaskFailed, w.Reason, w.Message)

@@ -118,7 +118,7 @@ func (r *reports) unable() string {
 	switch r.whyUnable() {
 	case api.ReasonDiskFull:
 		return "the agent's disk is full; what is left is kept for the tasks that run"
-	case api.ReasonLaunchFailed:
+	case api.ReasonAgentFailed:
 		return "the agent holds as many tasks as it can keep, " + strconv.Itoa(r.config.TasksMax)
 	}
 	return ""
@@ -130,7 +130,7 @@ func (r *reports) whyUnable() api.Reason {
 	case r.diskFull:
 		return api.ReasonDiskFull
 	case len(r.state.tasks) >= r.config.TasksMax:
-		return api.ReasonLaunchFailed
+		return api.ReasonAgentFailed
 	}
 	return api.ReasonNone
 }

@@ -239,9 +239,13 @@ func (st *statuses) takeStatus(conn Conn, ref api.ExecutorRef, s protocol.Execut
 		st.acknowledgeExecutor(answer)
 		return
 	}
+	source := api.MoverExecutor
+	if state == api.TaskDropped {
+		source = api.MoverAgent
+	}
 	status := api.Status{
 		Framework: t.ref.Framework, Task: t.ref.Task, Agent: st.state.identity.Agent, Executor: ref.Executor,
-		Number: t.next(), State: state, Reason: reason, Message: message, Source: api.MoverExecutor, At: st.now,
+		Number: t.next(), State: state, Reason: reason, Message: message, Source: source, At: st.now,
 		Data: s.Data, ExitCode: s.ExitCode, Healthy: s.Healthy, Output: s.Output, Given: api.Given{Image: t.image(), GPUs: t.launch.GPUs},
 	}
 	number := st.storeStatus(t, TaskStatus{Status: status, ExecutorNumber: s.Number, Group: group, Progress: s.Progress})
@@ -292,6 +296,9 @@ func (st *statuses) judgeMove(t *task, s protocol.ExecutorStatus) (api.TaskState
 	from := t.latest.State
 	if from == api.TaskKilling && s.State == api.TaskKilling {
 		return 0, 0, "", false // the agent has told KILLING already
+	}
+	if s.State == api.TaskFailed && s.Reason.Blameless() && t.launch.Task.Executor == nil && api.MayMove(from, api.TaskDropped, api.MoverAgent) {
+		return api.TaskDropped, s.Reason, s.Message, true // the executor for commands could not begin it (R59)
 	}
 	if api.MayMove(from, s.State, api.MoverExecutor) {
 		switch bare := s.State == api.TaskKilled && s.Reason == api.ReasonNone; {

@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/diskroom"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -103,8 +104,11 @@ type Process interface {
 	Wait(ctx context.Context) (message string, done bool)
 }
 
-// FetchError says that a file could not be brought into a sandbox.
-type FetchError struct{ Err error }
+// FetchError says that a file or an image could not be brought into a sandbox.
+type FetchError struct {
+	Err  error
+	Away bool // whoever has it does not answer, or says to come back later
+}
 
 func (e *FetchError) Error() string { return e.Err.Error() }
 func (e *FetchError) Unwrap() error { return e.Err }
@@ -115,17 +119,31 @@ type PortError struct{ Err error }
 func (e *PortError) Error() string { return e.Err.Error() }
 func (e *PortError) Unwrap() error { return e.Err }
 
-// Reason returns the reason for the status of a task whose start or preparation has failed with this error.
+// CommandError says that what was asked for can't be run: there is no such program, or no such user.
+type CommandError struct{ Err error }
+
+func (e *CommandError) Error() string { return e.Err.Error() }
+func (e *CommandError) Unwrap() error { return e.Err }
+
+// Reason returns the reason for the status of a task whose start or preparation has failed with this error. What is not
+// known to be the fault of the task, of its machine or of somebody else, is the agent's.
 func Reason(err error) api.Reason {
 	var fetch *FetchError
-	if errors.As(err, &fetch) {
-		return api.ReasonFetchFailed
-	}
 	var port *PortError
-	if errors.As(err, &port) {
+	var command *CommandError
+	switch {
+	case diskroom.IsFull(err):
+		return api.ReasonDiskFull
+	case errors.As(err, &fetch) && fetch.Away:
+		return api.ReasonSourceUnavailable
+	case errors.As(err, &fetch):
+		return api.ReasonFetchFailed
+	case errors.As(err, &port):
 		return api.ReasonPortTaken
+	case errors.As(err, &command):
+		return api.ReasonLaunchFailed
 	}
-	return api.ReasonLaunchFailed
+	return api.ReasonAgentFailed
 }
 
 // TokenFD is the file descriptor from which an executor reads its token.

@@ -179,13 +179,16 @@ func (f Fetcher) get(ctx context.Context, uri api.URI) (io.ReadCloser, error) {
 		return nil, err
 	}
 	response, err := f.HTTP.Do(request)
+	if errors.Is(err, io.EOF) {
+		return nil, errBroken
+	}
 	if err != nil {
 		return nil, err
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, errors.Join(fmt.Errorf("the server answered %s", response.Status), response.Body.Close())
+		return nil, errors.Join(&answerError{response.StatusCode, response.Status}, response.Body.Close())
 	}
-	return response.Body, nil
+	return answerBody{response.Body}, nil
 }
 
 // store writes the file beside its place, and moves it there only if it is right.

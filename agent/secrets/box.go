@@ -27,8 +27,7 @@ func (b *Box) Take(sent protocol.TaskSecrets) protocol.TaskSecrets {
 	}
 	b.Drop(sent.TaskRef)
 	if b.bytes+protocol.SecretsBytes(values) > BoxBytesMax {
-		sent.Why = fmt.Sprintf("the agent holds %d bytes of secrets for tasks that wait for their start, which is the most; launch it again", b.bytes)
-		return sent
+		return sent // the task finds that they are not here
 	}
 	kept := make(map[api.SecretID]protocol.Hidden, len(values))
 	for _, one := range values {
@@ -71,7 +70,8 @@ func (b *Box) values(task api.TaskRef, named []api.Secret, place func(api.Secret
 		}
 		value, is := b.tasks[task][secret.ID]
 		if !is {
-			return nil, fmt.Errorf("the leader has not sent secret %s", secret.ID)
+			return nil, fmt.Errorf("the agent has no room for secret %s: it holds %d bytes of secrets for tasks that wait for their start, which is the most",
+				secret.ID, b.bytes)
 		}
 		if found == nil {
 			found = map[string]protocol.Hidden{}

@@ -207,6 +207,10 @@ const (
 	Reason_SECRET_UNAVAILABLE Reason = 29
 	// Another program of the agent's machine had a port of the task. The task was not started.
 	Reason_PORT_TAKEN Reason = 30
+	// A part of Tender itself has failed: the agent, or its executor for commands. FAILED if the task may have begun.
+	Reason_AGENT_FAILED Reason = 31
+	// Whoever has the task's files or its image does not answer, or says to come back later. The task was not started.
+	Reason_SOURCE_UNAVAILABLE Reason = 32
 )
 
 // Enum value maps for Reason.
@@ -243,6 +247,8 @@ var (
 		28: "TASK_GROUP_FAILED",
 		29: "SECRET_UNAVAILABLE",
 		30: "PORT_TAKEN",
+		31: "AGENT_FAILED",
+		32: "SOURCE_UNAVAILABLE",
 	}
 	Reason_value = map[string]int32{
 		"REASON_NONE":                   0,
@@ -276,6 +282,8 @@ var (
 		"TASK_GROUP_FAILED":             28,
 		"SECRET_UNAVAILABLE":            29,
 		"PORT_TAKEN":                    30,
+		"AGENT_FAILED":                  31,
+		"SOURCE_UNAVAILABLE":            32,
 	}
 )
 
@@ -2526,7 +2534,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\n" +
 	"\x06MASTER\x10\x01\x12\t\n" +
 	"\x05AGENT\x10\x02\x12\f\n" +
-	"\bEXECUTOR\x10\x04*\x85\x05\n" +
+	"\bEXECUTOR\x10\x04*\xaf\x05\n" +
 	"\x06Reason\x12\x0f\n" +
 	"\vREASON_NONE\x10\x00\x12\x17\n" +
 	"\x13EXECUTOR_TERMINATED\x10\x01\x12!\n" +
@@ -2563,7 +2571,9 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x11TASK_GROUP_FAILED\x10\x1c\x12\x16\n" +
 	"\x12SECRET_UNAVAILABLE\x10\x1d\x12\x0e\n" +
 	"\n" +
-	"PORT_TAKEN\x10\x1e*~\n" +
+	"PORT_TAKEN\x10\x1e\x12\x10\n" +
+	"\fAGENT_FAILED\x10\x1f\x12\x16\n" +
+	"\x12SOURCE_UNAVAILABLE\x10 *~\n" +
 	"\x0ePlacementLevel\x12\x1f\n" +
 	"\x1bPLACEMENT_LEVEL_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14PLACEMENT_LEVEL_NODE\x10\x01\x12\x18\n" +

@@ -132,7 +132,7 @@ func TestEndTask(t *testing.T) {
 		f.ExpectCount(2, api.TaskRunning)
 		f.EndTask("crashes", frameworktest.Play{Crash: true})
 		f.AwaitState("crashes", api.TaskFailed)
-		f.ExpectReason("crashes", api.ReasonExecutorTerminated)
+		f.ExpectReason("crashes", api.ReasonAgentFailed)
 	})
 }
 

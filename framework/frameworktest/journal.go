@@ -311,7 +311,7 @@ func (j *journal) settle() {
 	defer j.mu.Unlock()
 	for _, ref := range slices.SortedFunc(maps.Keys(j.lives), api.TaskRef.Compare) {
 		l := j.lives[ref]
-		if len(l.starts) == 0 && l.why == api.ReasonExecutorTerminated && j.crashed[l.by] {
+		if len(l.starts) == 0 && (l.why == api.ReasonExecutorTerminated || l.why == api.ReasonAgentFailed) && j.crashed[l.by] {
 			continue
 		}
 		if j.deaf[ref.Framework] && l.end == api.TaskUnspecified {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/framework/internal/verdict"
 	"github.com/tenderhq/tender/framework/pack"
+	"github.com/tenderhq/tender/internal/verdict"
 )
 
 // Update implements [framework.Scheduler].

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/framework/internal/verdict"
 	"github.com/tenderhq/tender/framework/pack"
+	"github.com/tenderhq/tender/internal/verdict"
 )
 
 // group is the items that belong together, and their attempts.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/framework/internal/verdict"
 	"github.com/tenderhq/tender/framework/locality"
+	"github.com/tenderhq/tender/internal/verdict"
 )
 
 // itemIDBytesMax leaves room in a task's ID for the number and the nonce of the attempt.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
-	"github.com/tenderhq/tender/framework/internal/verdict"
+	"github.com/tenderhq/tender/internal/verdict"
 )
 
 // record is what the store remembers of an item.

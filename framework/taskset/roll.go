@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/framework/internal/verdict"
+	"github.com/tenderhq/tender/internal/verdict"
 )
 
 // Defaults of [Rolling].

@@ -148,7 +148,7 @@ func (c *cells) makeCell(task *executor.Task, user entry.User) (taskCell, error)
 	}
 	if err != nil {
 		_ = its.Remove() // it is removed with the executor's cell at the latest
-		return its, fmt.Errorf("its control group can't be made: %w", err)
+		return its, ownError{fmt.Errorf("its control group can't be made: %w", err)}
 	}
 	return its, nil
 }
@@ -177,7 +177,7 @@ func (c *cells) startInSpaces(its cell.Cell, program program, opened files, orde
 		return pid, program.explain(refused)
 	}
 	if err != nil {
-		return pid, fmt.Errorf("its namespaces can't be made: %w", err)
+		return pid, ownError{fmt.Errorf("its namespaces can't be made: %w", err)}
 	}
 	return pid, nil
 }
@@ -230,7 +230,7 @@ func (c *cells) inside(its cell.Cell, start func(attr *syscall.SysProcAttr) (int
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	closing, err := its.Start(attr)
 	if err != nil {
-		return 0, c.home.Return() != nil, fmt.Errorf("its control group can't be entered: %w", err)
+		return 0, c.home.Return() != nil, ownError{fmt.Errorf("its control group can't be entered: %w", err)}
 	}
 	pid, err = start(attr)
 	closing()

@@ -198,7 +198,7 @@ func TestCellsOfWhatDoesNotStart(t *testing.T) {
 		}
 		a.shell("outside", "touch ran")
 		failed := a.want("outside", api.TaskFailed)
-		if _, err := os.Stat(filepath.Join(a.folder, "outside", "ran")); err == nil || !strings.HasPrefix(failed.Message, "its control group can't be made: ") {
+		if _, err := os.Stat(filepath.Join(a.folder, "outside", "ran")); err == nil || failed.Reason != api.ReasonAgentFailed || !strings.HasPrefix(failed.Message, "its control group can't be made: ") {
 			t.Errorf("%v: %s", err, failed.Message)
 		}
 	})

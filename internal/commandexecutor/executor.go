@@ -291,7 +291,7 @@ func (x *commands) end(p *process, report executor.Report) {
 // outcome returns the report of how a task has ended.
 func (p *process) outcome() executor.Report {
 	if p.refused != nil {
-		return executor.Report{State: api.TaskFailed, Reason: api.ReasonLaunchFailed, Message: p.refused.Error()}
+		return executor.Report{State: api.TaskFailed, Reason: reasonOf(p.refused), Message: p.refused.Error()}
 	}
 	code := p.status.ExitStatus()
 	message := fmt.Sprintf("exited with %d", code)

@@ -17,6 +17,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
+	"github.com/tenderhq/tender/internal/diskroom"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -206,7 +207,34 @@ func explain(program, sandbox string, err error) error {
 	case errors.Is(err, syscall.E2BIG):
 		return fmt.Errorf("%s: arguments and environment are too long: %w", program, err)
 	}
-	return fmt.Errorf("%s can't be started: %w", program, err)
+	wrong := fmt.Errorf("%s can't be started: %w", program, err)
+	for _, one := range machineErrors {
+		if errors.Is(err, one) {
+			return ownError{wrong}
+		}
+	}
+	return wrong
+}
+
+// machineErrors are the kernel's refusals to start a program that are not about the program: another try may not meet
+// them. A program that was just brought is still open for writing in a child of the agent that is being forked.
+var machineErrors = []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.EIO, syscall.EBUSY, syscall.ETXTBSY}
+
+// ownError is the reason why a task could not be started that is not the task's fault.
+type ownError struct{ error }
+
+func (e ownError) Unwrap() error { return e.error }
+
+// reasonOf returns the reason for the end of a task that could not be started.
+func reasonOf(err error) api.Reason {
+	var own ownError
+	switch {
+	case diskroom.IsFull(err):
+		return api.ReasonDiskFull
+	case errors.As(err, &own):
+		return api.ReasonAgentFailed
+	}
+	return api.ReasonLaunchFailed
 }
 
 // isFromWindows says whether the program is a script whose first line ends with a carriage return. The kernel takes that

@@ -88,7 +88,7 @@ func aRoundOfTasks(a *agent, r *rand.Rand, round int) (failed int) {
 				a.send(protocol.ExecutorKill{Task: status.Task, Grace: time.Hour})
 			}
 			continue
-		case status.State == api.TaskFailed && status.Reason == api.ReasonLaunchFailed:
+		case status.State == api.TaskFailed && status.Reason == api.ReasonAgentFailed:
 			if !strings.Contains(status.Message, "namespaces can't be made") {
 				a.t.Errorf("%s has not started, and it is said: %s", status.Task, status.Message)
 			}

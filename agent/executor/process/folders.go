@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/beneath"
 	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/fetch"
 	"github.com/tenderhq/tender/agent/secrets"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
@@ -26,7 +27,7 @@ func (l *Launcher) Prepare(ctx context.Context, place executor.Place, uris []api
 	}
 	defer root.Close()
 	if err := l.Fetch.Fetch(ctx, root, uris); err != nil {
-		return &executor.FetchError{Err: err}
+		return &executor.FetchError{Err: err, Away: fetch.IsAway(err)}
 	}
 	return nil
 }
@@ -84,7 +85,11 @@ func (l *Launcher) userOf(place executor.Place) (entry.User, error) {
 	case place.Builtin && place.Task == "":
 		return entry.Self(), nil
 	case place.User != "":
-		return l.Users.Find(place.User)
+		user, err := l.Users.Find(place.User)
+		if err != nil {
+			err = &executor.CommandError{Err: err}
+		}
+		return user, err
 	case l.Users.Default == entry.Dynamic:
 		return l.ownOf(filepath.Dir(place.Sandbox))
 	}

@@ -87,7 +87,7 @@ func (l *Launcher) Fork(ctx context.Context, start executor.Start) (executor.Pro
 	}
 	argv, err := arguments(start)
 	if err != nil {
-		return nil, err
+		return nil, &executor.CommandError{Err: err}
 	}
 	child := &exec.Cmd{
 		Path:        "/bin/sh",

@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/pack"
 	"github.com/tenderhq/tender/internal/cli/show"
+	"github.com/tenderhq/tender/internal/verdict"
 )
 
 // session is what the job needs from the SDK.
@@ -238,7 +239,7 @@ func (j *job) followedToItsEnd(a *attempt) {
 func (j *job) ended(a *attempt, status api.Status) {
 	i := a.of
 	j.end(a, status.Output)
-	again := status.State == api.TaskDropped || j.config.Retry && blameless(status)
+	again := status.State == api.TaskDropped || j.config.Retry && verdict.Of(verdict.NotKilled, status) == verdict.Lost && !askedFor(status)
 	restart := !again && j.restarts(i, status)
 	again = again || restart
 	switch {
@@ -267,9 +268,8 @@ func (j *job) ended(a *attempt, status api.Status) {
 // restarts says whether an instance is started again because of how its program ended. A task that somebody has killed
 // stays ended.
 func (j *job) restarts(i *instance, status api.Status) bool {
-	asked := status.Reason == api.ReasonKilledByOperator || status.Reason == api.ReasonKilledByFramework
 	switch {
-	case asked || i.over || j.killing:
+	case askedFor(status) || i.over || j.killing:
 		return false
 	case j.config.Restart < 0:
 		return status.State == api.TaskFinished || status.State == api.TaskFailed
@@ -290,16 +290,9 @@ func (j *job) tellPorts(a *attempt, status api.Status) {
 	j.config.Say("%s has %s", a.id, a.reached)
 }
 
-// blameless says whether an end was not the task's fault, nor asked for by the person who runs it.
-func blameless(status api.Status) bool {
-	switch status.State {
-	case api.TaskGone, api.TaskGoneByOperator:
-		return true
-	case api.TaskKilled, api.TaskFailed:
-		asked := status.Reason == api.ReasonKilledByOperator || status.Reason == api.ReasonKilledByFramework
-		return status.Reason.Blameless() && !asked
-	}
-	return false
+// askedFor says whether the person who runs the task, or an operator, has asked for its end.
+func askedFor(status api.Status) bool {
+	return status.Reason == api.ReasonKilledByOperator || status.Reason == api.ReasonKilledByFramework
 }
 
 // finish ends an instance, and with the last one the run. Callers hold mu.

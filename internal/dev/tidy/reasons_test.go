@@ -14,7 +14,7 @@ type seenBy struct{ file, test string }
 
 // reasonsSeen holds for each reason the test on real processes in which a task has it.
 var reasonsSeen = map[api.Reason]seenBy{
-	api.ReasonExecutorTerminated:          {"agent/agent_test.go", "TestExecutorDies"},
+	api.ReasonExecutorTerminated:          {"agent/reasons_linux_test.go", "TestReasonsOfAnAgent"},
 	api.ReasonExecutorRegistrationTimeout: {"agent/reasons_linux_test.go", "TestReasonsOfAnAgent"},
 	api.ReasonLaunchFailed:                {"agent/users_linux_test.go", "TestUsersOfTasks"},
 	api.ReasonFetchFailed:                 {"agent/reasons_linux_test.go", "TestReasonsOfAnAgent"},
@@ -35,6 +35,8 @@ var reasonsSeen = map[api.Reason]seenBy{
 	api.ReasonTaskDuplicate:               {"agent/agent_test.go", "TestDuplicateAndReconnect"},
 	api.ReasonFrameworkRemoved:            {"agent/reasons_linux_test.go", "TestReasonsOfAnAgent"},
 	api.ReasonTaskGroupFailed:             {"agent/group_linux_test.go", "TestTasksOfAGroup"},
+	api.ReasonAgentFailed:                 {"agent/agent_test.go", "TestExecutorDies"},
+	api.ReasonSourceUnavailable:           {"agent/reasons_linux_test.go", "TestReasonsOfAnAgent"},
 	api.ReasonSecretUnavailable:           {"internal/cli/secret_linux_test.go", "TestSecretsReachTheirTaskAndNobodyElse"},
 	api.ReasonPortTaken:                   {"agent/reasons_linux_test.go", "TestReasonsOfAnAgent"},
 	api.ReasonPreempted:                   {"internal/cli/reasons_test.go", "TestReasonsOfMasters"},

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/framework/internal/verdict"
 	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/internal/verdict"
 )
 
 // A gang is a sub-job whose indexes begin together, with one record in the store. When one member ends without being

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/framework/internal/verdict"
+	"github.com/tenderhq/tender/internal/verdict"
 )
 
 // slot is an index of a sub-job that has begun and has not ended.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/framework/internal/verdict"
 	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/internal/verdict"
 )
 
 // A straggler is a task that takes much longer than the others took (Speculate). It gets one copy, on another agent.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/framework/internal/verdict"
 	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/internal/verdict"
 )
 
 // Ask is what waits in a sub-job for agents.
@@ -383,6 +383,9 @@ func (m *JobMaster) over(s *subJob, one *slot, status api.Status) {
 		m.savePart(s, one.Index)
 		return
 	case said == verdict.Lost:
+		if blame := status.Reason.Blame(); one.Streak == 0 && (blame == api.BlameTender || blame == api.BlameMachine) {
+			m.note("%s: %s; that was not its fault, and it is tried again", live.Task, words(live, status, task))
+		}
 		one.Streak++
 		m.goOn(s, one, live, one.Streak-1) // the first loss costs no pause
 		m.savePart(s, one.Index)

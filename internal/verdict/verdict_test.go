@@ -1,0 +1,31 @@
+package verdict_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/verdict"
+)
+
+// TestOnlyTheTasksOwnFaultCounts: for each reason of the closed list, a task that FAILED for it has failed exactly when
+// it is the task's fault; what never began, or may not have, is lost for any reason (R59).
+func TestOnlyTheTasksOwnFaultCounts(t *testing.T) {
+	for reason := api.ReasonNone; !strings.HasPrefix(reason.String(), "REASON_"); reason++ {
+		want := verdict.Lost
+		if reason.Blame() == api.BlameTask {
+			want = verdict.Badly
+		}
+		if got := verdict.Of(verdict.NotKilled, api.Status{State: api.TaskFailed, Reason: reason}); got != want {
+			t.Errorf("FAILED %v: %v, want %v", reason, got, want)
+		}
+		for _, state := range []api.TaskState{api.TaskDropped, api.TaskGone, api.TaskGoneByOperator, api.TaskUnknown} {
+			if got := verdict.Of(verdict.NotKilled, api.Status{State: state, Reason: reason}); got != verdict.Lost {
+				t.Errorf("%v %v: %v", state, reason, got)
+			}
+		}
+		if got := verdict.Of(verdict.Overdue, api.Status{State: api.TaskFailed, Reason: reason}); got != verdict.Badly {
+			t.Errorf("FAILED %v after its time: %v", reason, got)
+		}
+	}
+}
