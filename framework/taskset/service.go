@@ -80,6 +80,12 @@ func (s *Set) Scale(name string, like Item, n int) error {
 
 // checkScale refuses a wrong call before it is kept in the store.
 func (o *rollouts) checkScale(name string, like Item, n int) error {
+	for i := range n {
+		id := (&service{name: name}).id(i)
+		if it := o.state.items[id]; it != nil && (it.service == nil || it.service != o.services[name]) {
+			return api.E("taskset.scale", api.Exists, name, fmt.Errorf("the set has an item %s that is none of this service; remove it first, or choose another name", id))
+		}
+	}
 	if o.state.config.Keep == "" || n <= 0 {
 		return nil
 	}

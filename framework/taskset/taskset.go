@@ -433,18 +433,26 @@ func (s *state) checkTask(one Item) error {
 	return task.Check()
 }
 
-// Remove removes items from the set, whatever state they are in: their tasks are killed, and Ended is not called.
-// Without Config.Keep it returns nil.
+// Remove removes items from the set, whatever state they are in: their tasks are killed, and Ended is not called. An item
+// that Scale keeps is refused (api.Invalid), because its service would have fewer than Scale has said: use Scale.
 func (s *Set) Remove(ids ...string) error {
 	var changes []change
 	for _, id := range ids {
 		changes = append(changes, change{
-			check: func() error { return nil },
+			check: func() error { return s.state.checkRemove(id) },
 			key:   itemKeys + id,
 			work:  func(time.Time) { s.state.remove(id) },
 		})
 	}
 	return s.make(changes...)
+}
+
+func (s *state) checkRemove(id string) error {
+	if it := s.items[id]; it != nil && it.service != nil {
+		return api.E("taskset.remove", api.Invalid, id, fmt.Errorf("it is one of the %d that Scale keeps of service %s; use Scale to keep fewer, "+
+			"or kill its task to have it started anew", it.service.n, it.service.name))
+	}
+	return nil
 }
 
 func (s *state) remove(id string) {
