@@ -1,6 +1,7 @@
 package allocatortest
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -33,19 +34,25 @@ func explainedForEver(c *Cluster) {
 // explainedGuarantee: a framework that came after another role's guarantee is told so. Where shares decided, no
 // guarantee is named.
 func explainedGuarantee(c *Cluster) {
-	c.Role(allocator.Role{Role: "g", Guarantee: c.R("cpus:2;mem:1024")})
-	c.Framework("other", "h")
-	c.Framework("first", "g")
-	c.Demand("other", "h", c.Shape("cpus:1;mem:32", 9))
-	c.Demand("first", "g", c.Shape("cpus:1;mem:32", 9))
-	c.Agent("a1", "cpus:2;mem:4096")
-	c.Expect("first a1 cpus:2;mem:64")
-	c.Because("other", "a1", "its last offer went to first in role g for the guarantee of role g: cpus:2;mem:1024")
-	c.Agent("a2", "cpus:4;mem:4096")
-	if offers := c.Allocate(); len(offers) == 0 || c.Used("h", "cpus") == 0 {
-		c.Fatalf("g has the cpus that it is guaranteed; that it lacks mem brings it no more of them: %s", c.Words(offers))
+	roles := map[api.FrameworkID]api.Role{"f1": "g", "f2": "h"}
+	c.Framework("f1", "g")
+	c.Framework("f2", "h")
+	c.Agent("a0", "cpus:1;mem:512")
+	first, second := c.goesFirst("f1", "f2") // by the policy; a guarantee goes before it
+	c.RemoveAgent("a0")
+	role := roles[second]
+	c.Role(allocator.Role{Role: role, Guarantee: c.R("cpus:2;mem:1024")})
+	for _, id := range []api.FrameworkID{first, second} {
+		c.Demand(id, roles[id], c.Shape("cpus:1;mem:32", 9))
 	}
-	if why := c.Reasons("other", "a2"); strings.Contains(why, "for the guarantee") {
+	c.Agent("a1", "cpus:2;mem:4096")
+	c.Expect(string(second) + " a1 cpus:2;mem:64")
+	c.Because(first, "a1", fmt.Sprintf("its last offer went to %s in role %s for the guarantee of role %s: cpus:2;mem:1024", second, role, role))
+	c.Agent("a2", "cpus:4;mem:4096")
+	if offers := c.Allocate(); len(offers) == 0 || c.Used(roles[first], "cpus") == 0 {
+		c.Fatalf("%s has the cpus that it is guaranteed; that it lacks mem brings it no more of them: %s", role, c.Words(offers))
+	}
+	if why := c.Reasons(first, "a2"); strings.Contains(why, "for the guarantee") {
 		c.Fatalf("no guarantee decided who was offered a2: %s", why)
 	}
 }

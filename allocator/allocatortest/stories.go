@@ -67,9 +67,9 @@ var stories = []story{
 // left.
 func mesosExample(c *Cluster) {
 	c.Framework("f1", "a")
-	c.Framework("f2", "b")
 	c.Agent("s1", "cpus:4;mem:4096")
 	c.Expect("f1 s1 cpus:4;mem:4096")
+	c.Framework("f2", "b")
 	tasks := c.Accept(c.Offer("f1", "s1"), 5*time.Second, c.R("cpus:2;mem:1024"), c.R("cpus:1;mem:2048"))
 	c.Expect("f2 s1 cpus:1;mem:1024")
 	c.Accept(c.Offer("f2", "s1"), 5*time.Second, c.R("cpus:1;mem:1024"))
@@ -107,6 +107,7 @@ func severalRoles(c *Cluster) {
 	for _, o := range offers {
 		c.Decline(o, 0)
 	}
+	c.Sleep(allocator.DefaultOfferAgain)
 	c.Expect("f1 s1 cpus:4;cpus(b):2;mem:512")
 }
 
@@ -499,19 +500,6 @@ func use(c *Cluster) {
 	c.Expect("f1 a1 cpus:4;mem:4096")
 }
 
-func yielding(c *Cluster) {
-	c.Framework("idle", "r")
-	c.Framework("busy", "r")
-	c.Agent("a1", "cpus:1;mem:512")
-	c.Expect("idle a1 cpus:1;mem:512")
-	c.Decline(c.Offer("idle", "a1"), 0)
-	c.Expect("busy a1 cpus:1;mem:512")
-	c.Agent("a2", "cpus:1;mem:512")
-	c.Agent("a3", "cpus:1;mem:512")
-	c.Suppress("busy")
-	c.Expect("idle a2 cpus:1;mem:512", "idle a3 cpus:1;mem:512")
-}
-
 // nobodyStarves: a demand is offered fitting resources after at most as many rounds as there are frameworks with demand
 // in its role, whatever the others do with their offers.
 func nobodyStarves(c *Cluster) {
@@ -586,8 +574,9 @@ func explanations(c *Cluster) {
 	c.Framework("f1", "r")
 	c.Because("f1", "", "there are no agents")
 	c.Agent("a1", "cpus:4;mem:4096")
-	c.Framework("f2", "r")
 	c.Expect("f1 a1 cpus:4;mem:4096")
+	c.Framework("f2", "r")
+	c.Expect()
 	c.Because("f2", "a1", "a1 has nothing free for role r: f1 holds cpus:4;mem:4096; its last offer went to f1")
 	c.Because("f1", "", "f1 has not answered offers of 1 agent in")
 	c.Suppress("f2")

@@ -6,6 +6,8 @@ import (
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/allocator/allocatortest"
+	"github.com/tenderhq/tender/allocator/engine"
+	"github.com/tenderhq/tender/allocator/fairshare"
 )
 
 func fresh(t *testing.T) func() allocator.Allocator {
@@ -27,6 +29,16 @@ func cluster(t *testing.T) *allocatortest.Cluster {
 func TestSuite(t *testing.T) {
 	allocatortest.Suite(t, fresh(t), allocatortest.EqualsTakeTurns, allocatortest.NoEqualStarves, allocatortest.NobodyStarves,
 		allocatortest.KeptIsAskedBack)
+}
+
+// TestTheSuiteKnowsNoOrder: the suite asks nothing of the order in which a policy serves frameworks, so one that serves
+// the last first passes as well.
+func TestTheSuiteKnowsNoOrder(t *testing.T) {
+	allocatortest.Suite(t, func() allocator.Allocator {
+		return engine.New(allocator.Config{}, engine.Policy{
+			Share: fairshare.DominantShare, Less: func(a, b engine.Standing) bool { return a.Joined > b.Joined },
+		})
+	}, allocatortest.EqualsTakeTurns, allocatortest.NoEqualStarves, allocatortest.NobodyStarves, allocatortest.KeptIsAskedBack)
 }
 
 // TestHistories is the suite's properties for a million steps.
