@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/framework/jobs/manager"
 	"github.com/tenderhq/tender/internal/calendar"
+	"github.com/tenderhq/tender/internal/pause"
 )
 
 // small is a store that holds little, and refuses as masters do.
@@ -24,6 +25,7 @@ type small struct {
 	sizes   map[string]int
 	used    int
 	refuses string // how the keys begin that are always refused; "": none
+	slow    string // how the keys end whose writes take a minute; "": none
 	refused int    // how many writes were refused
 }
 
@@ -77,6 +79,9 @@ type crampedMasters struct {
 }
 
 func (m crampedMasters) Put(ctx context.Context, key string, value []byte, keepFree int) error {
+	if strings.HasSuffix(key, m.store.slow) && m.store.slow != "" {
+		pause.For(ctx, time.Minute)
+	}
 	if !m.store.room(key, len(value), keepFree) {
 		return api.E("store.put", api.Limit, key, errors.New("the framework's store would hold too much"))
 	}
@@ -195,5 +200,21 @@ func TestAJobThatIsSetAsideIsDeleted(t *testing.T) {
 			return api.Is(err, api.NotFound)
 		})
 		c.AwaitQuiet()
+	})
+}
+
+// TestAJobThatEndsWhileItIsChanged: whoever changes it is told so, and not that it has the new version.
+func TestAJobThatEndsWhileItIsChanged(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 1}, func(h *frameworktest.Handle) {
+		c, store := beginCramped(h, 1<<30)
+		store.slow = "/version/2"
+		c.submit(batch("brief", "sleep 10", 1, 1))
+		c.awaitRunning("brief", 1)
+		if version, err := c.manager.UpdateJob(c.t.Context(), batch("brief", "sleep 10; true", 1, 1)); !api.Is(err, api.Stale) {
+			t.Errorf("told %+v, %v", version, err)
+		}
+		if status := c.status("brief"); status.Phase != jobs.Succeeded || status.Version != 1 {
+			t.Errorf("%+v", status)
+		}
 	})
 }

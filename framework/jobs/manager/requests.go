@@ -256,6 +256,10 @@ func (m *Manager) tell(ctx context.Context, op, name string, happened core.Event
 	err := api.E(op, api.NotFound, name, errNoJob)
 	m.do(func(now time.Time) {
 		if e := m.jobs[name]; e != nil && m.client != nil {
+			if _, changes := happened.(core.Updated); changes && e.master.Phase != jobs.Running {
+				err = api.E(op, api.Stale, name, fmt.Errorf("it is %s meanwhile; submit it to begin it anew", e.master.Phase))
+				return
+			}
 			m.writing.tryAside(name)
 			m.step(e, now, happened)
 			done, err = m.writing.all(), nil

@@ -72,6 +72,9 @@ func (m *JobMaster) plan(e Planned) {
 	case m.Job.Cron.Missed == jobs.RunOnce:
 		m.note("what was due since %s was missed; one run makes up for it", clock(e.Next))
 		m.due(e.Latest)
+	case m.now.Sub(e.Latest) <= jobs.OnTime: // the latest run is on time, and only those before it were missed
+		m.note("what was due from %s on was missed and is skipped, up to the run of %s", clock(e.Next), clock(e.Latest))
+		m.due(e.Latest)
 	default:
 		m.note("what was due from %s to %s was missed, and is skipped", clock(e.Next), clock(e.Latest))
 		m.Cron.From = e.Latest
