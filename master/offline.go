@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/internal/raftlog"
@@ -25,6 +28,9 @@ type Snapshot struct {
 	// Tombstones counts the frameworks that were removed.
 	Tombstones int
 	StoreBytes int64
+	// Principals and Tokens are those that may do something, and with which somebody may join: also those that were
+	// revoked after the snapshot was taken. Sorted.
+	Principals, Tokens []string
 }
 
 // InspectSnapshot reads a whole snapshot. It returns an error unless the snapshot's checksum and hash are right.
@@ -42,6 +48,16 @@ func snapshotOf(state *registry.State) Snapshot {
 	found := Snapshot{
 		Cluster: state.Cluster, Epoch: state.Epoch, Index: state.Index,
 		Masters: len(state.Masters), Agents: len(state.Agents), Roles: len(state.Roles), StoreBytes: state.StoreBytes(),
+	}
+	for _, name := range slices.Sorted(maps.Keys(state.Principals)) {
+		if p := state.Principals[name]; p.Revoked.IsZero() && len(p.Grants) > 0 {
+			found.Principals = append(found.Principals, name)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(state.Tokens)) {
+		if state.Tokens[id].Refusal(time.Now()) == "" {
+			found.Tokens = append(found.Tokens, id)
+		}
 	}
 	for _, framework := range state.Frameworks {
 		if framework.Removed.IsZero() {

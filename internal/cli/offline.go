@@ -114,9 +114,31 @@ func (a *App) snapshotRestoreCommand() *cobra.Command {
 			"a cluster with certificates: copy its %s, which no snapshot holds, into the folder; another one: add --insecure\n"+
 			"start it with: tender master --data-dir %s\n",
 			dataDir, id, words.Count(found.Agents, "agent"), words.Count(found.Frameworks, "framework"), found.Cluster, found.Epoch+1, trust.KeyFile, dataDir)
+		if err != nil || len(found.Principals)+len(found.Tokens) == 0 {
+			return err
+		}
+		_, err = fmt.Fprintf(a.Stdout, "whatever was revoked since the snapshot was taken counts again; revoke it once more, before others join:\n"+
+			"  principals that may do something: %s\n  tokens that let somebody in: %s\n"+
+			"  agents that were removed since then are admitted again: tender remove AGENT\n",
+			listed(found.Principals, "tender revoke NAME"), listed(found.Tokens, "tender token revoke ID"))
 		return err
 	}
 	return command
+}
+
+// listedMax bounds the names that are listed for a person.
+const listedMax = 50
+
+// listed returns names for a person, with the command that takes one back; "none" if there are none.
+func listed(names []string, command string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	text := strings.Join(names[:min(len(names), listedMax)], ", ")
+	if more := len(names) - listedMax; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + ": " + command
 }
 
 func checkOffline(dataDir, address string) error {

@@ -21,6 +21,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/internal/cli/show"
 	"github.com/tenderhq/tender/internal/words"
+	"github.com/tenderhq/tender/master/registry"
 )
 
 // roleCommands returns the commands that show and change the settings of a role.
@@ -57,8 +58,8 @@ func (a *App) roleCommand(
 
 func setWeight(request *apiv1.SetRoleRequest, text string) error {
 	weight, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(weight > 0 && weight <= 1e6) {
-		return fmt.Errorf("weight %q is wrong; write a number above 0 and up to 1000000, such as 2 or 0.5", text)
+	if err != nil || registry.CheckWeight(weight) != nil {
+		return fmt.Errorf("weight %q is wrong; write a number from 0.000001 to 1000000, such as 2 or 0.5", text)
 	}
 	request.Weight = &weight
 	return nil

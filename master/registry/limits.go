@@ -30,6 +30,8 @@ const (
 	OperationsBytesMax = 64 << 10
 	// LostNumbersMax bounds the ranges of numbers that a restore or a recovery has skipped.
 	LostNumbersMax = 1 << 16
+	// WeightMax bounds the weight of a role; the least is its reciprocal. Shares beyond that are no shares any more.
+	WeightMax = 1_000_000
 	// RolesMax bounds the roles for which an operator has set anything.
 	RolesMax = 10_000
 	// TokensMax bounds the tokens with which somebody can join. TokenUsesMax bounds the uses of a token whose uses are

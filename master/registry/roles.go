@@ -68,12 +68,22 @@ func (r Role) isNothing() bool {
 	return r.Weight == 0 && r.Priority == 0 && r.Guarantee.IsZero() && r.Limit.IsZero()
 }
 
+// CheckWeight says why an operator may not give a role this weight.
+func CheckWeight(weight float64) error {
+	if weight >= 1.0/WeightMax && weight <= WeightMax {
+		return nil
+	}
+	return fmt.Errorf("weight %v; it must be a number from 0.000001 to %d", weight, WeightMax)
+}
+
 func (change SetRole) check() error {
 	if err := change.Role.Check(); err != nil {
 		return err
 	}
-	if math.IsNaN(change.Set.Weight) || math.IsInf(change.Set.Weight, 0) || change.Set.Weight < 0 {
-		return fmt.Errorf("weight %v; it must be a number above 0", change.Set.Weight)
+	if change.Set.Weight != 0 { // 0: nothing is set
+		if err := CheckWeight(change.Set.Weight); err != nil {
+			return err
+		}
 	}
 	if change.Set.Priority < math.MinInt32 || change.Set.Priority > math.MaxInt32 {
 		return errors.New("the priority must fit 32 bits")

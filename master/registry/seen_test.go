@@ -127,3 +127,13 @@ func TestDrainedIsOnlyWhatDrains(t *testing.T) {
 		t.Errorf("an agent in service is %v", got.Strings())
 	}
 }
+
+// TestWeightsHaveBounds: a weight far from all others is none.
+func TestWeightsHaveBounds(t *testing.T) {
+	s := New()
+	for _, weight := range []float64{1e-300, 1e-7, 1e7, -1} {
+		refused(t, s, api.Invalid, SetRole{Role: "web", Set: Role{Weight: weight}, SawQuotas: Whatever})
+	}
+	done(t, s, SetRole{Role: "web", Set: Role{Weight: 1e-6}, SawQuotas: Whatever})
+	done(t, s, SetRole{Role: "eng", Set: Role{Weight: 1e6}, SawQuotas: Whatever})
+}

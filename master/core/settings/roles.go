@@ -25,8 +25,10 @@ func (s Role) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 	if object := (rights.Object{Role: s.Role}); !by.Covers(object) {
 		return Question{}, rights.RefuseAction("set-role", by.Who, object)
 	}
-	if s.Weight != nil && !(*s.Weight > 0) {
-		return Question{}, api.E(op, api.Invalid, s.Role, fmt.Errorf("weight %v; it must be a number above 0", *s.Weight))
+	if s.Weight != nil {
+		if err := registry.CheckWeight(*s.Weight); err != nil {
+			return Question{}, api.E(op, api.Invalid, s.Role, err)
+		}
 	}
 	set := s.onto(of.Registry.Roles[s.Role])
 	if !set.Limit.Contains(quota.Named(set.Limit, set.Guarantee)) {

@@ -18,7 +18,7 @@ func cpus(n float64) *api.Resources {
 
 // TestAsk: whether a change is asked of the registry depends on the registry and on the caller.
 func TestAsk(t *testing.T) {
-	weight := 0.0
+	weight, tiny := 0.0, 1e-300
 	state := &registry.State{
 		Agents:     map[api.AgentID]registry.Agent{"agent-1": {Agent: api.Agent{Resources: *cpus(4)}}},
 		Principals: map[string]registry.Principal{"ann": {Grants: []rights.Grant{{Verb: rights.Admin}}}},
@@ -37,6 +37,7 @@ func TestAsk(t *testing.T) {
 		"a role below one's own":      {state, "", settings.Role{Role: "web/a", Limit: cpus(1)}, web, 0},
 		"another role":                {state, "", settings.Role{Role: "batch", Limit: cpus(1)}, web, api.Denied},
 		"no weight":                   {state, "", settings.Role{Role: "web", Weight: &weight}, all, api.Invalid},
+		"a weight of nearly nothing":  {state, "", settings.Role{Role: "web", Weight: &tiny}, all, api.Invalid},
 		"guarantee above limit":       {state, "", settings.Role{Role: "web", Guarantee: cpus(2), Limit: cpus(1)}, all, api.Invalid},
 		"more than the agents have":   {state, "", settings.Role{Role: "web", Guarantee: cpus(5)}, all, api.Limit},
 		"the same by force":           {state, "", settings.Role{Role: "web", Guarantee: cpus(5), Force: true}, all, 0},
