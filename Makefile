@@ -18,7 +18,7 @@ SHELL       := bash
 
 .DEFAULT_GOAL := quick
 .PHONY: quick help build demo demo-jobs demo-rdd demo-share locality test test-long stress check format vet lint proto tidy-modules darwin exported api \
-        vulnerabilities generate rewrite bench bench-agent bench-allocator bench-micro check-cost sim chaos chaos-agent clean
+        vulnerabilities generate rewrite bench bench-agent bench-allocator bench-micro check-cost sim mutants fuzz chaos chaos-agent clean
 
 quick: build format vet ## Build, the quick checks, the unit tests: a minute, before every push
 	go test -short -timeout 5m ./...
@@ -141,6 +141,17 @@ else
 	go test -count=1 -v -run TestSeeds ./framework/frameworktest/internal/sim -args -for 1m -from $(or $(FROM),1)
 	TENDER_TEST_LONG=1 go test -count=1 -timeout 2h -run TestChaos ./framework/frameworktest
 endif
+
+mutants: ## Seeded bugs, each of which the simulation or a named test must find: ONLY=name SEEDS=500
+	go run ./internal/dev/mutants $(if $(ONLY),-only '$(ONLY)') $(if $(SEEDS),-seeds $(SEEDS))
+
+FUZZTIME ?= 1m
+fuzz: ## What decodes anything that others write, fed with anything: FUZZTIME=1m for each, ONLY=FuzzEntry for one
+	@grep -rlE '^func Fuzz' --include='*_test.go' . | sort | while read file; do \
+	  for target in $$(grep -oE '^func Fuzz\w+' $$file | cut -d' ' -f2 | grep -E '$(or $(ONLY),.)'); do \
+	    go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file) || exit 1; \
+	  done; \
+	done
 
 ROUNDS ?= 100
 chaos: build ## The real binary on loopback, broken again and again: ROUNDS=100 SEED=1 ARGS='-masters 5 -only kill/leader'

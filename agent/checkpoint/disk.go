@@ -437,7 +437,7 @@ func (d *Disk) replaceIdentity(data []byte) error {
 		err = d.system.truncate(file, int64(len(data)))
 	}
 	if err == nil {
-		err = file.Sync()
+		err = d.system.sync(file)
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
@@ -447,7 +447,7 @@ func (d *Disk) replaceIdentity(data []byte) error {
 			return err
 		}
 	}
-	if err := syncFolder(d.config.Folder); err != nil {
+	if err := d.syncFolder(); err != nil {
 		return err
 	}
 	d.makeSpare(max(spareBytes, 2*int64(len(data))))
@@ -463,12 +463,12 @@ func (d *Disk) makeSpare(bytes int64) {
 	_ = errors.Join(d.system.allocate(file, bytes), file.Close()) // if this failed, the next write reports it
 }
 
-func syncFolder(folder string) error {
-	dir, err := os.Open(folder)
+func (d *Disk) syncFolder() error {
+	dir, err := os.Open(d.config.Folder)
 	if err != nil {
 		return err
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return errors.Join(d.system.sync(dir), dir.Close())
 }
 
 // Bloated reports whether a compaction would pay. A full disk has no room for two logs.

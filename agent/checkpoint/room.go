@@ -125,15 +125,16 @@ func (d *Disk) clearLeftovers() error {
 	return nil
 }
 
-// system is what a Disk needs from the operating system. Tests of full disks replace it.
+// system is what a Disk needs from the operating system. Tests of full disks and of lost power replace it.
 type system struct {
 	write    func(file *os.File, data []byte, at int64) (int, error)
 	truncate func(file *os.File, size int64) error
+	sync     func(file *os.File) error // a file, or a folder with the names in it
 	allocate func(file *os.File, upTo int64) error
 	exchange func(one, other string) error
 	free     func(folder string) (int64, error)
 }
 
 func realSystem() system {
-	return system{write: (*os.File).WriteAt, truncate: (*os.File).Truncate, allocate: allocate, exchange: exchange, free: freeBytes}
+	return system{write: (*os.File).WriteAt, truncate: (*os.File).Truncate, sync: (*os.File).Sync, allocate: allocate, exchange: exchange, free: freeBytes}
 }

@@ -150,7 +150,7 @@ func (c *Core) carryOut(what followUp) {
 	case tellStatus:
 		c.statuses.statusStored(w)
 	case makeVolume:
-		c.emit(CreateVolume{w.volume, true})
+		c.volumes.makeFolder(w.volume)
 	case confirmDestroyed:
 		c.leader.tell(protocol.VolumeDone{Volume: w.volume, Generation: w.generation})
 	}

@@ -32,6 +32,15 @@ func (v *volumes) createVolume(volume protocol.Volume) {
 	v.follow(v.writeRecord(VolumeKept{volume}), makeVolume{id})
 }
 
+// makeFolder makes a volume's folder, unless the volume is being destroyed or was destroyed meanwhile: nobody would ever
+// delete that folder.
+func (v *volumes) makeFolder(id api.VolumeID) {
+	_, is := v.state.volumes[id]
+	if _, deleting := v.destroying[id]; is && !deleting {
+		v.emit(CreateVolume{id, true})
+	}
+}
+
 // inUse says whether a volume is being deleted, or something that has not ended holds it.
 func (v *volumes) inUse(id api.VolumeID) bool {
 	if _, deleting := v.destroying[id]; deleting {

@@ -128,6 +128,7 @@ var floors = []floor{
 	{"internal/dev/devcluster", "internal/joining internal/nearby internal/transport internal/trust"}, // runs the binary, and reaches its masters
 	{"internal/dev/exported", ""},                                                                     // reads sources, compiles nothing
 	{"internal/dev/loopback", ""},                                                                     // knows addresses only
+	{"internal/dev/mutants", ""},                                                                      // changes sources, knows nothing of them
 	{"internal/dev/stress", ""},                                                                       // runs the tests, knows nothing of them
 	{"internal/dev/tidy", ""},                                                                         // reads sources
 
@@ -165,7 +166,7 @@ type names struct{ ban, only string }
 // programs are the packages that may read flags and the environment and end the process. Tests may too. The spawner of
 // tasks' namespaces is one of them, because the agent's program runs it under another name.
 const programs = ". internal/cli/... internal/dev/demo internal/dev/demo/jobs internal/dev/demo/rdd internal/dev/demo/share internal/dev/bench internal/dev/bench/allocator internal/dev/chaos internal/dev/exported " +
-	"internal/dev/stress internal/dev/cost agent/walls/spaces"
+	"internal/dev/stress internal/dev/mutants internal/dev/cost agent/walls/spaces"
 
 // exampleMains are programs as well, but only in their package main.
 const exampleMains = "examples/..."
@@ -225,5 +226,6 @@ var larger = map[string]allowance{
 	"bools of internal/testing/memnet.pipe":                 {4, "the faults of one direction, which come together in any way"},
 	"bools of framework/frameworktest/internal/sim.daemon":  {4, "a model of an agent's shell"},
 	"bools of framework/frameworktest/internal/sim.process": {7, "a model of an executor's process"},
-	"bools of framework/frameworktest/internal/sim.work":    {6, "what the scheduler's user does and leaves, drawn by the seed"},
+	"bools of framework/frameworktest/internal/sim.quorum":  {4, "a model of masters and what is wrong with them"},
+	"bools of framework/frameworktest/internal/sim.work":    {7, "what the scheduler's user does and leaves, drawn by the seed"},
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/core/settings"
+	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
 
@@ -102,7 +103,7 @@ func (s *scheduler) killByOperator() {
 	ids := slices.Sorted(maps.Keys(s.work.tasks))
 	if len(ids) > 0 && s.info.ID != "" {
 		id := ids[s.world.random.IntN(len(ids))]
-		s.world.ask(core.KillTask{Task: string(s.info.ID) + "/" + string(id)})
+		s.world.endByOperator(s.world.truth.launches[s.work.tasks[id].label])
 	}
 }
 
@@ -124,13 +125,14 @@ func (m *machine) copyFolder() {
 	twin := m.world.addMachine(m.name+"-copy", m.config.Agent.Resources)
 	twin.twin = true
 	twin.disk = slices.Clone(m.disk)
+	twin.stored.take(twin.disk)
 	twin.start()
 }
 
 // remove lets an operator remove the framework.
 func (s *scheduler) remove() {
 	if s.info.ID != "" {
-		s.world.ask(core.RemoveFramework{Framework: string(s.info.ID), Force: true})
+		s.world.removeFramework(s.info.ID, true)
 	}
 }
 
@@ -139,7 +141,7 @@ func (s *scheduler) remove() {
 func (w *World) removeOrphans() {
 	if l := w.leader(); l != nil {
 		for _, view := range l.core.View().Frameworks(view.Query{States: []string{"disconnected"}}).Items {
-			w.ask(core.RemoveFramework{Framework: string(view.Framework.ID), Force: true})
+			w.removeFramework(view.Framework.ID, true)
 		}
 	}
 }
@@ -157,8 +159,61 @@ func (w *World) giveUpLost() {
 	}
 }
 
+// rank gives the framework's role a priority, a weight and a guarantee; unrank takes them back.
+func (s *scheduler) rank() {
+	r := s.world.random
+	priority, weight, guarantee := r.IntN(3), 1+float64(r.IntN(3)), api.Scalars(float64(r.IntN(3))*0.4, 0)
+	s.setRole(priority, weight, guarantee)
+}
+
+func (s *scheduler) unrank() { s.setRole(0, 1, api.Resources{}) }
+
+func (s *scheduler) setRole(priority int, weight float64, guarantee api.Resources) {
+	s.world.ask(core.Set{Setting: settings.Role{Role: s.info.Roles[0], Priority: &priority, Weight: &weight, Guarantee: &guarantee, Force: true}})
+}
+
 func (s *scheduler) limit(limit api.Resources) {
 	s.world.ask(core.Set{Setting: settings.Role{Role: s.info.Roles[0], Limit: &limit}})
 }
 
-func (s *scheduler) tearDown() { s.step(sdk.TeardownAsked{}) }
+func (s *scheduler) tearDown() {
+	s.mayGo()
+	s.step(sdk.TeardownAsked{})
+}
+
+// mayGo notes that the framework may be removed from now on, whoever subscribes as it.
+func (s *scheduler) mayGo() {
+	if s.info.ID != "" {
+		s.world.truth.decided.asked[s.info.ID] = s.world.now.Add(time.Hour)
+	}
+}
+
+// removeFramework lets an operator remove a framework: by force, or only if no scheduler is connected, of which the
+// leader is sure when it answers.
+func (w *World) removeFramework(id api.FrameworkID, force bool) {
+	until := w.now
+	if force {
+		until = w.now.Add(time.Hour)
+	}
+	w.truth.decided.asked[id] = until
+	w.ask(core.RemoveFramework{Framework: string(id), Force: force})
+}
+
+// leave lets an operator remove the framework without force.
+func (s *scheduler) leave() {
+	if s.info.ID != "" {
+		s.world.removeFramework(s.info.ID, false)
+	}
+}
+
+// write writes into the framework's store.
+func (s *scheduler) write() {
+	if s.phase != active || s.world.leader() == nil {
+		return
+	}
+	s.writes++
+	s.world.ask(core.StoreWrite{
+		Change:   registry.PutEntry{Framework: s.info.ID, Session: s.session, Key: "key", Value: []byte{byte(s.writes)}},
+		Instance: s.instance(), Counter: s.writes,
+	})
+}

@@ -44,6 +44,16 @@ func (w *World) set(c *timepiece) {
 	w.say("world", "a clock is now %v ahead", c.ahead)
 }
 
+// jump sets the machine's wall clock again and again, until the calm begins.
+func (m *machine) jump() {
+	m.world.in(m.world.between(0, 10*time.Second), func() {
+		if !m.world.kind {
+			m.world.set(&m.clock)
+			m.jump()
+		}
+	})
+}
+
 // drift draws how much too fast a clock is.
 func (w *World) drift() int64 {
 	if w.random.IntN(2) == 0 {

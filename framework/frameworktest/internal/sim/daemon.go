@@ -34,6 +34,7 @@ type daemon struct {
 	waiting group
 	writing bool
 	armed   time.Time
+	records uint64 // how many were to be written
 }
 
 // group is what the writer writes at once.
@@ -98,10 +99,12 @@ func (d *daemon) Perform(effect agentcore.Effect) {
 	if d.dead {
 		return
 	}
+	w.truth.performs(d, effect)
 	switch e := effect.(type) {
 	case agentcore.Checkpoint:
 		d.waiting.records = append(d.waiting.records, e.Record)
 		d.waiting.number = e.Number
+		d.records++
 		if w.story != nil {
 			w.say(m.name, "  record %d: %s", e.Number, describe(e.Record))
 		}
@@ -111,7 +114,8 @@ func (d *daemon) Perform(effect agentcore.Effect) {
 			if _, is := e.Call.(protocol.AgentReport); is {
 				d.registered = true
 			}
-			d.line.calls = append(d.line.calls, e.Call)
+			w.truth.toldLeader(d, e.Call)
+			d.line.calls = append(d.line.calls, m.invented(e.Call))
 		}
 	case agentcore.CloseLeader:
 		if d.line != nil && d.line.own == e.Conn {
@@ -145,7 +149,12 @@ func (d *daemon) work(work agentcore.Work) {
 	switch e := work.(type) {
 	case agentcore.StartExecutor:
 		d.starts[e.Run] = true
-		w.in(w.pause(), func() { d.fork(e) })
+		span := w.pause()
+		if w.chance(4) || m.doomed {
+			span = w.between(0, 2*time.Second)
+		}
+		m.startsExecutor()
+		w.in(span, func() { d.fork(e) })
 	case agentcore.ReleaseExecutor:
 		if p := m.processOf(e.Run); p != nil && p.gated {
 			p.open()
@@ -177,9 +186,13 @@ func (d *daemon) work(work agentcore.Work) {
 			}
 		})
 	case agentcore.PrepareTask:
-		w.in(w.pause(), func() {
+		span := w.pause()
+		if len(e.URIs) > 0 && w.chance(2) {
+			span = w.between(0, 4*time.Second)
+		}
+		w.in(span, func() {
 			done := agentcore.TaskPrepared{Task: e.Task}
-			if w.chance(30) {
+			if w.chance(6) {
 				done.Reason, done.Message = api.ReasonFetchFailed, "the files are not there"
 			}
 			d.step(done)
@@ -187,12 +200,9 @@ func (d *daemon) work(work agentcore.Work) {
 	case agentcore.Sample:
 		w.in(w.pause(), func() { d.step(agentcore.Sampled{Usage: d.sample(e.Targets)}) })
 	case agentcore.CreateVolume:
-		m.volumes[e.Volume] = true
+		m.createVolume(e)
 	case agentcore.DestroyVolume:
-		w.in(w.pause(), func() {
-			delete(m.volumes, e.Volume)
-			d.step(agentcore.VolumeDestroyed{Volume: e.Volume, Generation: e.Generation})
-		})
+		d.destroyVolume(e)
 	case agentcore.TaskEnded, agentcore.DropSecrets, agentcore.RemoveFolder: // nobody reads output here, and there are no folders
 	}
 }
@@ -242,8 +252,10 @@ func (d *daemon) tear(records int) {
 	m := d.machine
 	if d.group.compact != nil {
 		m.disk = slices.Clone(d.group.compact)
+		m.stored.compacted(m.disk)
 	}
 	m.disk = append(m.disk, d.group.records[:records]...)
+	m.stored.take(d.group.records[:records])
 	d.group = group{}
 }
 
@@ -292,12 +304,17 @@ func (d *daemon) hear(line *agentLine, batch protocol.AgentEvents) {
 		}
 	}
 	for _, event := range batch.Events {
+		if _, is := event.(protocol.Reported); is {
+			d.machine.reported = d.world.now
+		}
 		if launch, is := event.(protocol.LaunchTask); is && d.full != "" && launch.Task.ID == d.full {
 			d.hearFull(line, batch)
 			return
 		}
 	}
+	records, known := d.records, d.core.Identity().Term
 	d.step(agentcore.LeaderSaid{Conn: line.own, Batch: batch})
+	d.world.truth.heardOf(d, batch.Term, known, d.records > records)
 }
 
 // hearFull handles the events of a batch one by one, one of them while the disk is full.
@@ -317,7 +334,7 @@ func (d *daemon) leaderClosed(line *agentLine, err *api.Error) {
 		return
 	}
 	if d.line == line {
-		d.line = nil
+		d.line, d.machine.reported = nil, time.Time{}
 	}
 	d.refusedFor(err)
 	d.step(agentcore.LeaderClosed{Conn: line.own, Removed: api.Is(err, api.Removed)})
@@ -359,6 +376,8 @@ func (d *daemon) stop(err *api.Error) {
 func (d *daemon) forget() {
 	m := d.machine
 	d.dead, m.daemon, m.disk = true, nil, nil
+	m.stored = newStored()
+	m.sweepVolumes(func(api.VolumeID) bool { return false })
 	m.leave(d)
 	d.world.in(d.world.pause(), func() {
 		if m.daemon == nil {

@@ -25,6 +25,9 @@ func describe(value any) string {
 	case core.Committed:
 		return fmt.Sprintf("committed %d (%d commands)", v.Index, len(v.Commands))
 	case core.Requested:
+		if set, is := v.Action.(core.Set); is {
+			return fmt.Sprintf("an operator sets %T", set.Setting)
+		}
 		return fmt.Sprintf("an operator asks: %T %+v", v.Action, v.Action)
 	case agentcore.LeaderSaid:
 		return fmt.Sprintf("leader on %d, %d events", v.Conn, len(v.Batch.Events))

@@ -259,7 +259,9 @@ func (p *process) launch(e protocol.ExecutorLaunch) {
 	p.world.in(p.world.pause(), func() {
 		if r.alive && !r.killed && !p.dead {
 			p.report(r, api.TaskRunning, api.ReasonNone)
-			p.progress(r)
+			if p.world.random.IntN(3) > 0 {
+				p.progress(r)
+			}
 		}
 	})
 	p.world.in(p.world.truth.lifeOf(r), func() { p.finish(r) })

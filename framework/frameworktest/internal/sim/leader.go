@@ -67,6 +67,7 @@ func (l *leader) stepCame(what core.Happening, came time.Time) {
 	if l.world.story != nil {
 		l.world.say(l.name, "< %s", describe(what))
 	}
+	l.count(what)
 	l.perform(l.core.Step(core.Event{At: l.time(), Came: came, What: what}))
 	l.round()
 }

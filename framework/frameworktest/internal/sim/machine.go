@@ -28,12 +28,22 @@ type machine struct {
 	twin      bool // its folder is a copy, so it may be refused
 	clock     timepiece
 	refused   time.Time // since when it is refused for good; zero: it is not refused
-	volumes   map[api.VolumeID]bool
+	folders   map[api.VolumeID]*folder
+	stored    *stored
+	whole     api.Resources // what it has when nothing is broken
+	mischief
+	reported time.Time // when its leader had its report; zero: it has no session
+}
+
+// mischief is what is planned with a machine's agent.
+type mischief struct {
+	lies   bool // it reports what is not there
+	doomed bool // it is killed when it next starts an executor
 }
 
 // addMachine makes a node whose agent is not yet started.
 func (w *World) addMachine(name string, resources api.Resources) *machine {
-	m := &machine{world: w, name: name, boots: 1, volumes: map[api.VolumeID]bool{}}
+	m := &machine{world: w, name: name, boots: 1, folders: map[api.VolumeID]*folder{}, stored: newStored(), whole: resources, clock: timepiece{drift: w.drift()}}
 	m.config = agentcore.Config{
 		Agent: api.Agent{Hostname: name, Resources: resources}, Version: "v1", Sandboxes: "/s", RecoveryTimeout: 15 * time.Minute,
 	}
@@ -70,6 +80,7 @@ func (m *machine) live(registered bool) {
 			started.Alive = append(started.Alive, run.Run)
 		}
 	}
+	m.sweepVolumes(d.core.HasVolume)
 	d.life = life.New(d.core, d)
 	d.life.Begin(started, func() {})
 	for _, run := range started.Alive {
@@ -110,6 +121,7 @@ func (m *machine) killAfter(records int) {
 
 // leave ends the streams of an agent's process, and the starts of executors that it had begun.
 func (m *machine) leave(d *daemon) {
+	m.reported = time.Time{}
 	if d.line != nil {
 		d.line.stream.tear()
 	}

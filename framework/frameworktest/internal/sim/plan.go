@@ -13,13 +13,13 @@ import (
 
 // acts is everything that can go wrong. Their order is part of what a seed means.
 var acts = []chaos.Act[*World]{
-	{Do: "break/agent", Weight: 6, Begin: onMachine((*machine).cut, nil)}, // its stream
+	{Do: "break/agent", Weight: 8, Begin: onMachine((*machine).cut, nil)}, // its stream
 	{Do: chaos.CutAgent, Weight: 5, Begin: onMachine((*machine).isolate, (*machine).rejoin)},
 	{Do: chaos.KillAgent, Weight: 6, Begin: onMachine((*machine).kill, (*machine).start)},
 	{Do: chaos.RebootAgent, Weight: 3, Begin: onMachine((*machine).reboot, (*machine).start)},
 	{Do: "blink/agent", Weight: 1, Begin: onMachine(func(m *machine) { m.reboot(); m.start() }, nil)}, // rebooted at once
 	{Do: chaos.FullAgent, Weight: 2, Begin: onMachine(func(m *machine) { m.fill(true) }, func(m *machine) { m.fill(false) })},
-	{Do: chaos.KillExecutor, Weight: 4, Begin: onMachine((*machine).killExecutor, nil)},
+	{Do: chaos.KillExecutor, Weight: 6, Begin: onMachine((*machine).killExecutor, nil)},
 	{Do: "break/executor", Weight: 3, Begin: onMachine((*machine).cutExecutor, nil)},
 	{Do: chaos.KillLeader, Weight: 4, Begin: onQuorum((*quorum).crash, func(q *quorum) { q.world.electIfNone() })},
 	{Do: "depose/leader", Weight: 4, Begin: onQuorum((*quorum).elect, nil)},
@@ -41,8 +41,21 @@ var acts = []chaos.Act[*World]{
 	{Do: "clock/agent", Weight: 2, Begin: onMachine(func(m *machine) { m.world.set(&m.clock) }, nil)},                              // while it runs
 	{Do: "clock/down", Weight: 2, Begin: onMachine(func(m *machine) { m.kill(); m.world.set(&m.clock) }, (*machine).start)},
 	{Do: "clock/leader", Weight: 2, Begin: onQuorum((*quorum).setClock, nil)},
-	{Do: "end/task", Weight: 3, Begin: onScheduler((*scheduler).killByOperator, nil)},
+	{Do: "end/task", Weight: 9, Begin: onScheduler((*scheduler).killByOperator, nil)},
 	{Do: "shutdown/executor", Weight: 3, Begin: onScheduler((*scheduler).shutDownExecutor, nil)},
+	{Do: "waver/agent", Weight: 2, Begin: onMachine((*machine).waver, nil)},
+	{Do: "ask/agent", Weight: 2, Begin: onMachine((*machine).politely, (*machine).reactivate)},
+	{Do: "kill/gone", Weight: 1, Begin: onMachine((*machine).givenUp, nil)},
+	{Do: "plan/agent", Weight: 2, Begin: onMachine((*machine).plan, (*machine).cancel)},
+	{Do: "reserve/agent", Weight: 5, Begin: onMachine((*machine).reserve, nil)},
+	{Do: "end/away", Weight: 2, Begin: onMachine((*machine).endAway, (*machine).rejoin)},
+	{Do: "shrink/agent", Weight: 2, Begin: onMachine((*machine).shrink, (*machine).grow)},
+	{Do: "lie/agent", Weight: 1, Begin: onMachine((*machine).lie, (*machine).honest)},
+	{Do: "slow/quorum", Weight: 9, Begin: onQuorum(func(q *quorum) { q.slow = true }, func(q *quorum) { q.slow = false })},
+	{Do: "kill/start", Weight: 6, Begin: onMachine((*machine).killAtStart, nil)},
+	{Do: "leave/framework", Weight: 2, Begin: onScheduler((*scheduler).leave, nil)},
+	{Do: "write/store", Weight: 12, Begin: onScheduler((*scheduler).write, nil)},
+	{Do: "rank/role", Weight: 2, Begin: onScheduler((*scheduler).rank, (*scheduler).unrank)},
 	{Do: "limit/role", Weight: 1, Begin: onScheduler(
 		func(s *scheduler) { s.limit(api.Scalars(1, 512)) }, func(s *scheduler) { s.limit(api.Resources{}) })},
 }
@@ -71,9 +84,10 @@ func Shrink(plan chaos.Plan) chaos.Plan {
 
 // Outcome is the result of a plan.
 type Outcome struct {
-	Err   error // the first promise that did not hold
-	Steps int
-	Tasks int
+	Err      error // the first promise that did not hold
+	Steps    int
+	Tasks    int
+	Coverage Coverage
 }
 
 // Run runs the story of a plan: first the faults, then a calm time in which everything has to settle. It writes the
@@ -87,7 +101,10 @@ func Run(p chaos.Plan, story *strings.Builder) Outcome {
 	}
 	w.pass(max(time.Second, epoch.Add(21*time.Second).Sub(w.now)))
 	w.calm()
-	return Outcome{Err: w.broken, Steps: w.steps, Tasks: len(w.truth.order)}
+	if isOpen(w.broken) {
+		w.broken = nil
+	}
+	return Outcome{Err: w.broken, Steps: w.steps, Tasks: len(w.truth.order), Coverage: w.coverage}
 }
 
 // Pass lets time go by, unless a promise is broken.
@@ -109,6 +126,12 @@ func (w *World) populate() {
 		w.quorum.policy = "priority"
 	}
 	w.quorum.config.GoneAfter = -1
+	if r.IntN(5) == 0 {
+		w.quorum.config.GoneAfter = w.between(time.Second, 30*time.Second)
+	}
+	if r.IntN(2) == 0 {
+		w.quorum.config.ReceiptKey = []byte("the key of the cluster")
+	}
 	w.quorum.elect()
 	for i := range 1 + r.IntN(4) {
 		m := w.addMachine(fmt.Sprintf("h%d", i+1), api.Scalars(float64(1+r.IntN(4)), 2048).Plus(disk))
@@ -118,13 +141,20 @@ func (w *World) populate() {
 		if r.IntN(4) == 0 {
 			m.config.StubsMax = 3
 		}
+		if r.IntN(3) == 0 {
+			m.jump()
+		}
 		w.in(w.between(0, time.Second), m.start)
 	}
 	for i := range 1 + r.IntN(3) {
 		name := fmt.Sprintf("f%d", i+1)
 		k := newWork(w, name, 1+r.IntN(25))
 		k.stated, k.own, k.faulty, k.saves = r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(3) == 0, r.IntN(4) == 0
+		k.terse = r.IntN(2) == 0
 		s := w.addScheduler(name, k)
+		if r.IntN(3) == 0 && !k.terse {
+			s.info.Roles = append(s.info.Roles, "shared", "role-f1/below")
+		}
 		if r.IntN(3) == 0 {
 			s.info.FailoverTimeout = w.between(2*time.Second, time.Minute)
 		}
@@ -146,19 +176,25 @@ func (w *World) calm() {
 	}
 	w.say("world", "the calm begins")
 	w.kind = true
+	w.quorum.slow = false
 	w.quorum.start()
 	w.electIfNone()
 	w.in(time.Second, func() {
 		for _, m := range w.machines {
 			m.rejoin()
+			if m.lies = false; !m.config.Agent.Resources.Equal(m.whole) {
+				m.grow()
+			}
 			m.start()
 			m.fill(false)
-			m.mark(core.MarkAgent{Clear: api.MarkDraining | api.MarkDrained | api.MarkDeactivated})
+			m.cancel()
+			m.reactivate()
 		}
 		for _, s := range w.schedulers {
 			s.rejoin()
 			s.start()
 			s.limit(api.Resources{})
+			s.unrank()
 		}
 	})
 	w.rest("to settle", 5*time.Minute, w.truth.settled)

@@ -21,6 +21,7 @@ type quorum struct {
 	config  core.Config
 	masters int
 	stopped bool // no majority: nothing is committed
+	slow    bool // each command takes long, and is committed alone
 	pending []registry.Command
 	busy    bool // a commit is under way
 	backup  *registry.State
@@ -116,13 +117,22 @@ func (q *quorum) commitSoon() {
 		return
 	}
 	q.busy = true
-	q.world.in(q.world.pause(), func() {
+	pause := q.world.pause()
+	if q.slow {
+		pause = q.world.between(100*time.Millisecond, 3*time.Second)
+	}
+	q.world.in(pause, func() {
 		q.busy = false
 		if q.stopped || q.leader == nil || len(q.pending) == 0 {
 			return
 		}
 		commands := q.pending
 		q.pending = nil
+		if q.slow { // one by one
+			q.pending = commands[1:]
+			commands = commands[:1]
+			defer q.commitSoon()
+		}
 		q.apply(commands)
 		q.leader.step(core.Committed{Index: q.state.Index, Commands: commands})
 	})
@@ -131,7 +141,7 @@ func (q *quorum) commitSoon() {
 func (q *quorum) apply(commands []registry.Command) {
 	q.state.Index++
 	for _, command := range commands {
-		result := q.state.Apply(command)
+		result := q.world.truth.applies(q.state, command)
 		if q.world.story != nil {
 			q.world.say("quorum", "commits %T: %v", command.Change, describeResult(result))
 		}

@@ -34,10 +34,17 @@ type scheduler struct {
 	offers    map[api.OfferID]api.Offer
 	sessions  uint64 // number of sessions so far
 	phase     phase
+	writer
 
 	// What lives as long as one stream:
 	line *schedulerLine
 	out  []protocol.NumberedCall
+}
+
+// writer writes into the framework's store.
+type writer struct {
+	session uint64 // the session's number in the registry
+	writes  uint64 // how many writes there were in this life of the process
 }
 
 // phase says how far a session has come, as the scheduler and its leader see it.
@@ -60,7 +67,7 @@ const reconcileEvery = time.Minute
 
 // addScheduler makes a scheduler whose process is not yet started.
 func (w *World) addScheduler(name string, work *work) *scheduler {
-	s := &scheduler{world: w, name: name, work: work}
+	s := &scheduler{world: w, name: name, work: work, clock: timepiece{drift: w.drift()}}
 	s.info = api.Framework{Name: name, Roles: []api.Role{api.Role("role-" + name)}, FailoverTimeout: time.Hour}
 	w.schedulers = append(w.schedulers, s)
 	return s
@@ -78,7 +85,11 @@ func (s *scheduler) start() {
 		Framework: s.info, Masters: []string{"masters"}, Version: "v1", ReconcileInterval: reconcileEvery,
 		Interests: sdk.InSubscribed | sdk.InRescinded,
 	})
-	s.step(sdk.Started{Instance: api.Nonce(fmt.Sprintf("%s-instance-%d", s.name, s.life))})
+	s.step(sdk.Started{Instance: s.instance()})
+}
+
+func (s *scheduler) instance() api.Nonce {
+	return api.Nonce(fmt.Sprintf("%s-instance-%d", s.name, s.life))
 }
 
 // kill ends the process at once.
@@ -97,7 +108,7 @@ func (s *scheduler) kill() {
 func (s *scheduler) end() {
 	s.up, s.armed, s.line, s.out = false, time.Time{}, nil, nil
 	s.callbacks, s.calling, s.asked, s.offers = nil, false, 0, map[api.OfferID]api.Offer{}
-	s.phase = away
+	s.phase, s.writes = away, 0
 	s.life++
 }
 
@@ -158,7 +169,7 @@ func (s *scheduler) perform(effect sdk.Effect) {
 	case sdk.Acknowledge:
 		s.send(e.Number, protocol.Acknowledge{Items: []protocol.Acknowledgement{e.Item}})
 	case sdk.SessionBegan:
-		s.info.ID, s.phase = e.Framework, active
+		s.info.ID, s.phase, s.session = e.Framework, active, e.Session
 		s.sessions++
 	case sdk.SessionEnded:
 		s.phase, s.offers = away, map[api.OfferID]api.Offer{}

@@ -1,10 +1,14 @@
 package sim
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"flag"
 	"fmt"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,7 +21,9 @@ var (
 	seedFlag   = flag.Uint64("seed", 0, "replay this one seed and print its story")
 	shrinkFlag = flag.Bool("shrink", false, "with -seed: leave out the faults that it does not need to fail")
 	fromFlag   = flag.Uint64("from", 1, "the first seed")
-	forFlag    = flag.Duration("for", 0, "go on with new seeds for so long; default: some hundred seeds")
+	countFlag  = flag.Uint64("count", 0, "how many seeds; default: some hundred")
+	allFlag    = flag.Bool("all", false, "go on behind a seed that fails, and list all that do")
+	forFlag    = flag.Duration("for", 0, "go on with new seeds for so long; overrides the number of seeds")
 )
 
 // TestSeeds: whatever breaks, the promises hold, and when everything is whole again it comes to rest. Replay a seed
@@ -28,19 +34,79 @@ func TestSeeds(t *testing.T) {
 		return
 	}
 	began := time.Now()
-	steps, tasks, seeds := 0, 0, uint64(0)
-	for seed := *fromFlag; more(seeds, began); seed++ {
-		outcome := Run(NewPlan(seed), nil)
-		steps, tasks, seeds = steps+outcome.Steps, tasks+outcome.Tasks, seeds+1
-		if outcome.Err != nil {
-			explain(t, NewPlan(seed), outcome.Err)
+	played := play(*fromFlag, began)
+	for _, one := range played.failed {
+		if !*allFlag {
+			explain(t, NewPlan(one.seed), one.err)
 		}
+		t.Errorf("seed %d: %v", one.seed, one.err)
 	}
-	t.Logf("%d seeds from %d on, %d tasks, %d steps, %.0f a second", seeds, *fromFlag, tasks, steps, float64(steps)/time.Since(began).Seconds())
+	if *countFlag == 0 && *forFlag == 0 && played.seeds >= 300 {
+		checkCoverage(t, played.coverage)
+	}
+	if testing.Verbose() {
+		t.Logf("what the leader was led into:\n%s", played.coverage.Table())
+	}
+	t.Logf("%d seeds from %d on, %d tasks, %d steps, %.0f a second", played.seeds, *fromFlag, played.tasks, played.steps,
+		float64(played.steps)/time.Since(began).Seconds())
+}
+
+// played is what came of many seeds.
+type played struct {
+	sync.Mutex
+	next, seeds  uint64
+	steps, tasks int
+	coverage     Coverage
+	failed       []failure // by seed
+}
+
+type failure struct {
+	seed uint64
+	err  error
+}
+
+// play plays seeds on all processors. Unless all are wanted, it stops after one that fails, and then the lowest seed
+// that fails comes first.
+func play(from uint64, began time.Time) *played {
+	p := &played{next: from, coverage: Coverage{}}
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for seed, is := p.take(from, began); is; seed, is = p.take(from, began) {
+				p.count(seed, Run(NewPlan(seed), nil))
+			}
+		})
+	}
+	workers.Wait()
+	slices.SortFunc(p.failed, func(a, b failure) int { return cmp.Compare(a.seed, b.seed) })
+	return p
+}
+
+func (p *played) take(from uint64, began time.Time) (seed uint64, is bool) {
+	p.Lock()
+	defer p.Unlock()
+	if len(p.failed) > 0 && !*allFlag || !more(p.next-from, began) {
+		return 0, false
+	}
+	p.next++
+	return p.next - 1, true
+}
+
+func (p *played) count(seed uint64, outcome Outcome) {
+	p.Lock()
+	defer p.Unlock()
+	p.seeds++
+	p.coverage.add(outcome.Coverage)
+	p.steps, p.tasks = p.steps+outcome.Steps, p.tasks+outcome.Tasks
+	if outcome.Err != nil {
+		p.failed = append(p.failed, failure{seed, outcome.Err})
+	}
 }
 
 func more(seeds uint64, began time.Time) bool {
 	switch {
+	case *countFlag > 0:
+		return seeds < *countFlag
 	case *forFlag > 0:
 		return time.Since(began) < *forFlag
 	case testing.Short():

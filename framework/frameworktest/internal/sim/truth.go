@@ -21,6 +21,11 @@ type truth struct {
 	short    bool // tasks end soon
 	long     bool // tasks run until somebody ends them
 	rounds   int
+
+	kills      []operatorsKill                          // launches of which an operator was told that they end
+	volumes    map[api.AgentID]map[api.VolumeID]*volume // as the quorum has decided
+	frameworks map[api.FrameworkID]bool                 // that have subscribed
+	decided    decided
 }
 
 // launch is one task that a scheduler has launched.
@@ -48,7 +53,8 @@ type holdings struct {
 }
 
 func newTruth(w *World) *truth {
-	return &truth{world: w, launches: map[string]*launch{}, held: map[*machine]*holdings{}}
+	return &truth{world: w, launches: map[string]*launch{}, held: map[*machine]*holdings{},
+		volumes: map[api.AgentID]map[api.VolumeID]*volume{}, frameworks: map[api.FrameworkID]bool{}, decided: newDecided()}
 }
 
 func (t *truth) launched(s *scheduler, task api.Task, label string) {
@@ -278,10 +284,13 @@ func (t *truth) booksHold(l *leader) {
 	if t.rounds++; t.rounds%16 != 0 {
 		return
 	}
+	t.believed(l)
+	t.killsKept()
 	for _, view := range l.core.View().Agents(view.Query{}).Items {
 		held := view.Allocated.Plus(view.Offered).Firm().Plain()
-		if !view.Offered.IsZero() && !view.Agent.Resources.Plain().Contains(held) {
-			t.world.breaks("%s is oversold by its leader: %v used, %v offered of %v (promise 1)", view.Agent.ID, view.Allocated, view.Offered, view.Agent.Resources)
+		known, is := t.world.quorum.state.Agents[view.Agent.ID]
+		if own := known.Agent.Resources.Plain(); is && !view.Offered.IsZero() && !own.Contains(held) {
+			t.world.breaks("%s is oversold by its leader: %v used, %v offered of %v (promise 1)", view.Agent.ID, view.Allocated, view.Offered, own)
 		}
 	}
 }
@@ -357,8 +366,11 @@ func (t *truth) machineSettled(l *leader, m *machine) string {
 	id := m.daemon.core.Identity().Agent
 	for _, view := range l.core.View().Agents(view.Query{Agent: id}).Items {
 		if view.Agent.ID == id && id != "" {
-			if view.State == api.AgentRunning || view.State == api.AgentBusy {
-				return ""
+			switch {
+			case view.Marks != 0:
+				return fmt.Sprintf("agent %s on %s is still %v", id, m.name, view.Marks.Strings())
+			case view.State == api.AgentRunning || view.State == api.AgentBusy:
+				return t.volumesSettled(m)
 			}
 			return fmt.Sprintf("agent %s on %s is %s: %s", id, m.name, view.State, view.Why)
 		}

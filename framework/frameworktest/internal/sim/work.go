@@ -29,6 +29,7 @@ type work struct {
 	resting bool      // it takes no more offers
 	own     bool      // some tasks have executors of the framework's own
 	faulty  bool      // some tasks have faults that only an agent may notice
+	terse   bool      // it states its demand only when that grows, and relies on its launches being counted
 	saves   bool      // some answers reserve resources, or make and destroy volumes
 	torn    bool      // the framework was removed
 	quiet   time.Time // since when it has said that it wants nothing; zero: it wants something
@@ -76,7 +77,7 @@ func (k *work) sayDemand(s *scheduler) {
 
 // offered decides about offers, after a while.
 func (k *work) offered(s *scheduler, offers []api.Offer) {
-	if k.world.kind && !k.torn && !k.quiet.IsZero() && k.world.now.Sub(k.quiet) > 10*time.Second {
+	if k.world.kind && !k.torn && !k.quiet.IsZero() && k.world.now.Sub(k.quiet) > 10*time.Second && offers[0].Role == s.info.Roles[0] {
 		k.world.breaks("%s has said for %v that it wants nothing, and is offered %s", s.name, k.world.now.Sub(k.quiet), offers[0].Resources)
 	}
 	for _, offer := range offers {
@@ -113,7 +114,7 @@ func (k *work) answer(s *scheduler, offer api.Offer) {
 		return
 	}
 	launch := api.Operation{Kind: api.OpLaunch, Tasks: tasks}
-	if len(tasks) > 1 && api.CheckTaskGroup(tasks) == nil && k.world.random.IntN(3) == 0 {
+	if len(tasks) > 1 && !k.terse && api.CheckTaskGroup(tasks) == nil && k.world.random.IntN(3) == 0 {
 		launch.Kind = api.OpLaunchGroup
 	}
 	if !s.accept(offer, k.operations(offer, launch), filter) {
@@ -126,7 +127,11 @@ func (k *work) answer(s *scheduler, offer api.Offer) {
 		k.world.truth.launched(s, task, label)
 		k.again = slices.DeleteFunc(k.again, func(id api.TaskID) bool { return id == task.ID })
 	}
-	k.sayDemand(s)
+	if !k.terse {
+		k.sayDemand(s)
+	} else if k.stated && k.todo == 0 && k.quiet.IsZero() {
+		k.quiet = k.world.now
+	}
 }
 
 // task makes a task for the next job.
@@ -142,7 +147,7 @@ func (k *work) task(s *scheduler) api.Task {
 	task := api.Task{ID: id, Resources: jobShape, Labels: map[string]string{labelOfTry: fmt.Sprintf("%s#%d", id, k.tries)}}
 	if !k.own || k.world.random.IntN(2) == 0 {
 		task.Command = &api.Command{Shell: "work"}
-		if k.own && k.world.random.IntN(3) == 0 {
+		if k.world.random.IntN(2) == 0 {
 			task.Command.URIs = []api.URI{{Source: "/usr/share/data"}}
 		}
 		if k.faulty && k.world.random.IntN(6) == 0 {

@@ -22,10 +22,11 @@ type World struct {
 	truth      *truth
 
 	// kind says that nothing goes wrong by chance any more: executors, disks and streams work.
-	kind   bool
-	steps  int
-	broken error            // the first promise that was broken
-	story  *strings.Builder // what happened, line by line; nil: nobody reads it
+	kind     bool
+	steps    int
+	coverage Coverage
+	broken   error            // the first promise that was broken
+	story    *strings.Builder // what happened, line by line; nil: nobody reads it
 }
 
 // epoch is when every story begins.
@@ -35,7 +36,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 const stillMax = 200_000
 
 func newWorld(seed uint64) *World {
-	w := &World{random: rand.New(rand.NewPCG(seed, 1)), now: epoch}
+	w := &World{random: rand.New(rand.NewPCG(seed, 1)), now: epoch, coverage: Coverage{}}
 	w.truth = newTruth(w)
 	w.quorum = newQuorum(w)
 	return w

@@ -1,0 +1,65 @@
+package sim
+
+import (
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/view"
+)
+
+// lie lets the machine's agent claim to have executors that nobody has launched; it stops when it is honest again.
+func (m *machine) lie() {
+	m.lies = true
+	m.cut()
+}
+
+func (m *machine) honest() {
+	m.lies = false
+	m.cut()
+}
+
+// invented returns the call with what a lying agent adds to it.
+func (m *machine) invented(call protocol.AgentCall) protocol.AgentCall {
+	report, is := call.(protocol.AgentReport)
+	if !is || !m.lies {
+		return call
+	}
+	much := api.Scalars(1000, 100)
+	for _, s := range m.world.schedulers {
+		if s.info.ID != "" {
+			report.Executors = append(report.Executors, protocol.ReportedExecutor{
+				Framework: s.info.ID, Role: s.info.Roles[0], Resources: much,
+				Executor: api.Executor{ID: "invented", Command: api.Command{Shell: "serve"}, Resources: much},
+			})
+		}
+	}
+	stranger := api.Framework{ID: "framework-900", Name: "payments", Roles: []api.Role{"role-f1"}}
+	report.Frameworks = append(report.Frameworks, stranger)
+	report.Executors = append(report.Executors, protocol.ReportedExecutor{
+		Framework: stranger.ID, Role: "role-f1", Executor: api.Executor{ID: "invented", Command: api.Command{Shell: "serve"}},
+	})
+	return report
+}
+
+// believed checks that nobody is believed about what no leader has launched: neither a framework nor what one holds
+// (R40).
+func (t *truth) believed(l *leader) {
+	if len(t.world.quorum.config.ReceiptKey) == 0 {
+		return
+	}
+	for _, shown := range l.core.View().Frameworks(view.Query{}).Items {
+		if !t.frameworks[shown.Framework.ID] {
+			t.world.breaks("framework %s is shown, and no scheduler has ever subscribed as it (R40)", shown.Framework.ID)
+		}
+		if held := shown.Allocated.Plain(); !t.world.everything().Contains(held) {
+			t.world.breaks("framework %s is booked %v, more than all machines have (R40)", shown.Framework.ID, held)
+		}
+	}
+}
+
+// everything returns what all machines have together.
+func (w *World) everything() (sum api.Resources) {
+	for _, m := range w.machines {
+		sum = sum.Plus(m.whole)
+	}
+	return sum
+}

@@ -1,0 +1,232 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/core"
+)
+
+// What operators ask for, with and without force, and what they were answered.
+
+// waver drains the machine's agent and takes that back at once, as a person does who has named the wrong agent.
+func (m *machine) waver() {
+	m.mark(core.MarkAgent{Set: api.MarkDraining})
+	m.world.in(m.world.pause(), m.reactivate)
+}
+
+// reactivate takes all marks back. A person who is told that the agent has changed since looks and asks again.
+func (m *machine) reactivate() {
+	id, l := m.agentOf(), m.world.leader()
+	if id == "" || l == nil {
+		return
+	}
+	action := core.MarkAgent{Agent: string(id), Clear: api.MarkDraining | api.MarkDrained | api.MarkDeactivated}
+	l.request(action, func(r core.Reply) {
+		if r.Err != nil && r.Err.Kind == api.Stale {
+			m.world.in(time.Second, m.reactivate)
+		}
+	})
+}
+
+// politely asks for something that a leader refuses while it would end work: no force is used.
+func (m *machine) politely() {
+	switch m.world.random.IntN(4) {
+	case 0:
+		m.mark(core.MarkAgent{Remove: true})
+	case 1:
+		m.mark(core.MarkAgent{Set: api.MarkGone})
+	case 2:
+		m.mark(core.MarkAgent{Set: api.MarkDeactivated})
+	default:
+		m.mark(core.MarkAgent{Set: api.MarkDraining, Grace: m.world.between(0, 3*time.Second)})
+	}
+}
+
+// givenUp marks the agent gone, and kills its process as it hears of it. It is started again soon.
+func (m *machine) givenUp() {
+	m.mark(core.MarkAgent{Set: api.MarkGone, Force: true})
+	m.world.in(m.world.between(0, 15*time.Millisecond), func() {
+		m.kill()
+		m.world.in(m.world.between(0, 3*time.Second), m.start)
+	})
+}
+
+// plan plans maintenance of the machine's agent by the leader's calendar; cancel takes it back.
+func (m *machine) plan() {
+	if l := m.world.leader(); l != nil {
+		window := api.Window{Start: l.time().Round(0).Add(m.world.between(-time.Second, 20*time.Second)), Duration: m.world.between(0, 20*time.Second)}
+		m.maintain(window)
+		if m.world.random.IntN(3) == 0 {
+			m.world.in(m.world.pause(), m.cancel)
+		}
+	}
+}
+
+func (m *machine) cancel() { m.maintain(api.Window{}) }
+
+func (m *machine) maintain(window api.Window) {
+	if id := m.agentOf(); id != "" {
+		m.world.ask(core.SetMaintenance{Agents: []string{string(id)}, Window: window})
+	}
+}
+
+// agentOf returns the ID of the agent that runs on the machine; "" if there is none.
+func (m *machine) agentOf() api.AgentID {
+	if m.daemon == nil {
+		return ""
+	}
+	return m.daemon.core.Identity().Agent
+}
+
+// reserve lets an operator change what is reserved on the machine's agent, or make or destroy a volume there. There are
+// few IDs of volumes, so that they are used again. Some agents fall silent at that moment.
+func (m *machine) reserve() {
+	w := m.world
+	id := m.agentOf()
+	if id == "" {
+		return
+	}
+	s := w.schedulers[w.random.IntN(len(w.schedulers))]
+	role := s.info.Roles[0]
+	volume := api.VolumeID([]string{"v1", "v2"}[w.random.IntN(2)])
+	some := api.NewResources(api.Resource{Label: api.Label{Name: "cpus"}, Scalar: 700}, api.Resource{Label: api.Label{Name: "disk"}, Scalar: 200_000})
+	ask := func(operation api.Operation) {
+		w.ask(core.ReserveOn{Agent: string(id), Role: role, Operation: operation})
+	}
+	held := w.quorum.state.Agents[id].Reserved
+	switch there := slices.Contains(volumesIn(held), volume); {
+	case there && w.random.IntN(8) > 0:
+		ask(api.Operation{Kind: api.OpDestroy, Volume: volume})
+		m.quiet()
+	case !held.IsZero() && w.random.IntN(4) > 0:
+		ask(api.Operation{Kind: api.OpCreate, Volume: volume, Size: 50_000})
+		w.in(w.between(0, 3*time.Second), func() { ask(api.Operation{Kind: api.OpDestroy, Volume: volume}); m.quiet() })
+	case w.random.IntN(2) == 0:
+		ask(api.Operation{Kind: api.OpUnreserve, Resources: some})
+	default:
+		ask(api.Operation{Kind: api.OpReserve, Resources: some})
+		w.in(time.Second, func() { ask(api.Operation{Kind: api.OpCreate, Volume: volume, Size: 50_000}) })
+	}
+}
+
+// quiet makes the agent of every other machine fall silent for some seconds, or dies with it.
+func (m *machine) quiet() {
+	w := m.world
+	switch w.random.IntN(4) {
+	case 0:
+		m.isolate()
+		w.in(w.between(0, 8*time.Second), m.rejoin)
+	case 1:
+		w.in(w.pause(), m.cut)
+	default:
+	}
+}
+
+// killAtStart kills the machine's agent when it next starts an executor, before that has a process. What waits for this
+// executor is DROPPED and tried again (R10); in some of these moments somebody sets the machine's clock.
+func (m *machine) killAtStart() { m.doomed = true }
+
+func (m *machine) startsExecutor() {
+	if !m.doomed {
+		return
+	}
+	m.doomed = false
+	m.world.in(m.world.between(0, 20*time.Millisecond), func() {
+		m.kill()
+		m.world.in(m.world.pause(), m.start)
+		m.world.in(m.world.between(0, time.Second), func() { m.world.set(&m.clock) })
+	})
+}
+
+// endAway cuts the machine off, lets an operator kill a task there while its agent is away, and some leaders end before
+// it is back.
+func (m *machine) endAway() {
+	w := m.world
+	m.isolate()
+	w.in(w.between(5*time.Second, 8*time.Second), func() {
+		if labels := w.truth.livingOn(m); len(labels) > 0 {
+			w.endByOperator(w.truth.launches[labels[w.random.IntN(len(labels))]])
+		}
+		if w.random.IntN(2) == 0 {
+			w.in(w.pause(), w.quorum.elect)
+		}
+	})
+}
+
+// endByOperator lets an operator kill a task, and notes what the operator is told.
+func (w *World) endByOperator(one *launch) {
+	if l := w.leader(); l != nil {
+		l.request(core.KillTask{Task: string(one.framework) + "/" + string(one.task)}, func(r core.Reply) { w.truth.killedByOperator(one.label, r) })
+	}
+}
+
+// shrink starts the agent again on a machine that has lost most of what it had, and with another attribute; grow gives
+// it back.
+func (m *machine) shrink() {
+	m.reserve()
+	m.world.in(m.world.between(100*time.Millisecond, 2*time.Second), m.shrunk)
+}
+
+func (m *machine) shrunk() {
+	m.kill()
+	m.config.Agent.Resources = api.Scalars(0.4, 512).Plus(api.NewResources(api.Resource{Label: api.Label{Name: "disk"}, Scalar: 100_000}))
+	m.config.Agent.Attributes = map[string]string{"rack": "r2"}
+	m.start()
+}
+
+func (m *machine) grow() {
+	m.kill()
+	m.config.Agent.Resources, m.config.Agent.Attributes = m.whole, nil
+	m.start()
+}
+
+// killedByOperator notes that an operator was told that a task ends, now or when its agent is back (R12).
+func (t *truth) killedByOperator(label string, reply core.Reply) {
+	if answer, is := reply.Answer.(core.KillTaskAnswer); is && reply.Err == nil && answer.Already == api.TaskUnspecified {
+		t.kills = append(t.kills, operatorsKill{label, t.world.now})
+	}
+}
+
+// killWithin is how long a kill may take once its agent has told its leader everything: much longer than its grace.
+const killWithin = 20 * time.Second
+
+// killsKept checks that tasks end of which an operator was told so, also when their agents were away then and another
+// master leads now (R12).
+func (t *truth) killsKept() {
+	t.kills = slices.DeleteFunc(t.kills, func(k operatorsKill) bool {
+		one := t.launches[k.label]
+		if one.alive == nil || !one.alive.alive {
+			return true
+		}
+		d := one.machine.daemon
+		if since := later(k.told, one.machine.reported); d != nil && d.line != nil && !one.machine.reported.IsZero() && !one.machine.isolated && t.world.now.Sub(since) > killWithin {
+			t.world.breaks("launch %s runs on %s, and an operator was told %v ago that it is killed (R12)", k.label, one.machine.name, t.world.now.Sub(k.told))
+		}
+		return false
+	})
+}
+
+// operatorsKill is a launch of which an operator was told that it ends.
+type operatorsKill struct {
+	label string
+	told  time.Time
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// living returns the launches that run on the machine.
+func (t *truth) livingOn(m *machine) (labels []string) {
+	for _, label := range t.order {
+		if l := t.launches[label]; l.machine == m && l.alive != nil && l.alive.alive {
+			labels = append(labels, label)
+		}
+	}
+	return slices.Compact(labels)
+}
