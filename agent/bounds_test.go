@@ -18,6 +18,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/checkpoint"
 	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/life"
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/executor/process"
 	"github.com/tenderhq/tender/api"
@@ -73,10 +74,12 @@ func (s *talker) RecvMsg(into any) error {
 
 // newLoop returns as much of an agent as streams of executors need.
 func newLoop() *Agent {
-	return &Agent{
+	a := &Agent{
 		inbox: newInbox(), disk: newWriter(checkpoint.NewMemory(), nil, nil, zerolog.Nop(), nil),
 		core: core.New(core.Config{}, nil), executors: newExecutorStreams(),
 	}
+	a.life = life.New(a.core, shell{a})
+	return a
 }
 
 // While a message of an executor waits for the loop, no further one is read from its stream (R34).
