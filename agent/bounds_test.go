@@ -18,9 +18,9 @@ import (
 
 	"github.com/tenderhq/tender/agent/checkpoint"
 	"github.com/tenderhq/tender/agent/core"
-	"github.com/tenderhq/tender/agent/life"
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/executor/process"
+	"github.com/tenderhq/tender/agent/life"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/protocol"
