@@ -1,7 +1,8 @@
 package main
 
 import (
-	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,20 +13,40 @@ import (
 
 // story is a gang of a story: how often it has begun, and how it has ended.
 type story struct {
+	mu    sync.Mutex // the scheduler's goroutine writes, the test reads
 	begun int
 	ended []error
 }
 
+func (s *story) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun++
+}
+
+func (s *story) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = append(s.ended, err)
+}
+
+// so returns how often the gang has begun, and how it has ended.
+func (s *story) so() (begun int, ended []error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.begun, slices.Clone(s.ended)
+}
+
 func start(c *frameworktest.Handle, s *story, size int, line string) *frameworktest.Framework {
 	begin := func() (commands []string, err error) {
-		s.begun++
+		s.begin()
 		for range size {
 			commands = append(commands, line)
 		}
 		return commands, nil
 	}
 	config := framework.Config{Name: "mpi", Suppressed: true}
-	return c.Start(config, newGang(size, begin, func(err error) { s.ended = append(s.ended, err) }))
+	return c.Start(config, newGang(size, begin, s.end))
 }
 
 // TestAllOrNone: while there is room for three of four, none runs; and then all do, and end.
@@ -36,14 +57,14 @@ func TestAllOrNone(t *testing.T) {
 		f := start(c, &s, 4, "sleep 60")
 		c.Advance(2 * time.Minute)
 		f.ExpectCount(0, api.TaskRunning, api.TaskStaging, api.TaskFinished)
-		if s.begun != 0 {
+		if begun, _ := s.so(); begun != 0 {
 			t.Error("mpiexec was started before there was room")
 		}
 		c.AddAgent(machine)
 		f.AwaitCount(4, api.TaskRunning)
 		f.AwaitCount(4, api.TaskFinished)
-		if len(s.ended) != 1 || s.ended[0] != nil || s.begun != 1 {
-			t.Errorf("it has begun %d times and ended with %v", s.begun, s.ended)
+		if begun, ended := s.so(); len(ended) != 1 || ended[0] != nil || begun != 1 {
+			t.Errorf("it has begun %d times and ended with %v", begun, ended)
 		}
 	})
 }
@@ -62,13 +83,19 @@ func TestAllEndTogether(t *testing.T) {
 				break
 			}
 		}
-		c.Await("another attempt", func() bool { return s.begun == 2 && f.Count(api.TaskRunning) == 4 })
+		c.Await("another attempt", func() bool {
+			begun, _ := s.so()
+			return begun == 2 && f.Count(api.TaskRunning) == 4
+		})
 		if n := f.Count(api.TaskKilled); n != 2 {
 			t.Errorf("%d of the two that were left were killed", n)
 		}
 		f.EndTask("mpi-1.1", frameworktest.Play{ExitCode: 3})
-		c.Await("the end", func() bool { return len(s.ended) > 0 })
-		if s.ended[0] == nil || errors.Is(s.ended[0], nil) {
+		c.Await("the end", func() bool {
+			_, ended := s.so()
+			return len(ended) > 0
+		})
+		if _, ended := s.so(); ended[0] == nil {
 			t.Error("a gang of which one has failed has ended well")
 		}
 	})

@@ -35,8 +35,8 @@ func TestAttach(t *testing.T) {
 				t.Errorf("%s: %q does not stand once in %q", when, line, stdout)
 			}
 		}
-		if code != 3 || !strings.Contains(stderr, "nightly.0 | err\n") || !strings.Contains(stderr, "nightly.1 ended FAILED: exit code 3\n") ||
-			!strings.Contains(stderr, "nightly.0 ended FAILED: exit code 3\n") {
+		if code != 3 || !strings.Contains(stderr, "nightly.0 | err\n") || !strings.Contains(stderr, "nightly.1 ended FAILED: exit code 3: the last line of its stderr: err\n") ||
+			!strings.Contains(stderr, "nightly.0 ended FAILED: exit code 3: the last line of its stderr: err\n") {
 			t.Errorf("%s: exit code %d, %s", when, code, stderr)
 		}
 	}

@@ -116,7 +116,7 @@ func TestAnotherDevTakesThePlace(t *testing.T) {
 		return launch(t, d.env, true, []string{"agent", "--data-dir", folder, "--http-port", "0", "--resources", "cpus:1;mem:256"})
 	}
 	old := filepath.Join(t.TempDir(), "agent")
-	agent, manager, run := joined(old), start(t, d.env, "jobs"), start(t, d.env, "run", "--", "sh", "-c", "echo begun; sleep 1000")
+	agent, manager, run := joined(old), launch(t, d.env, true, []string{"jobs"}), start(t, d.env, "run", "--", "sh", "-c", "echo begun; sleep 1000")
 	agent.await(`"registered"`)
 	manager.await("the jobs of the store are here")
 	run.await("begun")

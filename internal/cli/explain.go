@@ -41,7 +41,7 @@ func (a *App) explainCommand() *cobra.Command {
 			agent = args[1]
 		}
 		answer, err := c.Operator().Explain(ctx, &apiv1.ExplainRequest{FrameworkId: args[0], AgentId: agent})
-		if err != nil && agent == "" {
+		if api.Is(err, api.NotFound) && agent == "" {
 			if task, _ := nouns.Task(ctx, c, args[0]); task != nil { // else nothing has this name, and the framework's error says so
 				return a.explainedTask(task, format.Is(show.AsJSON))
 			}

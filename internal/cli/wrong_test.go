@@ -61,7 +61,7 @@ func TestWrongInputIsToldInOneSentence(t *testing.T) {
 		{args: "teardown a b", want: []string{`"b" is one word too many`}},
 		{args: "weight eng heavy", want: []string{`weight "heavy"`, "such as 2"}},
 		{args: "weight eng NaN", want: []string{`weight "NaN"`}},
-		{args: "weight eng 0", want: []string{`weight "0"`, "above 0"}},
+		{args: "weight eng 0", want: []string{`weight "0"`, "from 0.000001 to 1000000"}},
 		{args: "weight /eng 1", want: []string{"/eng"}},
 		{args: "priority eng 1.5", want: []string{`priority "1.5"`, "whole number"}},
 		{args: "quota eng --limit cpus=4", want: []string{"--limit", "cpus=4", "cpus:4"}},

@@ -89,11 +89,12 @@ func soleMatch(items []Item, word string) *Item {
 // Task returns the one task that a word means: FRAMEWORK/TASK, where FRAMEWORK is an ID or a name, or any unique start of
 // that or of the task's own ID.
 func Task(ctx context.Context, c *client.Client, word string) (*apiv1.TaskView, error) {
-	word, err := WithFrameworkID(ctx, c, word)
-	if err != nil {
-		return nil, err
-	}
 	found, err := Tasks.Find(ctx, c, word)
+	if err != nil && !api.Is(err, api.Unavailable) { // perhaps its framework was named; who may not list these is told of the task
+		if named, _ := WithFrameworkID(ctx, c, word); named != word {
+			found, err = Tasks.Find(ctx, c, named)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
