@@ -1,23 +1,31 @@
 package agent
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/tenderhq/tender/internal/diskroom"
+)
 
 // Sandboxes of ended tasks are deleted early only if the disk has little room by both measures.
 func TestIsLittle(t *testing.T) {
 	const gigabyte = 1 << 30
 	for _, c := range []struct {
-		free, all uint64
-		little    bool
+		room   diskroom.Room
+		little bool
 	}{
-		{10 * gigabyte, 252 * gigabyte, false}, // 4 % of a large disk
-		{1 * gigabyte, 252 * gigabyte, true},
-		{1 * gigabyte, 10 * gigabyte, false}, // a small disk with a tenth free
-		{gigabyte / 4, 10 * gigabyte, true},
-		{0, 10 * gigabyte, true},
-		{0, 0, false}, // the numbers are not known
+		{diskroom.Room{Free: 10 * gigabyte, All: 252 * gigabyte}, false}, // 4 % of a large disk
+		{diskroom.Room{Free: 1 * gigabyte, All: 252 * gigabyte}, true},
+		{diskroom.Room{Free: 1 * gigabyte, All: 10 * gigabyte}, false}, // a small disk with a tenth free
+		{diskroom.Room{Free: gigabyte / 4, All: 10 * gigabyte}, true},
+		{diskroom.Room{All: 10 * gigabyte}, true},
+		{diskroom.Room{}, false}, // the numbers are not known
+		{diskroom.Room{Free: 5 * gigabyte, All: 10 * gigabyte, InodesFree: 30_000, Inodes: 1_000_000}, false},
+		{diskroom.Room{Free: 5 * gigabyte, All: 10 * gigabyte, InodesFree: 10_000, Inodes: 1_000_000}, true},
+		{diskroom.Room{Free: 5 * gigabyte, All: 10 * gigabyte, InodesFree: 500, Inodes: 2_000}, false},
+		{diskroom.Room{Free: 5 * gigabyte, All: 10 * gigabyte, Inodes: 2_000}, true},
 	} {
-		if got := isLittle(c.free, c.all); got != c.little {
-			t.Errorf("%d of %d bytes are free: little is %v", c.free, c.all, got)
+		if got := isLittle(c.room); got != c.little {
+			t.Errorf("%+v: little is %v", c.room, got)
 		}
 	}
 }

@@ -98,6 +98,11 @@ func (f *dataFolder) lock() (unlock func(), err error) {
 		return nil, api.E("agent.start", api.Exists, f.path,
 			errors.New("another agent works on this data folder; stop it, or name another folder"))
 	}
+	// The trash is made now: when the disk is full there may be no room for it, and sandboxes could not be deleted.
+	if err := os.Mkdir(f.at("trash"), beneath.Private); err != nil && !errors.Is(err, os.ErrExist) && !diskroom.IsFull(err) {
+		lock.Close() //nolint:errcheck // nothing was written
+		return nil, api.E("agent.start", api.Invalid, f.path, err)
+	}
 	return func() { lock.Close(); f.below.Close() }, nil //nolint:errcheck // closing unlocks
 }
 
@@ -337,14 +342,14 @@ func (f *dataFolder) list(folder string) (paths []string) {
 	return paths
 }
 
-// diskRoom returns how many bytes of the sandboxes' disk are free, and how many it has; zeros if that is not known.
-func (f *dataFolder) diskRoom() (free, all uint64) {
+// diskRoom returns how much room the sandboxes' disk has; zero if that is not known.
+func (f *dataFolder) diskRoom() diskroom.Room {
 	if f.path == "" {
-		return 0, 0
+		return diskroom.Room{}
 	}
 	room, err := diskroom.Of(f.path)
 	if err != nil {
-		return 0, 0
+		return diskroom.Room{}
 	}
-	return room.Free, room.All
+	return room
 }

@@ -78,6 +78,7 @@ func (a *Agent) prepareTask(e core.PrepareTask) {
 		defer cancel()
 		done := core.TaskPrepared{Task: e.Task}
 		place := executor.TaskPlace(e.Sandbox, e.Builtin, e.User)
+		place.DiskMax = e.DiskMax
 		err := a.showVolumes(ctx, place, e.Volumes)
 		if err == nil {
 			err = a.fetchFiles(ctx, place, e.URIs)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"net"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -69,6 +70,15 @@ func TestReasonsOfAnAgent(t *testing.T) {
 	absent.Command, absent.Executor = nil, &api.Executor{ID: "absent", Command: api.Command{Argv: []string{"/no/such/program"}}}
 	master.launch(absent)
 	expect("absent", api.TaskFailed, api.ReasonLaunchFailed)
+	archive := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(archive, make([]byte, 2<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	large := command("large", "true")
+	large.Command.URIs = []api.URI{{Source: archive}}
+	large.Resources = large.Resources.Plus(api.NewResources(api.Resource{Label: api.Label{Name: "disk"}, Scalar: 1000}))
+	master.launch(large)
+	expect("large", api.TaskFailed, api.ReasonDiskLimit)
 	wrong := command("wrong", "true")
 	wrong.Command = nil
 	master.launch(wrong)

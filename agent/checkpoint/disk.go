@@ -474,11 +474,10 @@ func (d *Disk) syncFolder() error {
 // Bloated reports whether a compaction would pay. A full disk has no room for two logs.
 func (d *Disk) Bloated() bool { return d.bloated.Load() && !d.full.Load() }
 
-// Full reports whether the room ahead is in use. It first tries to allocate it again.
+// Full reports whether the room ahead is in use, or the disk has no room for others. It first tries to allocate the room
+// ahead again.
 func (d *Disk) Full() bool {
-	if d.full.Load() {
-		d.refill()
-	}
+	d.refill()
 	return d.full.Load()
 }
 

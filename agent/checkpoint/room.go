@@ -31,8 +31,8 @@ func (d *Disk) refill() {
 	if d.full.Load() {
 		least *= 2 // twice as much, or it would be full again with the next page
 	}
-	free, err := d.system.free(d.config.Folder)
-	scarce := err == nil && free < least
+	room, err := d.system.room(d.config.Folder)
+	scarce := err == nil && (room.Free < uint64(least) || lacksInodes(room, d.full.Load()))
 	d.full.Store(scarce || d.makeRoom() != nil)
 }
 
@@ -106,10 +106,20 @@ func (d *Disk) makeReserve() error {
 	return nil
 }
 
-func freeBytes(folder string) (int64, error) {
-	room, err := diskroom.Of(folder)
-	return int64(room.Free), err
+// inodesMin is how many more files the disk must be able to hold for a launch. A task takes some for its sandbox, and
+// an executor some more.
+const inodesMin = 256
+
+// lacksInodes reports whether the disk can hold too few files for launches. What was full needs twice as many.
+func lacksInodes(room diskroom.Room, full bool) bool {
+	if full {
+		return room.LacksInodes(2 * inodesMin)
+	}
+	return room.LacksInodes(inodesMin)
 }
+
+// LacksInodes reports whether the disk of a full store lacks inodes, whatever else it lacks.
+func LacksInodes(room diskroom.Room) bool { return lacksInodes(room, true) }
 
 // clearLeftovers removes files that older versions, or a crash, have left and that nobody reads.
 func (d *Disk) clearLeftovers() error {
@@ -132,9 +142,9 @@ type system struct {
 	sync     func(file *os.File) error // a file, or a folder with the names in it
 	allocate func(file *os.File, upTo int64) error
 	exchange func(one, other string) error
-	free     func(folder string) (int64, error)
+	room     func(folder string) (diskroom.Room, error)
 }
 
 func realSystem() system {
-	return system{write: (*os.File).WriteAt, truncate: (*os.File).Truncate, sync: (*os.File).Sync, allocate: allocate, exchange: exchange, free: freeBytes}
+	return system{write: (*os.File).WriteAt, truncate: (*os.File).Truncate, sync: (*os.File).Sync, allocate: allocate, exchange: exchange, room: diskroom.Of}
 }

@@ -173,8 +173,9 @@ func (c *Core) takeSample(w Sampled) {
 // diskRoom notes how full the disk is. While it is full no launch is accepted (R14). When it is full or nearly full a
 // tenth of the old sandboxes is removed.
 func (c *Core) diskRoom(w DiskRoom) {
-	if w.Full != c.reports.diskFull {
-		c.reports.diskFull = w.Full
+	lack := w.lack()
+	if lack != c.reports.diskLack {
+		c.reports.diskLack = lack
 		c.log("disk", field("full", map[bool]string{true: "yes", false: "no"}[w.Full]))
 		c.reports.tellUnable()
 	}

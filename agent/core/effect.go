@@ -103,6 +103,7 @@ type (
 		User    string       // the user that the command asks for; "" = none
 		Secrets []api.Secret // the secrets that are files; the shell has their values
 		Ports   map[string]uint16
+		DiskMax int64 // how many bytes its files may take; 0: it has not said
 	}
 	// TaskEnded tells those who read the task's output that it has ended. The shell drops what it keeps of the task's
 	// secrets, and if Sandbox is set also their files there. Volumes are those that the task's executor no longer

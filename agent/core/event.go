@@ -96,8 +96,8 @@ type (
 	// Checkpointed says that all records up to Number are durable.
 	Checkpointed struct{ Number uint64 }
 	// DiskRoom says how full the disk is. Full: the checkpoint uses its reserve (R14). Low: sandboxes of ended tasks
-	// should be removed.
-	DiskRoom struct{ Full, Low bool }
+	// should be removed. NoInodes: it is full because it can hold no more files, however many bytes are free.
+	DiskRoom struct{ Full, Low, NoInodes bool }
 	// Sampled answers Sample.
 	Sampled struct{ Usage protocol.UsageReport }
 	// Measured gives the sizes of some tasks' sandboxes on disk, in bytes. It comes unasked.

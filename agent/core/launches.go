@@ -205,6 +205,7 @@ func (la *launches) prepareTask(t *task) {
 	la.emit(PrepareTask{
 		Task: t.ref, Image: t.launch.Task.Image, URIs: uris, Volumes: volumes, Sandbox: la.taskFolder(t.executor, t.ref.Task),
 		Builtin: t.launch.Task.Executor == nil, User: t.user(), Secrets: t.secretFiles(), Ports: t.launch.Task.Ports,
+		DiskMax: t.diskMax(),
 	})
 	switch {
 	case t.latest.State != api.TaskStaging:

@@ -15,7 +15,7 @@ import (
 type reports struct {
 	*base
 	leader   *leader
-	diskFull bool
+	diskLack string                // why nothing can be started on the disk; "" = there is room
 	usage    *protocol.UsageReport // the last sample; nil = none yet
 	sampling bool                  // a sample was asked for and has not come yet
 	// usageNext is the task at which the usage of the next heartbeat begins, if not all tasks fit into one.
@@ -117,9 +117,20 @@ func (r *reports) tellUnable() {
 func (r *reports) unable() string {
 	switch r.whyUnable() {
 	case api.ReasonDiskFull:
-		return "the agent's disk is full; what is left is kept for the tasks that run"
+		return r.diskLack
 	case api.ReasonAgentFailed:
 		return "the agent holds as many tasks as it can keep, " + strconv.Itoa(r.config.TasksMax)
+	}
+	return ""
+}
+
+// lack says why nothing can be started on the disk; "" if there is room.
+func (d DiskRoom) lack() string {
+	switch {
+	case d.NoInodes:
+		return "the agent's disk has no inodes left (df -i), so it can hold no more files; what is left is kept for the tasks that run"
+	case d.Full:
+		return "the agent's disk is full; what is left is kept for the tasks that run"
 	}
 	return ""
 }
@@ -127,7 +138,7 @@ func (r *reports) unable() string {
 // whyUnable is the reason with which launches are refused while nothing at all can be started.
 func (r *reports) whyUnable() api.Reason {
 	switch {
-	case r.diskFull:
+	case r.diskLack != "":
 		return api.ReasonDiskFull
 	case len(r.state.tasks) >= r.config.TasksMax:
 		return api.ReasonAgentFailed

@@ -278,7 +278,7 @@ func (w *world) happening(a transcript.Line) Happening {
 	case "unprepared":
 		return TaskPrepared{Task: w.ref(a.Word(0)), Reason: api.ReasonFetchFailed, Message: message}
 	case "disk":
-		return DiskRoom{Full: a.Word(0) == "full"}
+		return DiskRoom{Full: a.Word(0) == "full", NoInodes: a.Has("no-inodes")}
 	case "measured":
 		return w.measured(a)
 	case "destroyed":

@@ -47,6 +47,8 @@ type Place struct {
 	Task string
 	// User is the user that the command asks for; "": it asks for none.
 	User string
+	// DiskMax bounds what files may take that are fetched, in bytes; 0: nothing does.
+	DiskMax int64
 }
 
 // TaskPlace returns the place of a task. folder is the task's folder, which is tasks/TASK in its executor's folder.
@@ -106,8 +108,9 @@ type Process interface {
 
 // FetchError says that a file or an image could not be brought into a sandbox.
 type FetchError struct {
-	Err  error
-	Away bool // whoever has it does not answer, or says to come back later
+	Err      error
+	Away     bool // whoever has it does not answer, or says to come back later
+	TooLarge bool // the files take more than Place.DiskMax
 }
 
 func (e *FetchError) Error() string { return e.Err.Error() }
@@ -132,6 +135,8 @@ func Reason(err error) api.Reason {
 	var port *PortError
 	var command *CommandError
 	switch {
+	case errors.As(err, &fetch) && fetch.TooLarge:
+		return api.ReasonDiskLimit
 	case diskroom.IsFull(err):
 		return api.ReasonDiskFull
 	case errors.As(err, &fetch) && fetch.Away:

@@ -5,6 +5,7 @@ import (
 	"archive/zip"
 	"bufio"
 	"bytes"
+	"compress/bzip2"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -12,11 +13,21 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// extract unpacks an archive of the sandbox into the sandbox. Its first bytes show its type: gzip (of a tar) or zip,
-// otherwise tar.
+// kinds names the archives that can be unpacked.
+const kinds = "what can be unpacked is .zip, .tar, .tar.gz and .tar.bz2"
+
+// unsupported are the beginnings of files that people may take for archives that can be unpacked.
+var unsupported = []struct{ magic, name string }{
+	{"\xfd7zXZ\x00", "xz"}, {"\x28\xb5\x2f\xfd", "zstd"}, {"7z\xbc\xaf\x27\x1c", "7z"}, {"Rar!\x1a\x07", "rar"},
+	{"\x04\x22\x4d\x18", "lz4"}, {"LZIP", "lzip"}, {"\x1f\x9d", "compress (.Z)"},
+}
+
+// extract unpacks an archive of the sandbox into the sandbox. Its first bytes show its type: gzip or bzip2 (of a tar) or
+// zip, otherwise tar.
 func (f Fetcher) extract(ctx context.Context, root *os.Root, name string) error {
 	file, err := root.Open(name)
 	if err != nil {
@@ -24,25 +35,29 @@ func (f Fetcher) extract(ctx context.Context, root *os.Root, name string) error 
 	}
 	defer file.Close()
 	u := &unpacker{fetcher: f, ctx: ctx, root: root, left: f.BytesMax}
-	var magic [4]byte
-	n, err := io.ReadFull(file, magic[:])
-	if err != nil {
-		return fmt.Errorf("not an archive: %d bytes", n)
+	buffered := bufio.NewReaderSize(file, 64<<10)
+	magic, _ := buffered.Peek(6) // a shorter file is no archive, which the tar below says
+	begins := func(with string) bool { return bytes.HasPrefix(magic, []byte(with)) }
+	for _, other := range unsupported {
+		if begins(other.magic) {
+			return fmt.Errorf("it is compressed with %s; %s", other.name, kinds)
+		}
 	}
-	if bytes.Equal(magic[:], []byte("PK\x03\x04")) || bytes.Equal(magic[:], []byte("PK\x05\x06")) {
+	reader := io.Reader(buffered)
+	switch {
+	case begins("PK\x03\x04") || begins("PK\x05\x06"):
 		return u.zip(file)
-	}
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	reader := io.Reader(bufio.NewReaderSize(file, 64<<10))
-	if magic[0] == 0x1f && magic[1] == 0x8b {
+	case begins("\x1f\x8b"):
 		if reader, err = gzip.NewReader(reader); err != nil {
 			return err
 		}
+	case begins("BZh"):
+		reader = bzip2.NewReader(reader)
 	}
-	return u.tar(tar.NewReader(reader))
+	return u.tar(reader)
 }
+
+const tarBlock = 512
 
 // unpacker limits what an archive makes, so that a small one can't fill the disk.
 type unpacker struct {
@@ -53,13 +68,23 @@ type unpacker struct {
 	entries int
 }
 
-func (u *unpacker) tar(archive *tar.Reader) error {
-	for {
+func (u *unpacker) tar(content io.Reader) error {
+	// tar fills its last block, so what is shorter than one, such as a file that is only compressed, is no tar.
+	block := bufio.NewReaderSize(content, 64<<10)
+	if begin, err := block.Peek(tarBlock); errors.Is(err, io.EOF) {
+		return fmt.Errorf("it is no archive, but holds %d bytes; %s", len(begin), kinds)
+	} else if err != nil {
+		return err
+	}
+	archive := tar.NewReader(block)
+	for first := true; ; first = false {
 		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
+		switch {
+		case errors.Is(err, io.EOF):
 			return nil
-		}
-		if err != nil {
+		case errors.Is(err, tar.ErrHeader) && first:
+			return fmt.Errorf("it is no archive; %s", kinds)
+		case err != nil:
 			return err
 		}
 		if err := u.tarEntry(header, archive); err != nil {
@@ -94,7 +119,12 @@ func (u *unpacker) zip(file *os.File) error {
 	if err != nil {
 		return err
 	}
+	// By the format names have slashes. Some programs for Windows write backslashes, in all names.
+	fromWindows := !slices.ContainsFunc(archive.File, func(entry *zip.File) bool { return strings.Contains(entry.Name, "/") })
 	for _, entry := range archive.File {
+		if fromWindows {
+			entry.Name = strings.ReplaceAll(entry.Name, "\\", "/")
+		}
 		if err := u.zipEntry(entry); err != nil {
 			return fmt.Errorf("%s: %w", entry.Name, err)
 		}
@@ -134,7 +164,10 @@ func (u *unpacker) local(name string) (string, error) {
 		return "", fmt.Errorf("more than %d entries", u.fetcher.EntriesMax)
 	}
 	name = strings.TrimSuffix(name, "/")
-	if strings.Contains(name, "\\") || strings.ContainsRune(name, 0) || !filepath.IsLocal(name) {
+	switch {
+	case strings.Contains(name, "\\"):
+		return "", errors.New("the name has a backslash, which some programs take for the end of a folder's name; write slashes")
+	case strings.ContainsRune(name, 0) || !filepath.IsLocal(name):
 		return "", errors.New("the name leads out of the sandbox")
 	}
 	return filepath.Clean(name), nil

@@ -22,6 +22,9 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
+// ErrDisk says that files take more than Fetcher.DiskMax.
+var ErrDisk = errors.New("its files, with what is unpacked of them, take more disk than the task has asked for")
+
 // Fetcher fetches. The zero value has the defaults.
 type Fetcher struct {
 	// HTTP is the client for http and https. Default: one that gives up when a server is silent for 30 s.
@@ -31,6 +34,10 @@ type Fetcher struct {
 	Local bool
 	// BytesMax bounds one file, and what one archive unpacks to. Default 64 GiB.
 	BytesMax int64
+	// DiskMax bounds what all files of one sandbox take, with what is unpacked of them. An error that is ErrDisk says that
+	// it is not enough. Default: no bound.
+	DiskMax int64
+	left    *int64 // of DiskMax, during one Fetch
 	// EntriesMax bounds the entries of one archive. Default 1,000,000.
 	EntriesMax int
 	// Cache is a folder where files from the network are kept by their checksum, for the
@@ -62,6 +69,10 @@ func (f Fetcher) withDefaults() Fetcher {
 // already is replaced.
 func (f Fetcher) Fetch(ctx context.Context, sandbox *os.Root, uris []api.URI) error {
 	f = f.withDefaults()
+	if f.DiskMax > 0 {
+		left := f.DiskMax
+		f.left = &left
+	}
 	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
 	defer cancel()
 	defer f.HTTP.CloseIdleConnections()
@@ -222,9 +233,19 @@ func (f Fetcher) write(root *os.Root, name string, source io.Reader, mode os.Fil
 	if err != nil {
 		return err
 	}
-	n, err := io.Copy(file, io.LimitReader(source, limit+1))
-	if err == nil && n > limit {
+	most := limit
+	if f.left != nil {
+		most = min(most, *f.left)
+	}
+	n, err := io.Copy(file, io.LimitReader(source, most+1))
+	if f.left != nil {
+		*f.left -= n
+	}
+	switch {
+	case err == nil && n > limit:
 		err = fmt.Errorf("larger than %d bytes", limit)
+	case err == nil && n > most:
+		err = ErrDisk
 	}
 	if err == nil {
 		err = file.Chmod(mode) // regardless of the umask

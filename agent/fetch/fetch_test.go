@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -90,7 +91,7 @@ func TestFetch(t *testing.T) {
 		{api.URI{Source: filepath.Dir(source)}, "", "not a regular file"},
 		{api.URI{Source: "/dev/zero"}, "", "not a regular file"},
 		{api.URI{Source: source + ".missing"}, "", "no such file"},
-		{api.URI{Source: source, Extract: true}, "", "EOF"},
+		{api.URI{Source: source, Extract: true}, "", "it is no archive, but holds 7 bytes; what can be unpacked is .zip"},
 	} {
 		err := Fetcher{}.Fetch(t.Context(), rootOf(t, sandbox), []api.URI{c.uri})
 		switch {
@@ -207,6 +208,81 @@ func TestExtract(t *testing.T) {
 		}
 		if info, err := os.Stat(filepath.Join(sandbox, "dir/program")); err != nil || info.Mode() != 0o755 {
 			t.Errorf("%s: mode %v, %v", name, info.Mode(), err)
+		}
+	}
+}
+
+// What can't be unpacked is refused by a sentence that says what can be.
+func TestWhatIsNoArchive(t *testing.T) {
+	var compressed bytes.Buffer
+	writer := gzip.NewWriter(&compressed)
+	_, err := writer.Write([]byte("only compressed\n"))
+	if err = errors.Join(err, writer.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for want, content := range map[string]string{
+		"compressed with xz;":             "\xfd7zXZ\x00\x00\x04",
+		"compressed with zstd;":           "\x28\xb5\x2f\xfd\x04",
+		"no archive, but holds 16 bytes;": compressed.String(),
+		"no archive, but holds 3 bytes;":  "abc",
+		"no archive, but holds 0 bytes;":  "",
+		"it is no archive;":               strings.Repeat("some text\n", 100),
+	} {
+		sandbox, source := places(t, "file", []byte(content))
+		err := Fetcher{}.Fetch(t.Context(), rootOf(t, sandbox), []api.URI{{Source: source, Extract: true}})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), kinds) {
+			t.Errorf("%v, want %q and the kinds", err, want)
+		}
+	}
+}
+
+// A tar compressed by bzip2, made by "tar cjf" of the file d/f with the line "hi".
+func TestBzip2(t *testing.T) {
+	archive, err := base64.StdEncoding.DecodeString(bzip2OfTar)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sandbox, source := places(t, "a.tar.bz2", archive)
+	if err := (Fetcher{}).Fetch(t.Context(), rootOf(t, sandbox), []api.URI{{Source: source, Extract: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(sandbox, "d/f")); string(got) != "hi\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A zip made by programs for Windows has backslashes in all names. One that also has slashes means backslashes.
+func TestZipOfWindows(t *testing.T) {
+	sandbox, source := places(t, "w.zip", zipOf(t, []item{{name: `app\empty\`}, {name: `app\conf\a.txt`, content: "hello"}, {name: "top", content: "t"}}))
+	if err := (Fetcher{}).Fetch(t.Context(), rootOf(t, sandbox), []api.URI{{Source: source, Extract: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(sandbox, "app/conf/a.txt")); string(got) != "hello" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if info, err := os.Stat(filepath.Join(sandbox, "app/empty")); err != nil || !info.IsDir() {
+		t.Errorf("the empty folder: %v", err)
+	}
+	sandbox, source = places(t, "mixed.zip", zipOf(t, []item{{name: `a\b`, content: "x"}, {name: "c/d", content: "y"}}))
+	err := Fetcher{}.Fetch(t.Context(), rootOf(t, sandbox), []api.URI{{Source: source, Extract: true}})
+	if err == nil || !strings.Contains(err.Error(), "backslash") {
+		t.Errorf("a name with a backslash: %v", err)
+	}
+}
+
+// All files of a sandbox together, with what is unpacked of them, take no more than the task's disk.
+func TestFilesStayWithinTheDiskOfATask(t *testing.T) {
+	zeros := tarOf(t, []item{{name: "zeros", content: strings.Repeat("0", 40_000)}})
+	sandbox, source := places(t, "a.tar", zeros)
+	again := api.URI{Source: source, Name: "again.tar", Extract: true}
+	all := []api.URI{{Source: source, Extract: true}, again}
+	if err := (Fetcher{DiskMax: int64(2*len(zeros) + 80_000)}).Fetch(t.Context(), rootOf(t, sandbox), all); err != nil {
+		t.Fatal(err)
+	}
+	for _, most := range []int64{10_000, int64(len(zeros)), int64(len(zeros) + 39_999), int64(2*len(zeros) + 79_999)} {
+		sandbox, _ := places(t, "x", nil)
+		if err := (Fetcher{DiskMax: most}).Fetch(t.Context(), rootOf(t, sandbox), all); !errors.Is(err, ErrDisk) {
+			t.Errorf("of %d bytes: %v", most, err)
 		}
 	}
 }
@@ -383,3 +459,6 @@ func TestFetchAsTheUser(t *testing.T) {
 		t.Errorf("the cache has %v, %v", kept, err)
 	}
 }
+
+const bzip2OfTar = "QlpoOTFBWSZTWbUpRHoAAI37hMmQAEJAAO+AAANlYJ4AAACACCAAdQlERkADRtTQAkpD1NGgaADRpInzdHBhkgIPQkjFovgF8XDD" +
+	"wiOEgoAo5HnY4oPugIiTaCBiLUEoM1uj4qsVCQ303SzD0PSwkTKgmTGEg/F3JFOFCQtSlEeg"

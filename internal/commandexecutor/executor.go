@@ -290,6 +290,9 @@ func (x *commands) end(p *process, report executor.Report) {
 
 // outcome returns the report of how a task has ended.
 func (p *process) outcome() executor.Report {
+	if diskroom.IsFull(p.refused) { // there is no room for its output
+		return executor.Report{State: api.TaskFailed, Reason: api.ReasonDiskFull, Message: p.refused.Error()}
+	}
 	if p.refused != nil {
 		return executor.Report{State: api.TaskFailed, Reason: reasonOf(p.refused), Message: p.refused.Error()}
 	}
@@ -330,7 +333,7 @@ func lastLine(sandbox string) string {
 func isDiskFull(folder string) bool {
 	const fullBytes = 64 << 10
 	room, err := diskroom.Of(folder)
-	return err == nil && (room.Free < fullBytes || room.NoInodes)
+	return err == nil && (room.Free < fullBytes || room.LacksInodes(1))
 }
 
 // outputSize returns how much a task has written to its outputs; nil if one of them is missing or is no regular file.

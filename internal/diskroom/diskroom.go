@@ -7,11 +7,15 @@ import (
 	"syscall"
 )
 
-// Room is how much there is, in bytes.
+// Room is how much there is.
 type Room struct {
-	Free, All uint64 // Free is without what the file system keeps for root
-	NoInodes  bool   // it holds as many files as it can
+	Free, All uint64 // bytes; Free is without what the file system keeps for root
+	// InodesFree is how many more files it can hold, and Inodes how many at all; 0 and 0 where there is no such limit.
+	InodesFree, Inodes uint64
 }
+
+// LacksInodes reports whether it can hold fewer than so many more files.
+func (r Room) LacksInodes(least uint64) bool { return r.Inodes > 0 && r.InodesFree < least }
 
 // Of asks for the disk that holds the folder. The error is the system's.
 func Of(folder string) (Room, error) {
@@ -20,7 +24,7 @@ func Of(folder string) (Room, error) {
 		return Room{}, err
 	}
 	block := uint64(s.Bsize)
-	return Room{Free: s.Bavail * block, All: s.Blocks * block, NoInodes: s.Files > 0 && s.Ffree == 0}, nil
+	return Room{Free: s.Bavail * block, All: s.Blocks * block, InodesFree: s.Ffree, Inodes: s.Files}, nil
 }
 
 // IsFull reports whether an error of the system means that a disk, or a quota of it, is full.

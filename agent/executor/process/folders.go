@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"path/filepath"
 	"syscall"
@@ -26,8 +27,10 @@ func (l *Launcher) Prepare(ctx context.Context, place executor.Place, uris []api
 		return err
 	}
 	defer root.Close()
-	if err := l.Fetch.Fetch(ctx, root, uris); err != nil {
-		return &executor.FetchError{Err: err, Away: fetch.IsAway(err)}
+	fetcher := l.Fetch
+	fetcher.DiskMax = place.DiskMax
+	if err := fetcher.Fetch(ctx, root, uris); err != nil {
+		return &executor.FetchError{Err: err, Away: fetch.IsAway(err), TooLarge: errors.Is(err, fetch.ErrDisk)}
 	}
 	return nil
 }

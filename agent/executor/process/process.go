@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,6 +27,7 @@ import (
 	"github.com/tenderhq/tender/agent/proc"
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/agent/walls/entry"
+	"github.com/tenderhq/tender/internal/diskroom"
 )
 
 // Launcher is the executor.Launcher of real processes. The zero value is ready.
@@ -347,6 +349,9 @@ func (l *Launcher) MoveAway(path string) (string, error) {
 // folder is the open folder that holds it.
 func (l *Launcher) discard(folder *os.File, path, trash string) (string, error) {
 	away, err := os.MkdirTemp(trash, "removed-")
+	if diskroom.IsFull(err) {
+		return l.discardInPlace(folder, path, trash)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -371,6 +376,29 @@ func (l *Launcher) discard(folder *os.File, path, trash string) (string, error) 
 		}
 	}
 	return away, failed
+}
+
+// discardInPlace does the same on a disk that has no room, or no inode, for a new folder: the folder itself has its new
+// name in the trash. Spares whose home was in it are deleted where they are.
+func (l *Launcher) discardInPlace(folder *os.File, path, trash string) (string, error) {
+	away := ""
+	for number := 0; ; number++ {
+		away = filepath.Join(trash, "removed-full-"+strconv.Itoa(number))
+		if _, err := os.Lstat(away); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	err := unix.Renameat(int(folder.Fd()), filepath.Base(path), unix.AT_FDCWD, away)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", &os.PathError{Op: "rename", Path: path, Err: err}
+	}
+	for _, spare := range l.spares.takeBelow(path) {
+		err = errors.Join(err, deleteTree(spare))
+	}
+	return away, err
 }
 
 // Delete deletes a folder and all in it, except what is mounted there.
