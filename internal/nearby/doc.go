@@ -1,5 +1,5 @@
-// Package nearby lets programs of one user find the token of a cluster that the same user runs on this machine by
-// `tender dev`, so that nobody has to pass it on. There is a file for each master, in a folder that only that user can
+// Package nearby lets programs of one user find the token and the masters of a cluster that the same user runs on this
+// machine by `tender dev`, so that nobody has to pass them on. There is a file for each master, in a folder that only that user can
 // read. The process that runs the cluster holds a lock on it, so that the file of a killed cluster is ignored. The
 // package joins no cluster itself.
 //

@@ -55,7 +55,7 @@ func Announce(users Users, masters []string, token string) (withdraw func() erro
 	}
 	for _, user := range users {
 		for _, master := range masters {
-			one, err := announce(user, fileOf(master), token)
+			one, err := announce(user, fileOf(master), token+"\n"+strings.Join(masters, ","))
 			if err != nil {
 				return nil, errors.Join(err, withdraw())
 			}
@@ -76,7 +76,7 @@ func (a announcement) withdraw() error {
 	return errors.Join(ignoreMissing(a.folder.Remove(a.name)), a.file.Close(), a.folder.Close())
 }
 
-func announce(user int, name, token string) (announcement, error) {
+func announce(user int, name, text string) (announcement, error) {
 	if err := makeFolder(user); err != nil {
 		return announcement{}, err
 	}
@@ -84,7 +84,7 @@ func announce(user int, name, token string) (announcement, error) {
 	if err != nil {
 		return announcement{}, err
 	}
-	file, err := write(folder, name, user, token)
+	file, err := write(folder, name, user, text)
 	if err != nil {
 		return announcement{}, errors.Join(err, folder.Close())
 	}
@@ -127,7 +127,7 @@ func isOf(info fs.FileInfo, user int) bool {
 
 // write makes a file that nobody else may have opened, and keeps it locked until it is closed. It replaces the file of
 // a process that has ended.
-func write(folder *os.Root, name string, user int, token string) (*os.File, error) {
+func write(folder *os.Root, name string, user int, text string) (*os.File, error) {
 	if held(folder, name) {
 		return nil, api.E("nearby", api.Exists, name, errors.New("another process of this user runs a cluster there"))
 	}
@@ -143,7 +143,7 @@ func write(folder *os.Root, name string, user int, token string) (*os.File, erro
 		err = file.Chown(user, -1)
 	}
 	if err == nil {
-		_, err = file.WriteString(token + "\n")
+		_, err = file.WriteString(text + "\n")
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close(), folder.Remove(name))
@@ -153,30 +153,46 @@ func write(folder *os.Root, name string, user int, token string) (*os.File, erro
 
 // Token returns the token of a cluster that has one of the masters; "" if none runs.
 func Token(users Users, masters []string) string {
+	token, _, _ := strings.Cut(find(users, masters), "\n")
+	return token
+}
+
+// Masters returns the addresses of all masters of the cluster that has this one; none if it does not run. So who knows
+// only one master finds the others when that one is gone.
+func Masters(users Users, master string) []string {
+	_, all, _ := strings.Cut(find(users, []string{master}), "\n")
+	if all == "" {
+		return nil
+	}
+	return strings.Split(all, ",")
+}
+
+// find returns the content of the first file for one of the masters that a process holds: a token, and all masters.
+func find(users Users, masters []string) string {
 	for _, user := range users {
-		if token := tokenOf(user, masters); token != "" {
-			return token
+		if text := findOf(user, masters); text != "" {
+			return text
 		}
 	}
 	return ""
 }
 
-func tokenOf(user int, masters []string) string {
+func findOf(user int, masters []string) string {
 	folder, err := openFolder(user)
 	if err != nil {
 		return ""
 	}
 	defer folder.Close()
 	for _, master := range masters {
-		if token := read(folder, fileOf(master), user); token != "" {
-			return token
+		if text := read(folder, fileOf(master), user); text != "" {
+			return text
 		}
 	}
 	return ""
 }
 
-// tokenBytesMax limits what is read of a file.
-const tokenBytesMax = 4096
+// fileBytesMax limits what is read of a file.
+const fileBytesMax = 4096
 
 // read returns the content of the file if a process holds it.
 func read(folder *os.Root, name string, user int) string {
@@ -189,7 +205,7 @@ func read(folder *os.Root, name string, user int) string {
 	if err != nil || !info.Mode().IsRegular() || !isOf(info, user) || !isHeld(file) {
 		return ""
 	}
-	text, err := io.ReadAll(io.LimitReader(file, tokenBytesMax))
+	text, err := io.ReadAll(io.LimitReader(file, fileBytesMax))
 	if err != nil {
 		return ""
 	}

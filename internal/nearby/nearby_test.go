@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/tenderhq/tender/api"
@@ -46,6 +47,9 @@ func TestATokenIsFoundForAsLongAsItsClusterRuns(t *testing.T) {
 	if got := nearby.Token(me(), []string{"10.0.0.1:5060", other}); got != "t1" {
 		t.Errorf("by one of its masters: %q", got)
 	}
+	if got := nearby.Masters(me(), one); !slices.Equal(got, []string{one, other}) {
+		t.Errorf("its masters, by one of them: %q", got)
+	}
 	file := filepath.Join("/tmp", fmt.Sprintf("tender-dev-%d", os.Geteuid()), one)
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file is %v, %v", info, err)
@@ -55,6 +59,9 @@ func TestATokenIsFoundForAsLongAsItsClusterRuns(t *testing.T) {
 	}
 	if got := nearby.Token(me(), []string{one, other}); got != "" {
 		t.Errorf("after its end: %q", got)
+	}
+	if got := nearby.Masters(me(), one); len(got) > 0 {
+		t.Errorf("its masters after its end: %q", got)
 	}
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
 		t.Errorf("the file is left: %v", err)

@@ -10,5 +10,8 @@ func Announce(Users, []string, string) (withdraw func() error, err error) {
 	return func() error { return nil }, nil
 }
 
+// Masters returns none.
+func Masters(Users, string) []string { return nil }
+
 // Token returns "".
 func Token(Users, []string) string { return "" }

@@ -83,6 +83,9 @@ func Find(ctx context.Context, wish Wish) (Cluster, error) {
 		return found, err
 	}
 	if name == "" {
+		if len(found.Masters) == 0 {
+			found.Masters = nearby.Masters(found.near, wish.Master)
+		}
 		return found, found.joinByToken(ctx, wish)
 	}
 	chosen, err := folder.Read(name)
