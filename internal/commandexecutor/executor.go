@@ -290,9 +290,6 @@ func (x *commands) end(p *process, report executor.Report) {
 
 // outcome returns the report of how a task has ended.
 func (p *process) outcome() executor.Report {
-	if diskroom.IsFull(p.refused) { // there is no room for its output
-		return executor.Report{State: api.TaskFailed, Reason: api.ReasonDiskFull, Message: p.refused.Error()}
-	}
 	if p.refused != nil {
 		return executor.Report{State: api.TaskFailed, Reason: reasonOf(p.refused), Message: p.refused.Error()}
 	}
