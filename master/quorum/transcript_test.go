@@ -206,7 +206,7 @@ func (p *play) admit(verb string, args []string) string {
 	var err error
 	known := false
 	if verb == "remove" {
-		costs := ""
+		var costs string
 		costs, err = CheckRemoval("raft.remove", api.MasterID(args[0]), p.self.ID, p.members, p.answers, slices.Contains(args, "force"))
 		if costs != "" {
 			return "yes: " + costs

@@ -38,7 +38,7 @@ func isTaken(family, kind, port int) bool {
 	if err != nil {
 		return false
 	}
-	defer syscall.Close(socket)      //nolint:errcheck // nothing was written
+	defer syscall.Close(socket)
 	if kind == syscall.SOCK_STREAM { // connections that the program before the task has closed are in nobody's way
 		err = syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
 	}

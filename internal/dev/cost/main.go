@@ -50,7 +50,7 @@ func run(write bool, why, only string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder) //nolint:errcheck // a folder of /tmp that stays hurts nobody
+	defer os.RemoveAll(folder)
 	counter := counter{folder: folder, built: map[string]string{}, counted: map[string]cost{}}
 	var refused []string
 	for i, p := range paths {
