@@ -202,6 +202,10 @@ type KillTask struct {
 // request handles an operator's kill. Whoever may not kill a task learns nothing of it, neither where it runs nor that it
 // is there.
 func (action KillTask) request(c *Core, id RequestID, by rights.Scope) {
+	if action.Task == "" {
+		c.emit(Reply{ID: id, Err: api.E("task.kill", api.Invalid, "", errors.New("no task is named; write FRAMEWORK/TASK, or TASK"))})
+		return
+	}
 	found, err := c.View().FindTask("task.kill", action.Task, func(one view.FoundTask) bool { return by.Covers(c.taskObject(one)) })
 	switch {
 	case err != nil && err.Kind == api.NotFound && !by.Covers(rights.Object{}):

@@ -381,7 +381,7 @@ func (l *Launcher) discard(folder *os.File, path, trash string) (string, error) 
 // discardInPlace does the same on a disk that has no room, or no inode, for a new folder: the folder itself has its new
 // name in the trash. Spares whose home was in it are deleted where they are.
 func (l *Launcher) discardInPlace(folder *os.File, path, trash string) (string, error) {
-	away := ""
+	var away string
 	for number := 0; ; number++ {
 		away = filepath.Join(trash, "removed-full-"+strconv.Itoa(number))
 		if _, err := os.Lstat(away); errors.Is(err, fs.ErrNotExist) {
