@@ -218,3 +218,24 @@ func TestAJobThatEndsWhileItIsChanged(t *testing.T) {
 		}
 	})
 }
+
+// TestAJobThatIsStopping: whoever begins it anew is told when to ask again, and by then it begins.
+func TestAJobThatIsStopping(t *testing.T) {
+	script := func(api.Task) frameworktest.Play { return frameworktest.Play{Forever: true, Stubborn: true} }
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 1, Script: script}, func(h *frameworktest.Handle) {
+		c, _ := beginCramped(h, 1<<30)
+		job := batch("brief", "sleep 1h", 1, 1)
+		c.submit(job)
+		c.awaitRunning("brief", 1)
+		if err := c.manager.StopJob(c.t.Context(), "brief"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.manager.SubmitJob(c.t.Context(), job); !api.Transient(err) || api.RetryAfter(err) == 0 {
+			t.Errorf("while it stops: %v", err)
+		}
+		h.Await("its end", func() bool { return c.status("brief").Phase == jobs.Stopped })
+		if version, err := c.manager.SubmitJob(c.t.Context(), job); err != nil || version.Number != 2 {
+			t.Errorf("once it has stopped: %+v, %v", version, err)
+		}
+	})
+}

@@ -58,7 +58,8 @@ func (m *Manager) checked(op string, job jobs.Job) error {
 }
 
 // SubmitJob begins a job, and returns the job's first version once that is in the store. If the same job exists
-// already, that is no error, so a repeated request does no harm. A job that has ended is begun anew.
+// already, that is no error, so a repeated request does no harm. A job that has ended is begun anew; for one that is
+// stopping the error says when to ask again.
 func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, error) {
 	const op = "job.submit"
 	if err := m.checked(op, job); err != nil {
@@ -113,6 +114,9 @@ func (m *Manager) prepare(op string, e *entry, job jobs.Job) (version jobs.Versi
 	case e.master.Phase.Ended():
 		version.Number, version.Why = e.master.Next(), "submitted again"
 		older = e.master.Versions
+	case e.master.Phase == jobs.Stopping: // whoever stops a job and begins it at once waits for its tasks
+		return version, nil, api.E(op, api.Unavailable, job.Name,
+			errors.New("it was stopped and its tasks are still ending; it can begin anew when they have")).RetryIn(time.Second)
 	case same(e.master.Versions[e.master.Version].Job, job) && e.master.Phase == jobs.Running:
 		return e.master.Versions[e.master.Version], nil, nil
 	default:

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/pause"
 )
@@ -34,6 +35,9 @@ func (w *wait) goesOn(ctx context.Context, err error) bool {
 	switch {
 	case ctx.Err() != nil:
 		return false
+	case api.RetryAfter(err) > 0:
+		w.heard = true
+		w.say("trying again for up to %v: %v", takeoverMax, err)
 	case !errors.As(err, &away):
 		w.heard = true
 		w.say("waiting for a job manager to take over, for up to %v", takeoverMax)
