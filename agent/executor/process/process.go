@@ -53,9 +53,8 @@ type Launcher struct {
 }
 
 // The gate is a shell that waits for one line on descriptor 3 and then becomes the executor. If the agent dies first,
-// the line never comes, and the shell ends. (R10) The shell removes its own variables from the environment, except PWD, which every program
-// is given. Files that
-// the executor and its tasks make can be used by their own user only (umask).
+// the line never comes, and the shell ends. (R10) The shell removes its own variables from the environment, except PWD,
+// which every program is given. Files that the executor and its tasks make can be used by their own user only (umask).
 const (
 	gateWaits = `IFS= read -r _ <&3 || exit 1; unset OLDPWD SHLVL; export PWD; umask 077
 `

@@ -166,8 +166,8 @@ func TestAbandonedChildNeverRuns(t *testing.T) {
 	}
 }
 
-// The environment holds what was asked for, the variables of a session and TENDER_EXECUTOR_*. The token comes by its file descriptor and is nowhere
-// else, and no other descriptor is open. (R33)
+// The environment holds what was asked for, the variables of a session and TENDER_EXECUTOR_*. The token comes by its file
+// descriptor and is nowhere else, and no other descriptor is open. (R33)
 func TestEnvironment(t *testing.T) {
 	t.Setenv("OF_THE_AGENT", "secret")
 	p, sandbox := fork(t, &Launcher{}, api.Command{

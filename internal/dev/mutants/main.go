@@ -1,4 +1,4 @@
-// Mutants asks whether the simulation and the tests would notice a fault. It puts one seeded bug after the other into
+// Command mutants asks whether the simulation and the tests would notice a fault. It puts one seeded bug after the other into
 // the sources, as an overlay of the compiler, so that no file of the tree changes, and runs what is expected to find
 // it: the simulation of the joined cores with new seeds, or a named test where the simulation can't see it by nature.
 //
