@@ -241,11 +241,14 @@ func (a *Agent) keepWithinBounds(ctx context.Context) {
 		Peek: func(folder string) (*os.File, error) { return a.folder.below.At(folder).OpenFolder() },
 		Look: func(ctx context.Context) (sandboxes []core.Sandbox, more bool) {
 			more = a.inbox.ask(ctx, func(c *core.Core) { sandboxes = c.Sandboxes() })
+			for i, one := range sandboxes {
+				if one.Volume != "" {
+					sandboxes[i].Folder = a.folder.volumeFolder(one.Volume)
+				}
+			}
 			return sandboxes, more
 		},
-		Tell: func(ctx context.Context, measured map[api.TaskRef]int64) bool {
-			return a.inbox.postEvent(ctx, core.Measured{Sandboxes: measured})
-		},
+		Tell: func(ctx context.Context, measured core.Measured) bool { return a.inbox.postEvent(ctx, measured) },
 	}).Run(ctx)
 }
 

@@ -241,6 +241,24 @@ func TestATaskPrintsForEver(t *testing.T) {
 	}
 }
 
+// A task that fills a volume beyond its size is ended with a reason that names it, and so is one that goes on filling
+// what is too full.
+func TestATaskOutgrowsItsVolume(t *testing.T) {
+	master := newScript(t)
+	run(t, testConfig(t, master.address))
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	volume := api.Resource{Label: api.Label{Name: "disk", Reserved: "r", Volume: "v1"}, Scalar: 8000}
+	master.say(protocol.CreateVolume{Volume: protocol.Volume{Resource: volume, Generation: 1}})
+	for _, id := range []api.TaskID{"first", "second"} {
+		task := command(id, "mkdir -p volumes/v1/deep; head -c 12M /dev/zero > volumes/v1/deep/$$; exec sleep 1000")
+		task.Resources = task.Resources.Plus(api.NewResources(volume))
+		master.launch(task)
+		status := master.status(id, api.TaskFailed)
+		if want := "volume v1 had more than its 8 MB"; status.Reason != api.ReasonDiskLimit || !strings.HasPrefix(status.Message, want) {
+			t.Errorf("%s: %v: %q, want %q", id, status.Reason, status.Message, want)
+		}
+	}}
+
 // A task that grows beyond the disk that it asked for is ended; its neighbour is not.
 func TestATaskOutgrowsItsDisk(t *testing.T) {
 	master := newScript(t)

@@ -10,6 +10,7 @@ package core
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -48,9 +49,9 @@ func New(config Config, records []Record) *Core {
 	c.leader = &leader{base: b, interval: config.HeartbeatInterval, timeout: config.SessionTimeout}
 	c.sandboxes = &sandboxes{base: b, stubsOf: map[api.ExecutorRef]int{}, kept: map[api.TaskRef]time.Time{}, bytes: map[api.TaskRef]int64{}}
 	c.reports = &reports{base: b, leader: c.leader}
-	c.volumes = &volumes{base: b, leader: c.leader, destroying: map[api.VolumeID]uint64{}}
+	c.volumes = &volumes{base: b, leader: c.leader, destroying: map[api.VolumeID]uint64{}, held: map[api.VolumeID]int64{}}
 	c.pressure = &pressure{base: b, leader: c.leader, reports: c.reports}
-	c.statuses = &statuses{base: b, leader: c.leader, sandboxes: c.sandboxes}
+	c.statuses = &statuses{base: b, leader: c.leader, sandboxes: c.sandboxes, volumes: c.volumes}
 	c.executors = &executors{
 		base: b, leader: c.leader, sandboxes: c.sandboxes, statuses: c.statuses, conns: map[Conn]Run{},
 	}
@@ -184,14 +185,28 @@ func (c *Core) diskRoom(w DiskRoom) {
 	}
 }
 
-// takeMeasure takes the measured sizes of sandboxes. When those of ended tasks are too large together, the oldest are
-// removed. A running task whose sandbox is larger than the disk that it asked for is killed.
+// takeMeasure takes the measured sizes of sandboxes and volumes. When sandboxes of ended tasks are too large together,
+// the oldest are removed. A running task whose sandbox is larger than the disk that it asked for is killed, and so is
+// whoever uses a volume that has grown beyond its size (R45).
 func (c *Core) takeMeasure(w Measured) {
 	c.sandboxes.keepMeasures(w.Sandboxes)
 	for _, ref := range slices.SortedFunc(maps.Keys(w.Sandboxes), api.TaskRef.Compare) {
-		if t := c.state.tasks[ref]; t != nil && !t.ended() && t.kill == nil && t.diskMax() > 0 && w.Sandboxes[ref] > t.diskMax() {
-			c.log("task has outgrown its disk", field("task", ref.String()), field("asked", megabytes(t.diskMax())))
-			c.kills.storeKill(t, 0, api.ReasonDiskLimit)
+		if t := c.state.tasks[ref]; t != nil && t.diskMax() > 0 && w.Sandboxes[ref] > t.diskMax() {
+			c.kills.outgrown(t, "its sandbox had more than the "+megabytes(t.diskMax())+" of disk that it asked for")
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.Volumes)) {
+		if !c.volumes.keepMeasure(id, w.Volumes[id]) {
+			continue
+		}
+		why := fmt.Sprintf("volume %s had more than its %s MB", id, c.state.volumes[id].Scalar)
+		for _, e := range c.state.executorsInOrder() {
+			c.executors.outgrown(e, id, why)
+		}
+		for _, t := range c.state.tasksInOrder() {
+			if slices.Contains(volumesIn(t.launch.Resources), id) {
+				c.kills.outgrown(t, why)
+			}
 		}
 	}
 }

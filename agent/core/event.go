@@ -100,8 +100,11 @@ type (
 	DiskRoom struct{ Full, Low, NoInodes bool }
 	// Sampled answers Sample.
 	Sampled struct{ Usage protocol.UsageReport }
-	// Measured gives the sizes of some tasks' sandboxes on disk, in bytes. It comes unasked.
-	Measured struct{ Sandboxes map[api.TaskRef]int64 }
+	// Measured gives the sizes of some tasks' sandboxes and of some volumes on disk, in bytes. It comes unasked.
+	Measured struct {
+		Sandboxes map[api.TaskRef]int64
+		Volumes   map[api.VolumeID]int64
+	}
 	// VolumeDestroyed answers DestroyVolume.
 	VolumeDestroyed struct {
 		Generation uint64

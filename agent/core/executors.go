@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"time"
 
@@ -252,6 +253,14 @@ func (x *executors) killExecutor(e *executor, reason api.Reason, why string) {
 	x.killProcesses(e)
 }
 
+// outgrown ends a run that holds a volume in which there is more than there may be. When only a task holds the volume,
+// that is the task's matter.
+func (x *executors) outgrown(e *executor, id api.VolumeID, why string) {
+	if slices.Contains(volumesIn(e.starting.Executor.Resources), id) {
+		x.killExecutor(e, api.ReasonDiskLimit, why)
+	}
+}
+
 // killProcesses begins to kill all processes that belong to a run.
 func (x *executors) killProcesses(e *executor) {
 	e.moveTo(phaseEnding)
@@ -299,6 +308,7 @@ func (x *executors) forgetExecutor(e *executor) {
 		x.statuses.setStatus(t, state, reason, why)
 	}
 	x.writeRecord(ExecutorForgotten{e.run()})
+	x.statuses.volumes.release(volumesIn(e.starting.Executor.Resources))
 	for _, t := range again {
 		x.placeTask(t)
 	}

@@ -192,15 +192,24 @@ func (k *kills) completionDue(ref api.TaskRef) {
 	k.storeKill(t, 0, api.ReasonMaxCompletionTime)
 }
 
+// outgrown kills a task that has written more than it may, unless it has ended or is being killed.
+func (k *kills) outgrown(t *task, why string) {
+	if t.ended() || t.kill != nil {
+		return
+	}
+	k.log("task has outgrown its disk", field("task", t.ref.String()), field("why", why))
+	k.writeKill(t, TaskKilled{Task: t.ref, Grace: k.graceOf(t, 0), Reason: api.ReasonDiskLimit, Why: why})
+}
+
 // killedAs returns the state, the reason and the message of a task that has ended because it was killed. The state is
-// FAILED if the task itself is to blame: its time was over, or its sandbox was larger than the disk that it asked for.
+// FAILED if the task itself is to blame: its time was over, or it has written more than it may.
 func (t *task) killedAs(why string) (api.TaskState, api.Reason, string) {
 	var fault string
 	switch t.kill.Reason {
 	case api.ReasonMaxCompletionTime:
 		fault = fmt.Sprintf("it had run for its longest time of %v", t.launch.Task.MaxCompletionTime)
 	case api.ReasonDiskLimit:
-		fault = fmt.Sprintf("its sandbox had more than the %s of disk that it asked for", megabytes(t.diskMax()))
+		fault = t.kill.Why
 	case api.ReasonTaskGroupFailed:
 		return api.TaskKilled, t.kill.Reason, strings.TrimSuffix(t.kill.Why+": "+why, ": ")
 	default:

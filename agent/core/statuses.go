@@ -15,6 +15,7 @@ type statuses struct {
 	*base
 	leader    *leader
 	sandboxes *sandboxes
+	volumes   *volumes
 	illegal   uint64 // how many statuses of executors were illegal moves
 }
 
@@ -69,6 +70,7 @@ func (st *statuses) takeOffExecutor(t *task) {
 	placed := e != nil && e.tasks[t.ref.Task] == t
 	if placed {
 		unneeded := e.removeTask(t)
+		st.volumes.release(unneeded)
 		if t.launch.Task.Executor != nil {
 			ended.Volumes = unneeded
 		}

@@ -301,13 +301,18 @@ func (w *world) leaderClosed(a transcript.Line) Happening {
 	return closed
 }
 
-// measured reads "measured F/T=MB ...": the sizes of the tasks' sandboxes.
+// measured reads "measured F/T=MB VOLUME=MB ...": the sizes of the tasks' sandboxes and of volumes.
 func (w *world) measured(a transcript.Line) Happening {
-	sandboxes := map[api.TaskRef]int64{}
-	for name := range a.Named { // order: irrelevant because a map is made of it
-		sandboxes[w.ref(name)] = int64(a.Number(w.t, name)) << 20
+	sizes := Measured{map[api.TaskRef]int64{}, map[api.VolumeID]int64{}}
+	for name := range a.Named { // order: irrelevant because maps are made of it
+		bytes := int64(a.Number(w.t, name)) << 20
+		if strings.Contains(name, "/") {
+			sizes.Sandboxes[w.ref(name)] = bytes
+		} else {
+			sizes.Volumes[api.VolumeID(name)] = bytes
+		}
 	}
-	return Measured{sandboxes}
+	return sizes
 }
 
 // sampled reads "sample F/E F/T=CPUS/MEM ...": what the tasks of an executor use.
@@ -420,8 +425,7 @@ func (w *world) agentEvent(a transcript.Line, batch *protocol.AgentEvents) proto
 	case "gone":
 		return protocol.AgentGone{Why: "operator"}
 	case "volume":
-		disk := api.Resource{Label: api.Label{Name: "disk", Reserved: "r", Volume: api.VolumeID(a.Word(0))}, Scalar: 1000}
-		return protocol.CreateVolume{Volume: protocol.Volume{Resource: disk, Generation: generationOf(a)}}
+		return protocol.CreateVolume{Volume: protocol.Volume{Resource: volumeOf(a.Word(0)), Generation: generationOf(a)}}
 	case "secrets": // leader secrets TASK [why=]: the secrets that it needs, or why it does not get them
 		return protocol.TaskSecrets{TaskRef: w.ref(a.Word(0)), Why: a.Named["why"]}
 	case "destroy":
@@ -463,7 +467,10 @@ func (w *world) launch(a transcript.Line) protocol.AgentEvent {
 		if a.Named["resources"] != "" {
 			task.Executor.Resources = api.Scalars(0.1, 32)
 		}
-		if a.Named["resources"] == "new" {
+		if id := a.Named["holds"]; id != "" {
+			task.Executor.Resources = api.NewResources(volumeOf(id))
+		}
+		if a.Named["resources"] == "new" || a.Named["holds"] != "" {
 			launch.ExecutorResources = task.Executor.Resources
 		}
 	}
@@ -472,8 +479,7 @@ func (w *world) launch(a transcript.Line) protocol.AgentEvent {
 		launch.Resources = task.Resources
 	}
 	if id := a.Named["volume"]; id != "" {
-		disk := api.Resource{Label: api.Label{Name: "disk", Reserved: "r", Volume: api.VolumeID(id)}, Scalar: 1000}
-		task.Resources = task.Resources.Plus(api.NewResources(disk))
+		task.Resources = task.Resources.Plus(api.NewResources(volumeOf(id)))
 		launch.Resources = task.Resources
 	}
 	if mb := a.Number(w.t, "disk"); mb > 0 {
@@ -539,6 +545,11 @@ func (w *world) groupsHold() {
 			}
 		}
 	}
+}
+
+// volumeOf is a volume of 1 MB.
+func volumeOf(id string) api.Resource {
+	return api.Resource{Label: api.Label{Name: "disk", Reserved: "r", Volume: api.VolumeID(id)}, Scalar: 1000}
 }
 
 // generationOf reads of which generation a volume is; the first one is not written.

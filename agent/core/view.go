@@ -181,15 +181,16 @@ func (c *Core) UnneededVolumes(ref api.ExecutorRef) (ids []api.VolumeID) {
 
 // Sandbox is a folder that is being written to, or was.
 type Sandbox struct {
-	Task   api.TaskRef // the zero value: the folder is an executor's own
-	Folder string
+	Task   api.TaskRef // the zero value: the folder is an executor's own, or a volume
+	Volume api.VolumeID
+	Folder string // of a volume "": the shell knows where it is
 	// DiskMax is how many bytes it may take; 0: no limit was given.
 	DiskMax int64
 	// Ended says that nothing more is written there and that its size has not been measured since.
 	Ended bool
 }
 
-// Sandboxes lists those of living executors and tasks, and those of ended tasks that were not measured yet.
+// Sandboxes lists those of living executors and tasks, those of ended tasks that were not measured yet, and volumes.
 func (c *Core) Sandboxes() []Sandbox {
 	var all []Sandbox
 	for _, e := range c.state.executorsInOrder() {
@@ -201,6 +202,11 @@ func (c *Core) Sandboxes() []Sandbox {
 			one.DiskMax = t.diskMax()
 		}
 		all = append(all, one)
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.state.volumes)) {
+		if one, is := c.volumes.measurable(id); is {
+			all = append(all, one)
+		}
 	}
 	for _, stub := range c.state.stubs {
 		if _, known := c.sandboxes.bytes[stub.TaskRef]; !known {

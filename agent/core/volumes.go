@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"slices"
 
 	"github.com/tenderhq/tender/api"
@@ -15,6 +16,9 @@ type volumes struct {
 	// destroying holds the generations of the volumes that this process is deleting. A leader asks again in each of its
 	// sessions, and two deletions of one folder would break each other.
 	destroying map[api.VolumeID]uint64
+	// held is how much was in each volume, in bytes, when it was measured last and nobody used it, or its user had made
+	// it less. An entry goes when a user has ended: then the volume is measured anew.
+	held map[api.VolumeID]int64
 }
 
 // createVolume stores the volume before its folder is made. An earlier generation that is still here is one that the
@@ -38,6 +42,48 @@ func (v *volumes) makeFolder(id api.VolumeID) {
 	_, is := v.state.volumes[id]
 	if _, deleting := v.destroying[id]; is && !deleting {
 		v.emit(CreateVolume{id, true})
+	}
+}
+
+// most returns how many bytes may be in a volume: its size. Where there is more already, whoever uses it next may clean
+// it up, but adds nothing. What can't be measured is too much for anybody (R45).
+func (v *volumes) most(id api.VolumeID) int64 {
+	size := int64(v.state.volumes[id].Scalar) << 20 / 1000
+	if held := v.held[id]; held < math.MaxInt64 {
+		return max(size, held)
+	}
+	return size
+}
+
+// measurable returns a volume as something to measure. One that nobody uses is measured once after its last use.
+func (v *volumes) measurable(id api.VolumeID) (one Sandbox, is bool) {
+	_, known := v.held[id]
+	_, deleting := v.destroying[id]
+	if !v.inUse(id) {
+		return Sandbox{Volume: id, Ended: true}, !known
+	}
+	return Sandbox{Volume: id, DiskMax: v.most(id)}, !deleting
+}
+
+// keepMeasure takes the measured size of a volume, and says whether whoever uses it has written too much.
+func (v *volumes) keepMeasure(id api.VolumeID, bytes int64) (outgrown bool) {
+	if _, is := v.state.volumes[id]; !is {
+		return false // it was destroyed meanwhile
+	}
+	used := v.inUse(id)
+	if used && bytes > v.most(id) {
+		return true
+	}
+	if before, known := v.held[id]; !used || known && bytes < before {
+		v.held[id] = bytes
+	}
+	return false
+}
+
+// release forgets what was in volumes of which a user has ended.
+func (v *volumes) release(ids []api.VolumeID) {
+	for _, id := range ids {
+		delete(v.held, id)
 	}
 }
 

@@ -92,7 +92,7 @@ func (a *afterlife) chance(random *rand.Rand, launches *int) {
 		a.step(Woken{})
 	case n < 28 && len(a.core.state.tasks) > 0:
 		tasks := a.core.state.tasksInOrder()
-		a.step(Measured{map[api.TaskRef]int64{tasks[random.IntN(len(tasks))].ref: int64(random.IntN(100)) << 20}})
+		a.step(Measured{Sandboxes: map[api.TaskRef]int64{tasks[random.IntN(len(tasks))].ref: int64(random.IntN(100)) << 20}})
 	case n < 36:
 		a.step(Checkpointed{a.core.disk.stored + uint64(random.IntN(int(a.core.disk.written-a.core.disk.stored)+1))})
 	case len(a.queue) > 0:

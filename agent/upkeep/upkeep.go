@@ -27,8 +27,8 @@ type Config struct {
 	// Look returns the folders that are written to, and those of ended tasks that were not measured yet. False: the
 	// keeper is to end.
 	Look func(ctx context.Context) ([]core.Sandbox, bool)
-	// Tell takes the measured sizes of tasks' sandboxes, in bytes. False: the keeper is to end.
-	Tell func(ctx context.Context, measured map[api.TaskRef]int64) bool
+	// Tell takes what was measured, if that is anything. False: the keeper is to end.
+	Tell func(ctx context.Context, measured core.Measured) bool
 	// Open opens a folder to work in it. Peek opens it only to see whether there is work, which is cheaper. Default:
 	// both open it by its path.
 	Open func(folder string) (*os.Root, error)
@@ -76,7 +76,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		if begin = time.Now(); !begin.Before(rested) {
 			measured := k.measureAll(sandboxes)
 			rested = begin.Add(measureShare * time.Since(begin))
-			if len(measured) > 0 && !k.config.Tell(ctx, measured) {
+			if len(measured.Sandboxes)+len(measured.Volumes) > 0 && !k.config.Tell(ctx, measured) {
 				return
 			}
 		}
@@ -103,6 +103,9 @@ func (k *Keeper) trimAll(sandboxes []core.Sandbox) (excess int64) {
 		return 0
 	}
 	for _, sandbox := range sandboxes {
+		if sandbox.Volume != "" {
+			continue // there are no outputs in it, whatever its files are called
+		}
 		over, err := k.trimFolder(sandbox.Folder)
 		excess = max(excess, over)
 		if errors.Is(err, errors.ErrUnsupported) && !k.unable {
@@ -143,15 +146,17 @@ func (k *Keeper) trimFolder(folder string) (excess int64, err error) {
 	return excess, err
 }
 
-// measureAll measures the living sandboxes that have a limit, and those of ended tasks.
-func (k *Keeper) measureAll(sandboxes []core.Sandbox) map[api.TaskRef]int64 {
-	begin, measured := time.Now(), map[api.TaskRef]int64{}
+// measureAll measures the living sandboxes that have a limit, those of ended tasks, and volumes.
+func (k *Keeper) measureAll(sandboxes []core.Sandbox) core.Measured {
+	begin, measured := time.Now(), core.Measured{Sandboxes: map[api.TaskRef]int64{}, Volumes: map[api.VolumeID]int64{}}
 	for _, sandbox := range sandboxes {
 		switch {
-		case sandbox.Task == (api.TaskRef{}), !sandbox.Ended && sandbox.DiskMax == 0:
 		case sandbox.Ended && time.Since(begin) > measureTimeMax: // it is measured in the next round; living ones come first
-		default:
-			measured[sandbox.Task] = k.measure(sandbox)
+		case !sandbox.Ended && sandbox.DiskMax == 0:
+		case sandbox.Volume != "":
+			measured.Volumes[sandbox.Volume] = k.measure(sandbox)
+		case sandbox.Task != api.TaskRef{}:
+			measured.Sandboxes[sandbox.Task] = k.measure(sandbox)
 		}
 	}
 	return measured
@@ -167,5 +172,5 @@ func (k *Keeper) measure(sandbox core.Sandbox) int64 {
 	return Measure(root, sandbox.DiskMax)
 }
 
-// measureTimeMax is how long one round goes on measuring sandboxes of ended tasks.
+// measureTimeMax is how long one round goes on measuring sandboxes of ended tasks, and volumes that nobody uses.
 const measureTimeMax = 50 * time.Millisecond

@@ -76,7 +76,8 @@ func TestWhatCannotBeMeasuredIsOverEveryBound(t *testing.T) {
 	}
 }
 
-// Sandboxes of ended tasks are measured once, those of living tasks if they have a limit, and those of executors never.
+// Sandboxes of ended tasks are measured once, those of living tasks if they have a limit, those of executors never, and
+// volumes always. What a volume holds is never trimmed, however its files are called.
 func TestWhoIsMeasured(t *testing.T) {
 	folder := t.TempDir()
 	var all []core.Sandbox
@@ -91,17 +92,20 @@ func TestWhoIsMeasured(t *testing.T) {
 		}
 		all = append(all, one)
 	}
+	write(t, 3<<20, folder, "v1", "stdout")
+	all = append(all, core.Sandbox{Volume: "v1", Folder: filepath.Join(folder, "v1"), DiskMax: 1 << 30})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	told := map[api.TaskRef]int64{}
+	var told core.Measured
 	New(Config{
-		Log: zerolog.Nop(), Look: func(context.Context) ([]core.Sandbox, bool) { return all, true },
-		Tell: func(_ context.Context, measured map[api.TaskRef]int64) bool {
+		OutputMax: 1 << 16, Log: zerolog.Nop(), Look: func(context.Context) ([]core.Sandbox, bool) { return all, true },
+		Tell: func(_ context.Context, measured core.Measured) bool {
 			told = measured
 			return false
 		},
 	}).Run(ctx)
-	if len(told) != 2 || told[api.TaskRef{Framework: "f1", Task: "ended"}] < 1<<20 || told[api.TaskRef{Framework: "f1", Task: "bounded"}] <= 1<<19 {
+	if len(told.Sandboxes) != 2 || told.Sandboxes[api.TaskRef{Framework: "f1", Task: "ended"}] < 1<<20 ||
+		told.Sandboxes[api.TaskRef{Framework: "f1", Task: "bounded"}] <= 1<<19 || len(told.Volumes) != 1 || told.Volumes["v1"] < 3<<20 {
 		t.Errorf("told: %v", told)
 	}
 }
