@@ -115,9 +115,9 @@ locality: ## Measure delay scheduling as the wait grows, and draw it: docs/local
 rewrite: ## Write the transcripts in testdata anew; then read the diff as its reviewer
 	go test -count=1 $$(go list -test -f '{{$$p := .}}{{range .Deps}}{{if eq . "github.com/cockroachdb/datadriven"}}{{$$p.ForTest}}{{end}}{{end}}' ./... | sort -u) -rewrite
 
-bench: build ## Measure a whole cluster on this machine: ARGS='-only lives' for a part; QUICK=1 ARGS='-only rdd': small data
+bench: build ## Measure a whole cluster on this machine: ARGS='-only lives' for a part; ARGS=-help names all
 	CGO_ENABLED=0 go build -trimpath -o bin/bench ./internal/dev/bench
-	bin/bench -binary bin/tender $(if $(QUICK),-quick) $(ARGS)
+	bin/bench -binary bin/tender $(ARGS)
 
 bench-agent: build ## One agent: command tasks with each kind of walls, memory, a thousand tasks; PART=commands ARGS='-spawns 500'
 	CGO_ENABLED=0 go build -trimpath -o bin/bench ./internal/dev/bench

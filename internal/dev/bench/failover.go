@@ -4,24 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-
 	"github.com/tenderhq/tender/api"
-	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/internal/dev/devcluster"
 	"github.com/tenderhq/tender/internal/pause"
 )
 
-// failover kills the leading master again and again and measures the time until a task that
-// was asked for afterwards is RUNNING through the next one, for two profiles of Raft.
+// failover kills the leading master again and again and measures the time until a task that was asked for afterwards
+// is RUNNING through the next one, for two profiles of Raft.
 func failover(ctx context.Context, o options) error {
 	for _, profile := range []string{"lan", "fast"} {
 		times, err := killLeaders(ctx, o, profile)
@@ -36,38 +31,29 @@ func failover(ctx context.Context, o options) error {
 }
 
 func killLeaders(ctx context.Context, o options, profile string) (times []time.Duration, err error) {
-	trio, err := newTrio(o, profile)
-	if err != nil {
+	q := &quorum{flags: []string{"--log-level", "warn", "--raft-profile", profile}}
+	defer func() { err = errors.Join(err, q.stop()) }()
+	if err := q.found(ctx, o.binary, o.dir); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, trio.stop()) }()
+	agent := &devcluster.Process{Binary: o.binary, Log: filepath.Join(q.dir, "a1.log"), Args: []string{
+		"agent", "--insecure", "--master", strings.Join(q.addresses(), ","), "--data-dir", filepath.Join(q.dir, "a1"), "--http-port", "0",
+		"--task-user", devcluster.Me(), "--resources", "cpus:4;mem:4096;disk:4096", "--recovery-timeout", "2s",
+	}}
+	if err := agent.Start(); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, agent.Kill()) }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	probe := &probe{ending: ending{finish: cancel}}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- framework.Run(ctx, framework.Config{Name: "failover", Masters: trio.addresses(), FailoverTimeout: time.Hour}, probe)
+		ended <- framework.Run(ctx, framework.Config{Name: "failover", Masters: q.addresses(), FailoverTimeout: time.Hour}, probe)
 	}()
-	for range o.kills {
-		leader, err := trio.healthy(ctx)
-		if err != nil {
-			break
-		}
-		if err := trio.kill(leader); err != nil {
-			return times, err
-		}
-		killed := time.Now()
-		ran, err := probe.after(ctx, killed)
-		if err != nil {
-			break
-		}
-		times = append(times, ran.Sub(killed))
-		if err := trio.start(leader); err != nil {
-			return times, err
-		}
-	}
+	err = probe.measure(ctx, q, o.kills)
 	cancel()
-	return times, errors.Join(<-ended, probe.failure)
+	return probe.times, errors.Join(err, <-ended, probe.failure)
 }
 
 // probe runs one short task after the other.
@@ -77,10 +63,36 @@ type probe struct {
 	flying   int
 	launched map[api.TaskID]time.Time
 	running  atomic.Pointer[ran]
+	times    []time.Duration
 }
 
 // ran is the newest task that was seen RUNNING.
 type ran struct{ launched, running time.Time }
+
+// measure kills so many leaders, each while all masters are well.
+func (p *probe) measure(ctx context.Context, q *quorum, kills int) error {
+	if _, err := p.after(ctx, time.Time{}); err != nil {
+		return err
+	}
+	for range kills {
+		leader, err := q.leader(ctx)
+		if err != nil {
+			return err
+		}
+		leader.kill()
+		killed := time.Now()
+		ran, err := p.after(ctx, killed)
+		if err != nil {
+			return err
+		}
+		p.times = append(p.times, ran.Sub(killed))
+		if err := errors.Join(q.start(leader), leader.knows(ctx)); err != nil {
+			return err
+		}
+		pause.For(ctx, time.Second) // it catches up
+	}
+	return nil
+}
 
 func (p *probe) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	var answers []api.Answer
@@ -124,102 +136,4 @@ func (p *probe) after(ctx context.Context, moment time.Time) (time.Time, error) 
 		}
 	}
 	return time.Time{}, ctx.Err()
-}
-
-// trio is three durable masters and an agent, each a process of its own.
-type trio struct {
-	dir     string
-	masters []*devcluster.Process
-	grpc    []string
-	conns   []apiv1.OperatorServiceClient
-	agent   *devcluster.Process
-}
-
-func newTrio(o options, profile string) (*trio, error) {
-	dir, err := os.MkdirTemp(o.dir, "failover-")
-	if err != nil {
-		return nil, err
-	}
-	ports, err := devcluster.FreePorts(6)
-	if err != nil {
-		return nil, err
-	}
-	t := &trio{dir: dir}
-	var peers []string
-	for i := range 3 {
-		peers = append(peers, fmt.Sprintf("m%d=127.0.0.1:%d", i+1, ports[2*i]))
-	}
-	for i := range 3 {
-		address := fmt.Sprint("127.0.0.1:", ports[2*i+1])
-		t.grpc = append(t.grpc, address)
-		t.masters = append(t.masters, &devcluster.Process{Binary: o.binary, Log: filepath.Join(dir, fmt.Sprintf("m%d.log", i+1)), Args: []string{
-			"master", "--insecure", "--id", fmt.Sprint("m", i+1), "--data-dir", filepath.Join(dir, fmt.Sprint("m", i+1)), "--peers", strings.Join(peers, ","),
-			"--grpc-port", fmt.Sprint(ports[2*i+1]), "--raft-port", fmt.Sprint(ports[2*i]), "--http-port", "0", "--raft-profile", profile,
-		}})
-		conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			return nil, err
-		}
-		t.conns = append(t.conns, apiv1.NewOperatorServiceClient(conn))
-	}
-	t.agent = &devcluster.Process{Binary: o.binary, Log: filepath.Join(dir, "a1.log"), Args: []string{
-		"agent", "--insecure", "--master", strings.Join(t.grpc, ","), "--data-dir", filepath.Join(dir, "a1"), "--http-port", "0",
-		"--task-user", devcluster.Me(),
-		"--resources", "cpus:4;mem:4096;disk:4096", "--recovery-timeout", "2s",
-	}}
-	for _, process := range append(t.masters, t.agent) {
-		if err := process.Start(); err != nil {
-			return nil, errors.Join(err, t.stop())
-		}
-	}
-	return t, nil
-}
-
-func (t *trio) addresses() []string { return t.grpc }
-
-// healthy waits until all masters are well and the agent has reported, then names who
-// leads.
-func (t *trio) healthy(ctx context.Context) (leader int, err error) {
-	for ; ctx.Err() == nil; pause.For(ctx, 20*time.Millisecond) {
-		for i := range t.conns {
-			if t.isHealthy(ctx, i) {
-				pause.For(ctx, time.Second) // followers have caught up
-				return i, nil
-			}
-		}
-	}
-	return 0, ctx.Err()
-}
-
-func (t *trio) isHealthy(ctx context.Context, leader int) bool {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	agents, err := t.conns[leader].ListAgents(ctx, &apiv1.ListRequest{})
-	if err != nil || len(agents.GetItems()) != 1 || agents.GetItems()[0].GetState() != "RUNNING" {
-		return false
-	}
-	masters, err := t.conns[leader].ListMasters(ctx, &apiv1.ListRequest{})
-	if err != nil || len(masters.GetItems()) != len(t.conns) {
-		return false
-	}
-	for i, master := range masters.GetItems() {
-		if master.GetState() == "unreachable" {
-			return false
-		}
-		if _, err := t.conns[i].GetCluster(ctx, &apiv1.GetClusterRequest{}); err != nil {
-			return false
-		}
-	}
-	return true
-}
-
-func (t *trio) kill(i int) error  { return t.masters[i].Kill() }
-func (t *trio) start(i int) error { return t.masters[i].Start() }
-
-func (t *trio) stop() error {
-	var err error
-	for _, process := range append(t.masters, t.agent) {
-		err = errors.Join(err, process.Kill())
-	}
-	return errors.Join(err, os.RemoveAll(t.dir))
 }

@@ -162,8 +162,8 @@ const flockPatience = 5 * time.Minute
 // flockSaysEvery is how often a wait for a flock reports its progress.
 const flockSaysEvery = 10 * time.Second
 
-// whole waits until all agents have reported to a leader of a term after the given one.
-func (w *flockWatch) whole(ctx context.Context, agents int, after api.Term) (roll, error) {
+// awaitAll waits until all agents have reported to a leader of a term after the given one.
+func (w *flockWatch) awaitAll(ctx context.Context, agents int, after api.Term) (roll, error) {
 	ctx, cancel := context.WithTimeout(ctx, flockPatience)
 	defer cancel()
 	said := time.Now()

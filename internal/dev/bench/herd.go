@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -23,23 +25,31 @@ const (
 )
 
 // herd kills the leader of many agents, each of which has a task, while a framework keeps launching more. It reports
-// how the agents come back, and how that affects the launches.
+// how the agents come back, what that costs, and how it affects the launches.
 func herd(ctx context.Context, o options) (err error) {
+	if o.agents == 0 {
+		o.agents = herdAgents
+	}
+	if err := enoughFiles(o.agents); err != nil {
+		return err
+	}
 	q := &quorum{flags: append([]string{"--log-level", "info"}, beating(o.heartbeat)...)}
+	if !o.insecure {
+		if q.proof, err = newProof(); err != nil {
+			return err
+		}
+	}
 	defer func() { err = errors.Join(err, q.stop()) }()
 	if err := q.found(ctx, o.binary, o.dir); err != nil {
 		return err
 	}
-	if o.agents == 0 {
-		o.agents = herdAgents
-	}
 	h := &herding{quorum: q, agents: o.agents}
-	if h.flock, err = startFlock(o.agents, q.addresses()); err != nil {
+	if h.flock, err = startFlock(o.agents, q.addresses(), q.flockArguments(o.anew)...); err != nil {
 		return err
 	}
 	defer h.flock.stop()
 	began := time.Now()
-	first, err := h.flock.whole(ctx, h.agents, api.Term{})
+	first, err := h.flock.awaitAll(ctx, h.agents, api.Term{})
 	if err != nil {
 		return err
 	}
@@ -49,11 +59,39 @@ func herd(ctx context.Context, o options) (err error) {
 	h.work = &herdWork{standing: o.agents, ending: ending{finish: cancel}}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- framework.Run(ctx, framework.Config{Name: "herd", Masters: q.addresses(), FailoverTimeout: time.Hour}, h.work)
+		ended <- framework.Run(ctx, framework.Config{
+			Name: "herd", Masters: q.addresses(), FailoverTimeout: time.Hour, Token: framework.NoToken, Dialer: q.proof.dialer(),
+		}, h.work)
 	}()
 	err = h.rounds(ctx, o.runs)
 	cancel()
 	return errors.Join(h.work.failure, err, <-ended)
+}
+
+// filesBeside is how many descriptors a process needs besides one for each agent: some agents have two connections for
+// a moment.
+const filesBeside = 1000
+
+// enoughFiles returns an error if this process may not have a file for each of that many agents.
+func enoughFiles(agents int) error {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return err
+	}
+	if want := uint64(agents + agents/10 + filesBeside); limit.Max < want {
+		return fmt.Errorf("%d agents in one process, and their leader, need %d file descriptors each, and %d are allowed; say ulimit -n %d before, or ask for fewer -agents",
+			agents, want, limit.Max, want)
+	}
+	return nil
+}
+
+// flockArguments are the arguments by which the agents of a flock have certificates, if there are any; anew: they resume
+// no sessions.
+func (q *quorum) flockArguments(anew bool) []string {
+	if q.proof == nil {
+		return nil
+	}
+	return []string{"-key", q.nodes[0].dir, "-anew=" + strconv.FormatBool(anew)}
 }
 
 // beating returns the flags for masters whose agents send heartbeats this often; 0: the default.
@@ -138,12 +176,12 @@ func (h *herding) steady(ctx context.Context) (s herdSteadily, err error) {
 		return s, err
 	}
 	from, before := time.Now(), h.cpu(leader)
-	first, err := h.flock.whole(ctx, h.agents, api.Term{})
+	first, err := h.flock.awaitAll(ctx, h.agents, api.Term{})
 	if err != nil {
 		return s, err
 	}
 	pause.For(ctx, herdSteady)
-	last, err := h.flock.whole(ctx, h.agents, api.Term{})
+	last, err := h.flock.awaitAll(ctx, h.agents, api.Term{})
 	if err != nil {
 		return s, err
 	}
@@ -162,15 +200,14 @@ type herdRound struct {
 	session, ran time.Duration // until the framework had a session, and until a new task ran
 	latency      []time.Duration
 	dropped      int
-	sessions     int   // how many sessions of all agents began: one for each is right
-	tries        int64 // how many streams agents asked for until they had one
-	spent        spent
+	began        roll  // what the agents did meanwhile: one session and one connection for each is right
+	spent        spent // until all had reported
 	memory       float64
 }
 
 func (r herdRound) String() string {
 	return fmt.Sprintf("back after %.2f s (first %.2f, half %.2f, 99 %% %.2f), session %.2f s, task %.2f s, launch to RUNNING %s; dropped %d, sessions %d, tries %d; %v; before: %s, sessions %d, %v, %.0f MB",
-		r.all.Seconds(), r.first.Seconds(), r.half.Seconds(), r.almost.Seconds(), r.session.Seconds(), r.ran.Seconds(), spread(r.latency), r.dropped, r.sessions, r.tries, r.spent,
+		r.all.Seconds(), r.first.Seconds(), r.half.Seconds(), r.almost.Seconds(), r.session.Seconds(), r.ran.Seconds(), spread(r.latency), r.dropped, r.began.Sessions, r.began.Tries, r.spent,
 		spread(r.steady.latency), r.steady.sessions, r.steady.spent, r.steady.memory)
 }
 
@@ -187,7 +224,7 @@ func (h *herding) round(ctx context.Context) (r herdRound, err error) {
 	if err != nil {
 		return r, err
 	}
-	before, err := h.flock.whole(ctx, h.agents, api.Term{})
+	before, err := h.flock.awaitAll(ctx, h.agents, api.Term{})
 	if err != nil {
 		return r, err
 	}
@@ -195,7 +232,7 @@ func (h *herding) round(ctx context.Context) (r herdRound, err error) {
 	killed := time.Now()
 	leader.kill()
 	started := h.cpu(nil)
-	back, err := h.flock.whole(ctx, h.agents, before.Term)
+	back, err := h.flock.awaitAll(ctx, h.agents, before.Term)
 	if err != nil {
 		return r, err
 	}
@@ -214,7 +251,9 @@ func (h *herding) round(ctx context.Context) (r herdRound, err error) {
 	r.almost = h.flock.firstWith(h.agents*99/100, before.Term).Sub(killed)
 	r.latency = h.work.latencies(killed, back.At)
 	r.dropped = h.work.droppedSoFar() - dropped
-	r.sessions, r.tries = back.Sessions-before.Sessions, back.Tries-before.Tries
+	r.began = roll{
+		Sessions: back.Sessions - before.Sessions, Tries: back.Tries - before.Tries, Conns: back.Conns - before.Conns, Refused: back.Refused - before.Refused,
+	}
 	if err := h.quorum.start(leader); err != nil {
 		return r, err
 	}
@@ -241,6 +280,10 @@ func (h *herding) report(rounds []herdRound) {
 	h.row("until the framework has a session", times(session), "")
 	h.row("until a new task is RUNNING", times(ran), "")
 	h.row("launch to RUNNING while they come back", spread(latency), "")
-	h.row("streams that an agent asked for until it had a session", fmt.Sprintf("%.1f", float64(last.tries)/float64(h.agents)), "in the last round")
+	each, took := float64(h.agents), 1e3*last.all.Seconds()
+	h.row("an agent that comes back", fmt.Sprintf("%.2f ms of processor time in the masters, %.2f in the agents' process",
+		(last.spent.leader+last.spent.followers)*took/each, last.spent.flock*took/each),
+		fmt.Sprintf("%.2f streams asked for, %.2f connections, %.2f refused; in the last round",
+			float64(last.began.Tries)/each, float64(last.began.Conns)/each, float64(last.began.Refused)/each))
 	h.row("memory of the leader", fmt.Sprintf("%.0f MB", median(memory)), "resident, when all are back")
 }

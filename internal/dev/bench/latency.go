@@ -12,7 +12,6 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/internal/dev/devcluster"
-	"github.com/tenderhq/tender/internal/trust"
 )
 
 // single is a scheduler that runs one task after the other on an idle cluster and measures the time of each step.
@@ -34,7 +33,7 @@ func latency(ctx context.Context, cluster *devcluster.Cluster, o options) error 
 		return err
 	}
 	s := &single{dir: dir, total: o.singles}
-	if err := s.run(ctx, cluster, nil); err != nil {
+	if err := s.run(ctx, cluster); err != nil {
 		return err
 	}
 	show := func(name string, times []time.Duration) {
@@ -48,13 +47,13 @@ func latency(ctx context.Context, cluster *devcluster.Cluster, o options) error 
 	return nil
 }
 
-// run runs all tasks. The framework reaches masters by dial; nil: by TCP.
-func (s *single) run(ctx context.Context, cluster *devcluster.Cluster, dial trust.Dial) error {
+// run runs all tasks.
+func (s *single) run(ctx context.Context, cluster *devcluster.Cluster) error {
 	ctx, s.finish = context.WithCancel(ctx)
 	defer s.finish()
 	config := framework.Config{
 		Name: "latency", Masters: strings.Split(cluster.MasterAddresses(), ","), TeardownAtEnd: true, Suppressed: true,
-		Token: framework.NoToken, Dialer: dial,
+		Token: framework.NoToken,
 	}
 	if err := framework.Run(ctx, config, s); err != nil {
 		return err

@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/internal/dev/devcluster"
-	"github.com/tenderhq/tender/internal/trust"
 )
 
 // load is a scheduler that runs so many equal tasks, at most a window of them at once.
@@ -20,7 +18,6 @@ type load struct {
 	total  int
 	before int // of these run before the clock starts
 	window int
-	dial   trust.Dial // nil: TCP
 
 	client  *framework.Client
 	next    int
@@ -44,7 +41,7 @@ func runLoad(ctx context.Context, cluster *devcluster.Cluster, l *load) error {
 	ctx, l.finish = context.WithCancel(ctx)
 	defer l.finish()
 	config := framework.Config{
-		Name: "bench", Masters: strings.Split(cluster.MasterAddresses(), ","), TeardownAtEnd: true, Token: framework.NoToken, Dialer: l.dial,
+		Name: "bench", Masters: strings.Split(cluster.MasterAddresses(), ","), TeardownAtEnd: true, Token: framework.NoToken,
 	}
 	if err := framework.Run(ctx, config, l); err != nil {
 		return err
@@ -151,73 +148,3 @@ func (e *ending) fail(err error) {
 		e.finish()
 	}
 }
-
-// wishPause is between an answer and the next wish, so that neither waits for the other.
-const wishPause = 20 * time.Millisecond
-
-// wishes are demands of an honest framework, each for one offer, which it declines before it states the next.
-type wishes struct {
-	number int           // at least
-	least  time.Duration // for which they go on, at least
-	pause  time.Duration // between an answer and the next one
-}
-
-// offerTimes takes the time from each demand to its offer.
-func offerTimes(ctx context.Context, cluster *devcluster.Cluster, wanted wishes) ([]time.Duration, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	w := &wisher{wishes: wanted, until: time.Now().Add(wanted.least)}
-	w.finish = cancel
-	config := framework.Config{Name: "honest", Masters: strings.Split(cluster.MasterAddresses(), ","), TeardownAtEnd: true}
-	if err := framework.Run(ctx, config, w); err != nil {
-		return nil, err
-	}
-	return slices.Clone(w.times), w.failure
-}
-
-// wisher is a scheduler that wants one offer after the other and declines it.
-type wisher struct {
-	client *framework.Client
-	ending
-	wishes
-	until  time.Time
-	wished time.Time
-	times  []time.Duration
-}
-
-func (w *wisher) Subscribed(_ context.Context, client *framework.Client) error {
-	w.client = client
-	return w.wish()
-}
-
-// wish states the demand for one offer: from here the time counts.
-func (w *wisher) wish() error {
-	w.wished = time.Now()
-	return w.client.Demand(api.Demand{Shapes: []api.Shape{{Resources: api.Scalars(8, 1024), Count: 1}}})
-}
-
-func (w *wisher) Offers(_ context.Context, offers []api.Offer) []api.Answer {
-	if !w.wished.IsZero() {
-		w.times = append(w.times, time.Since(w.wished))
-		w.wished = time.Time{}
-	}
-	var answers []api.Answer
-	for _, offer := range offers {
-		answers = append(answers, api.Answer{Offers: []api.OfferID{offer.ID}, Filter: api.NoFilter})
-	}
-	if len(w.times) >= w.number && time.Now().After(w.until) {
-		w.finish()
-		return answers
-	}
-	if err := w.client.Demand(api.Demand{}); err != nil {
-		w.fail(err)
-	}
-	w.client.After(w.pause, func() {
-		if err := w.wish(); err != nil {
-			w.fail(err)
-		}
-	})
-	return answers
-}
-
-func (w *wisher) Update(context.Context, api.Status) error { return nil }

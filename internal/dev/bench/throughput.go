@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"os/exec"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -74,6 +76,30 @@ func spawn(ctx context.Context, cluster *devcluster.Cluster, o options) error {
 	row("/bin/true as command tasks", fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
 		fmt.Sprintf("plain fork+exec+wait, two workers: %.0f/s; ratio %.2f (%.2f to %.2f); %.0f µs of CPU a task",
 			median(plains), median(ratios), slices.Min(ratios), slices.Max(ratios), median(cpus)))
+	return spawnByRun(ctx, cluster, o)
+}
+
+// spawnByRun runs /bin/true as the instances of one tender run, in turn with a plain fork, exec and wait. What the
+// command itself takes to begin and to end counts.
+func spawnByRun(ctx context.Context, cluster *devcluster.Cluster, o options) error {
+	var rates, ratios []float64
+	for i := range o.runs + 1 {
+		plain, err := plainSpawn(o.spawns)
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		command := exec.CommandContext(ctx, o.binary, "run", "--quiet", "--master", cluster.MasterAddresses(),
+			"--instances", strconv.Itoa(o.spawns), "--cpus", "0.01", "--mem", "1", "--", "/bin/true")
+		if said, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("tender run: %w: %s", err, said)
+		}
+		if rate := float64(o.spawns) / time.Since(began).Seconds(); i > 0 {
+			rates, ratios = append(rates, rate), append(ratios, rate/plain)
+		}
+	}
+	row("/bin/true by tender run", fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
+		fmt.Sprintf("%.2f (%.2f to %.2f) of plain fork+exec+wait", median(ratios), slices.Min(ratios), slices.Max(ratios)))
 	return nil
 }
 

@@ -22,7 +22,7 @@ import (
 type walls struct {
 	name string
 	args []string
-	held int // how many tasks run at once, to see what each takes and to measure neighbours; 0: neither is done
+	held int // how many tasks run at once, to see what each takes; 0: that is not measured
 }
 
 // agentWalls are the walls that are compared, one after the other. Those that hold no tasks show what a single wall
@@ -161,10 +161,7 @@ func measureWalls(ctx context.Context, o options, name string, args []string, he
 	}
 	row("memory, "+name, fmt.Sprintf("%.1f MB of an idle agent", idle), fmt.Sprintf("%.2f MB for each of %d running commands, its program not counted", each, held))
 	row(fmt.Sprintf("an agent with %d running commands, %s", held, name), fmt.Sprintf("%.1f %% of a core", busy*100), "heartbeats, and what is measured of tasks")
-	if name == "bare" {
-		return nil
-	}
-	return a.measureNeighbour(ctx, o, name)
+	return nil
 }
 
 // restTime is how long an agent that has worked must have had nothing to do to count as idle.
