@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/verdict"
 )
 
 // Check describes how it is found out whether a running task is healthy. Exactly one of Command, HTTP, TCP and GRPC is
@@ -62,6 +63,9 @@ func (c Check) apiCheck() api.Check {
 	}
 	return check
 }
+
+// timeToFail returns how long the checks of a task that has passed them need to find that it no longer does.
+func (t Task) timeToFail() Duration { return Duration(verdict.TimeToFail(t.APITask().Checks)) }
 
 // checkHealth checks each check of a task, as if the task had numbers for all its named ports.
 func (t Task) checkHealth(field string, found *Problems) {

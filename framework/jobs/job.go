@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -196,10 +197,12 @@ type Service struct {
 	Count *int `json:"count,omitempty" toml:"count" rule:"0..10000"`
 	// AtOnce is how many tasks are in change at a time when the job gets another Task. Default 1.
 	AtOnce int `json:"at_once,omitempty" toml:"at_once" rule:"1..10000"`
-	// Proof is how long a changed task must run well before the next one is changed. Default 10 s.
+	// Proof is how long a changed task must run well before the next one is changed. Default 10 s. It lasts at least as
+	// long as the checks of a task that has passed them need to find that it no longer does: with the defaults of a check
+	// 45 s.
 	Proof Duration `json:"proof,omitempty" toml:"proof" rule:"positive"`
 	// Canary is how many tasks are changed first; these must run well for CanaryProof before others are changed.
-	// Default 0; CanaryProof 1 min.
+	// Default 0; CanaryProof 1 min, and as long as the checks need, like Proof.
 	Canary      int      `json:"canary,omitempty" toml:"canary" rule:"0..10000"`
 	CanaryProof Duration `json:"canary_proof,omitempty" toml:"canary_proof" rule:"positive"`
 	// KeepBad leaves a change that has gone wrong as it is. Without it the service goes back to the version before by
@@ -254,11 +257,11 @@ func (j Job) WithDefaults() Job {
 	case BatchType:
 		j.Batch = j.Batch.withDefaults()
 	case ServiceType:
-		j.Service = j.Service.withDefaults()
+		j.Service = j.Service.withDefaults(j.Task.timeToFail())
 	case CronType:
 		j.Cron = j.Cron.withDefaults()
 	case SystemType:
-		j.System = j.System.withDefaults()
+		j.System = j.System.withDefaults(j.Task.timeToFail())
 	case GangType:
 		j.Gang = j.Gang.withDefaults()
 	}
@@ -305,7 +308,8 @@ func (b *Batch) withDefaults() *Batch {
 	return &full
 }
 
-func (s *Service) withDefaults() *Service {
+// withDefaults raises proofs to what the checks of the service's tasks need to fail.
+func (s *Service) withDefaults(checks Duration) *Service {
 	var full Service
 	if s != nil {
 		full = *s
@@ -316,12 +320,8 @@ func (s *Service) withDefaults() *Service {
 	if full.AtOnce == 0 {
 		full.AtOnce = 1
 	}
-	if full.Proof == 0 {
-		full.Proof = Duration(DefaultProof)
-	}
-	if full.CanaryProof == 0 {
-		full.CanaryProof = Duration(DefaultCanaryProof)
-	}
+	full.Proof = max(cmp.Or(full.Proof, Duration(DefaultProof)), checks)
+	full.CanaryProof = max(cmp.Or(full.CanaryProof, Duration(DefaultCanaryProof)), checks)
 	if full.ProgressDeadline == 0 {
 		full.ProgressDeadline = max(Duration(DefaultProgress), 2*full.longestProof())
 	}

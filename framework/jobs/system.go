@@ -14,12 +14,12 @@ type System struct {
 	ProgressDeadline Duration `json:"progress_deadline,omitempty" toml:"progress_deadline" rule:"positive"`
 }
 
-func (s *System) withDefaults() *System {
+func (s *System) withDefaults(checks Duration) *System {
 	var full System
 	if s != nil {
 		full = *s
 	}
-	like := full.service().withDefaults()
+	like := full.service().withDefaults(checks)
 	full.AtOnce, full.Proof, full.CanaryProof, full.ProgressDeadline = like.AtOnce, like.Proof, like.CanaryProof, like.ProgressDeadline
 	return &full
 }

@@ -111,7 +111,7 @@ func (s *state) adopt(id string, number int, status api.Status, now time.Time) *
 	it.number = max(it.number, number)
 	a.serves = hostOf(it.Task)
 	if version := status.Labels[VersionLabel]; version == "" || version == it.version {
-		a.waits = awaitsReadiness(it.Task)
+		a.waits = isChecked(it.Task)
 	}
 	s.settle(a, status)
 	s.begin(a)
@@ -141,7 +141,7 @@ func (s *state) launch(w *wish, bin *pack.Bin, task api.Task) {
 	a := &attempt{id: task.ID, item: w.item, group: w.item.group, number: number, agent: bin.Offer.Agent, launched: time.Now(), copy: w.copy}
 	a.status = api.Status{Framework: bin.Offer.Framework, Task: a.id, Agent: a.agent, Executor: task.ExecutorID(), State: api.TaskStaging,
 		Whereabouts: api.Whereabouts{Hostname: bin.Offer.Hostname, Region: bin.Offer.Region, Zone: bin.Offer.Zone, Labels: task.Labels}}
-	a.serves, a.version, a.waits = hostOf(task), task.Labels[VersionLabel], awaitsReadiness(task)
+	a.serves, a.version, a.waits = hostOf(task), task.Labels[VersionLabel], isChecked(task)
 	s.begin(a)
 	a.group.spread.Put(bin, task)
 	a.group.apart.Put(bin, task)
@@ -154,10 +154,8 @@ func (s *state) launch(w *wish, bin *pack.Bin, task api.Task) {
 	}
 }
 
-// awaitsReadiness reports whether the task has a readiness check: such a task is not up before its health is told.
-func awaitsReadiness(task api.Task) bool {
-	return slices.ContainsFunc(task.Checks, func(check api.Check) bool { return check.Readiness })
-}
+// isChecked reports whether the task has checks: such a task is not up before it has passed them.
+func isChecked(task api.Task) bool { return len(task.Checks) > 0 }
 
 // begin adds an attempt to the set's records.
 func (s *state) begin(a *attempt) {

@@ -91,7 +91,7 @@ type attempt struct {
 	good     time.Time // since when the task is RUNNING and healthy; zero: it is not
 	version  string    // what the task runs, see [VersionLabel]
 	since    time.Time // since when it is RUNNING without having been UNREACHABLE; zero: it is not
-	waits    bool      // it has a readiness check: it is not up before its health is told
+	waits    bool      // it has checks: it is not up before it has passed them
 	fault    string    // what was wrong with it, if no status says so
 	copy     bool      // it is a copy of a straggler, or of a service that is to leave its agent
 	kill     verdict.Kill

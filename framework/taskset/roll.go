@@ -27,8 +27,9 @@ type Rolling struct {
 	// because of the change or, with Beside, run beside the task that they replace.
 	AtOnce int
 	// Proof is how long a new task must have been up before the next item is changed. A task is up while it is RUNNING,
-	// and healthy if its health is told or it has a readiness check. Default 10 s; negative: the task need only have
-	// come up.
+	// and healthy if its health is told or it has checks. Default 10 s, and at least as long as the checks of a task that
+	// has passed them need to find that it no longer does (failures times interval and timeout); negative: the task need
+	// only have come up.
 	Proof time.Duration
 	// Patience is how much longer than Proof a new task may take, from its first RUNNING, until it has proven itself. A
 	// task that takes longer is bad. Default 10 min; negative: no limit.
@@ -131,8 +132,8 @@ func (s *Set) Roll(name string, like Item, how Rolling) error {
 
 func newRoll(of *service, to Item, how Rolling) *roll {
 	how.AtOnce = max(how.AtOnce, 1)
-	if how.Proof == 0 {
-		how.Proof = DefaultProof
+	if how.Proof >= 0 {
+		how.Proof = max(cmp.Or(how.Proof, DefaultProof), verdict.TimeToFail(to.Task.Checks))
 	}
 	if how.Patience == 0 {
 		how.Patience = DefaultPatience
@@ -228,18 +229,18 @@ func (o *rollouts) takeUp(it *item, r *roll, now time.Time) {
 		o.become(it, r.to)
 		before = &was
 	}
-	it.learnReadiness(r)
+	it.learnChecks(r)
 	it.unproven = nil
 	if !it.proven(r, now) {
 		o.try(it, r, before)
 	}
 }
 
-// learnReadiness marks tasks that an earlier process launched with the new version: if the new task has a readiness
-// check, they are not up before their health is told.
-func (it *item) learnReadiness(r *roll) {
+// learnChecks marks tasks that an earlier process launched with the new version: if the new task has checks, they are not
+// up before they have passed them.
+func (it *item) learnChecks(r *roll) {
 	for _, a := range it.live {
-		if a.version == r.version && !a.waits && awaitsReadiness(r.to.Task) {
+		if a.version == r.version && !a.waits && isChecked(r.to.Task) {
 			a.waits = true
 			if a.status.Healthy == nil {
 				a.good = time.Time{}

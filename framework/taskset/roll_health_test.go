@@ -61,7 +61,7 @@ func TestRollAwaitsReadiness(t *testing.T) {
 				return changes.done(1)
 			})
 			if took := c.Now() - began; took < 100*time.Second || took > 2*time.Minute {
-				t.Errorf("beside %v: twice two items that are ready after 40 s and proven after 10 s took %v", beside, took)
+				t.Errorf("beside %v: twice two items that are ready after 40 s and proven after 18 s took %v", beside, took)
 			}
 			if n := healthyOf(set, "v2"); n != 4 {
 				t.Errorf("beside %v: %d of v2 are up", beside, n)
@@ -83,11 +83,47 @@ func TestRollOfWhatIsNeverReady(t *testing.T) {
 			mustRoll(t, set, readied("v2"), taskset.Rolling{Patience: time.Minute, Beside: beside})
 			c.AwaitFor(2*time.Minute, "the change to stop", func() bool { return len(changes.told()) > 0 })
 			p := changes.told()[0]
-			if !p.Stopped || p.New != 0 || p.Why != "web-0: it was not up for 10s within 1m10s of its start" {
+			if !p.Stopped || p.New != 0 || p.Why != "web-0: it was not up for 18s within 1m18s of its start" {
 				t.Errorf("beside %v: told %+v", beside, p)
 			}
 			c.AwaitFor(time.Minute, "three of v1 to be up", func() bool { return healthyOf(set, "v1") == 3 && runningOf(set, "") == 3 })
 			c.Never(10*time.Minute, "another one to change", func() bool { return runningOf(set, "v2") > 0 })
+		})
+	}
+}
+
+// TestRollOfWhatPassesAtFirst: a new task that passes its check and then no more is bad, however short the proof is; so
+// is one that never passes it and is only ended when its grace is over.
+func TestRollOfWhatPassesAtFirst(t *testing.T) {
+	for _, never := range []bool{false, true} {
+		script := readyAfter(nil)
+		if never {
+			script = readyAfter(map[string]time.Duration{"v2": 1000 * time.Hour})
+		}
+		frameworktest.Run(t, frameworktest.Cluster{Agents: 3, Script: script}, func(c *frameworktest.Handle) {
+			live := func(name string) taskset.Item {
+				item := readied(name)
+				item.Task.Checks[0].Readiness, item.Task.Checks[0].Grace = false, time.Minute
+				return item
+			}
+			var changes rolled
+			set := taskset.New(taskset.Config{Rolled: changes.add})
+			mustScale(t, set, live("v1"), 3)
+			f := c.Start(framework.Config{Name: "web"}, set)
+			c.Await("all to be healthy", func() bool { return healthyOf(set, "v1") == 3 })
+			mustRoll(t, set, live("v2"), taskset.Rolling{Proof: time.Second})
+			if !never {
+				c.Await("the new task to pass its check", func() bool { return healthyOf(set, "v2") == 1 })
+				for _, task := range set.Tasks() {
+					if task.Status.Labels[taskset.VersionLabel] == "v2" {
+						f.SetHealth(task.Status.Task, false)
+					}
+				}
+			}
+			c.AwaitFor(2*time.Minute, "the change to stop", func() bool { return len(changes.told()) > 0 })
+			if p := changes.told()[0]; !p.Stopped || p.New != 0 || !strings.Contains(p.Why, "failed 3 times in a row") {
+				t.Errorf("never %v: told %+v", never, p)
+			}
 		})
 	}
 }

@@ -16,7 +16,7 @@ type Task struct {
 	// Status is the last status that was told, without its data: the task's state, its agent's hostname and zone, its
 	// labels and named ports. The state is STAGING until a status was told.
 	Status api.Status
-	// Up says that the task is RUNNING, and healthy if its health is told or it has a readiness check.
+	// Up says that the task is RUNNING, and healthy if its health is told or it has checks.
 	Up bool
 }
 

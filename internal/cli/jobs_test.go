@@ -107,7 +107,7 @@ func TestAServiceThatDoesNotComeUp(t *testing.T) {
 	d := startDev(t, "--jobs=true")
 	for _, service := range []struct{ name, task, why string }{
 		{"crashes", `command = "echo no config >&2; exit 7"`, "exited with 7; the last line of its stderr: no config"},
-		{"unready", "command = \"sleep 1000\"\nchecks = [{ command = \"exit 3\", readiness = true, interval = \"200ms\", grace = \"1ms\" }]", "does not pass its check (command)"},
+		{"unready", "command = \"sleep 1000\"\nchecks = [{ command = \"exit 3\", readiness = true, interval = \"200ms\", timeout = \"1s\", grace = \"1ms\", failures = 1 }]", "does not pass its check (command)"},
 	} {
 		file := filepath.Join(t.TempDir(), service.name+".toml")
 		text := fmt.Sprintf("name = %q\ntype = \"service\"\nservice = { proof = \"1s\", progress_deadline = \"4s\" }\n[task]\n%s\n", service.name, service.task)

@@ -3,6 +3,7 @@ package verdict_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/verdict"
@@ -26,6 +27,21 @@ func TestOnlyTheTasksOwnFaultCounts(t *testing.T) {
 		}
 		if got := verdict.Of(verdict.Overdue, api.Status{State: api.TaskFailed, Reason: reason}); got != verdict.Badly {
 			t.Errorf("FAILED %v after its time: %v", reason, got)
+		}
+	}
+}
+
+// TestTimeToFail: so long may the checks of a task need, each made after the other.
+func TestTimeToFail(t *testing.T) {
+	for want, checks := range map[time.Duration][]api.Check{
+		0:                nil,
+		45 * time.Second: {{}},
+		18 * time.Second: {{Interval: time.Second}},
+		2 * time.Second:  {{Interval: time.Second, Timeout: time.Second, Failures: 1}},
+		60 * time.Second: {{}, {Interval: time.Second}},
+	} {
+		if got := verdict.TimeToFail(checks); got != want {
+			t.Errorf("%+v: %v, wanted %v", checks, got, want)
 		}
 	}
 }

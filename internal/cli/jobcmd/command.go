@@ -146,17 +146,17 @@ func (e Env) planCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return e.showPlan(job.Name, plan)
+			return e.showPlan(job, plan)
 		}),
 	}
 }
 
-func (e Env) showPlan(name string, plan *apiv1.PlanJobResponse) error {
+func (e Env) showPlan(job jobs.Job, plan *apiv1.PlanJobResponse) error {
 	switch plan.GetAction() {
 	case "nothing":
-		return e.say("%s is as its file says; nothing would change", name)
+		return e.say("%s is as its file says; nothing would change", job.Name)
 	case "submit":
-		if err := e.say("%s would be submitted:", name); err != nil {
+		if err := e.say("%s would be submitted:", job.Name); err != nil {
 			return err
 		}
 		for _, one := range plan.GetSubJobs() {
@@ -165,7 +165,7 @@ func (e Env) showPlan(name string, plan *apiv1.PlanJobResponse) error {
 			}
 		}
 	default:
-		if err := e.say("%s would be updated:", name); err != nil {
+		if err := e.say("%s would be updated:", job.Name); err != nil {
 			return err
 		}
 	}
@@ -173,6 +173,9 @@ func (e Env) showPlan(name string, plan *apiv1.PlanJobResponse) error {
 		if err := e.say("  %s", show.Clean(line)); err != nil {
 			return err
 		}
+	}
+	if how := job.WithDefaults().Rolling(); how != nil {
+		return e.say("  %s", proofOf(job, how))
 	}
 	return nil
 }

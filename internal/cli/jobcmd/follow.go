@@ -1,6 +1,7 @@
 package jobcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/internal/cli/client"
 )
 
@@ -38,7 +40,7 @@ func (e Env) runCommand() *cobra.Command {
 				return err
 			}
 			if how := job.WithDefaults().Rolling(); how != nil {
-				if err := e.say("each task has to run well for %v; waiting for that, for up to %v without progress", how.Proof, how.ProgressDeadline); err != nil {
+				if err := e.say("%s; waiting for that, for up to %v without progress", proofOf(job, how), how.ProgressDeadline); err != nil {
 					return err
 				}
 			}
@@ -51,6 +53,18 @@ func (e Env) runCommand() *cobra.Command {
 			})
 		}),
 	}
+}
+
+// proofOf says for how long each task of the job has to run well.
+func proofOf(job jobs.Job, how *jobs.Service) string {
+	proof := jobs.Duration(jobs.DefaultProof)
+	if written := job.Rolling(); written != nil {
+		proof = cmp.Or(written.Proof, proof)
+	}
+	if how.Proof > proof {
+		return fmt.Sprintf("each task has to run well for %v, which its checks need to find that it does not", how.Proof)
+	}
+	return fmt.Sprintf("each task has to run well for %v", how.Proof)
 }
 
 // follow passes a job to see whenever it has changed, until see returns true.

@@ -63,7 +63,7 @@ var floors = []floor{
 	{"agent/core/...", values + "agent/core/..."},
 	{"framework/internal/core", values + "internal/leadersearch"},
 	{"internal/verdict", "api"},
-	{"framework/jobs", "api framework/jobs/internal/rules"},
+	{"framework/jobs", "api framework/jobs/internal/rules internal/verdict"},
 	{"framework/jobs/internal/rules", ""},
 	{"framework/jobs/internal/core", values + "framework/jobs internal/verdict"},
 
