@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/verdict"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // Check describes how it is found out whether a running task is healthy. Exactly one of Command, HTTP, TCP and GRPC is
@@ -65,7 +65,7 @@ func (c Check) apiCheck() api.Check {
 }
 
 // timeToFail returns how long the checks of a task that has passed them need to find that it no longer does.
-func (t Task) timeToFail() Duration { return Duration(verdict.TimeToFail(t.APITask().Checks)) }
+func (t Task) timeToFail() Duration { return Duration(work.TimeToFail(t.APITask().Checks)) }
 
 // checkHealth checks each check of a task, as if the task had numbers for all its named ports.
 func (t Task) checkHealth(field string, found *Problems) {

@@ -5,12 +5,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/pack"
-	"github.com/tenderhq/tender/internal/verdict"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // Update implements [framework.Scheduler].
@@ -89,7 +88,7 @@ func (s *state) hear(id string, number int, status api.Status, now time.Time) {
 		}
 		s.back(a)
 		s.rollouts.watchTrial(a.item)
-		s.watch(a.group, now)
+		s.watch(a.item.group, now)
 	}
 }
 
@@ -107,7 +106,7 @@ func (s *state) adopt(id string, number int, status api.Status, now time.Time) *
 		}
 		return nil
 	}
-	a := &attempt{id: status.Task, item: it, group: it.group, number: number, agent: status.Agent, launched: now}
+	a := &attempt{id: status.Task, item: it, number: number, agent: status.Agent, launched: now}
 	it.number = max(it.number, number)
 	a.serves = hostOf(it.Task)
 	if version := status.Labels[VersionLabel]; version == "" || version == it.version {
@@ -131,20 +130,20 @@ func (s *state) settle(a *attempt, status api.Status) {
 		s.waiting.homeless = append(s.waiting.homeless, a)
 		return
 	}
-	a.group.spread.PutAt(s.config.Spread.Of(a.agent, status.Region, status.Zone, nil), a.id)
-	a.group.apart.PutAt(s.config.Apart.Of(a.agent, status.Region, status.Zone, nil), a.id)
+	a.item.group.spread.PutAt(s.config.Spread.Of(a.agent, status.Region, status.Zone, nil), a.id)
+	a.item.group.apart.PutAt(s.config.Apart.Of(a.agent, status.Region, status.Zone, nil), a.id)
 }
 
 // launch makes an attempt of a wish that was placed in the bin.
 func (s *state) launch(w *wish, bin *pack.Bin, task api.Task) {
 	_, number, _ := parse(task.ID)
-	a := &attempt{id: task.ID, item: w.item, group: w.item.group, number: number, agent: bin.Offer.Agent, launched: time.Now(), copy: w.copy}
+	a := &attempt{id: task.ID, item: w.item, number: number, agent: bin.Offer.Agent, launched: time.Now(), copy: w.copy}
 	a.status = api.Status{Framework: bin.Offer.Framework, Task: a.id, Agent: a.agent, Executor: task.ExecutorID(), State: api.TaskStaging,
 		Whereabouts: api.Whereabouts{Hostname: bin.Offer.Hostname, Region: bin.Offer.Region, Zone: bin.Offer.Zone, Labels: task.Labels}}
 	a.serves, a.version, a.waits = hostOf(task), task.Labels[VersionLabel], isChecked(task)
 	s.begin(a)
-	a.group.spread.Put(bin, task)
-	a.group.apart.Put(bin, task)
+	a.item.group.spread.Put(bin, task)
+	a.item.group.apart.Put(bin, task)
 	s.numbers.Attempts++
 	switch {
 	case w.moves():
@@ -164,27 +163,23 @@ func (s *state) begin(a *attempt) {
 	it.launched++
 	it.live = append(it.live, a)
 	slices.SortStableFunc(it.live, func(a, b *attempt) int { return cmp.Compare(a.number, b.number) })
-	a.group.live[a.id] = a
+	a.item.group.live[a.id] = a
 	s.rollouts.touch(it)
 	if limit := s.config.AttemptTimeout; limit > 0 && !it.Service {
-		a.deadline = s.alarms.Add(a.launched.Add(limit), func(time.Time) { s.kill(a, verdict.Overdue) })
+		a.deadline = s.alarms.Add(a.launched.Add(limit), func(time.Time) { s.kill(a, work.Overdue) })
 	}
 }
 
-// trim reduces the item to one attempt, beside a copy: one that is running, or else the oldest. The others are killed.
+// trim reduces the item to one attempt, beside a copy. The others are killed.
 func (s *state) trim(it *item) {
 	if s.items[it.ID] != it || s.rollouts.trimOld(it) {
 		return
 	}
-	var best *attempt
-	for _, a := range it.live {
-		if a.holds() && !a.copy && (best == nil || best.running.IsZero() && !a.running.IsZero()) {
-			best = a
-		}
-	}
-	if best == nil {
+	rivals := slices.DeleteFunc(slices.Clone(it.live), func(a *attempt) bool { return !a.holds() || a.copy })
+	if len(rivals) == 0 {
 		return
 	}
+	best := rivals[it.stays(rivals)]
 	s.unpause(it)
 	for _, w := range slices.Clone(it.wishes) {
 		if !w.copy {
@@ -196,6 +191,15 @@ func (s *state) trim(it *item) {
 			s.dismiss(a)
 		}
 	}
+}
+
+// stays returns which of the item's attempts goes on, beside a silent one that has come back.
+func (it *item) stays(attempts []*attempt) int {
+	rivals := make([]work.Rival, len(attempts))
+	for i, a := range attempts {
+		rivals[i] = work.Rival{Wanted: a.version == it.version, Running: a.status.State == api.TaskRunning, Ready: !a.good.IsZero(), Number: a.number}
+	}
+	return work.Stays(rivals, it.Service)
 }
 
 // missing notes that the agent of the task is silent. After Config.Unreachable the item is started elsewhere.
@@ -229,11 +233,11 @@ func (s *state) over(a *attempt, status api.Status, now time.Time) {
 	it := a.item
 	s.end(a)
 	if s.items[it.ID] != it {
-		s.waiting.tidy(a.group)
+		s.waiting.tidy(a.item.group)
 		return
 	}
 	s.rollouts.watchTrial(it)
-	if now.Sub(a.launched) >= s.config.PauseMax {
+	if s.config.backoff().EndsRow(now.Sub(a.launched)) {
 		it.streak = 0
 	}
 	if !slices.ContainsFunc(it.live, (*attempt).holds) { // no attempt is left of which a copy could be wanted
@@ -246,19 +250,19 @@ func (s *state) over(a *attempt, status api.Status, now time.Time) {
 	for _, other := range it.live { // if the original is no more, its copy takes its place
 		other.copy = other.copy && slices.ContainsFunc(it.live, func(a *attempt) bool { return a.holds() && !a.copy })
 	}
-	switch said := verdict.Of(a.kill, status); {
-	case said == verdict.Lost && a.kill == verdict.Unwanted:
+	switch said := work.Judge(a.kill, status); {
+	case said == work.Lost && a.kill == work.Unwanted:
 		s.ensure(it)
-	case said == verdict.Well && !it.Service:
-		a.group.took(a.ran(now))
+	case said == work.Well && !it.Service:
+		a.item.group.pace.Note(a.ran(now))
 		if a.copy {
 			s.numbers.CopiesWon++
 		}
 		s.finish(it, Outcome{Done: true, Status: status}, now)
-		s.watch(a.group, now)
-	case said == verdict.Lost:
+		s.watch(a.item.group, now)
+	case said == work.Lost:
 		s.numbers.Lost++
-		s.again(it, now, true)
+		s.again(a, now, true)
 		s.rollouts.tryAgain(it)
 	default:
 		s.failed(it, a, said, status, now)
@@ -267,52 +271,41 @@ func (s *state) over(a *attempt, status api.Status, now time.Time) {
 
 // failed counts a failed attempt against its item. A task of a service has failed even if it ended well, because it
 // should not have ended.
-func (s *state) failed(it *item, a *attempt, said verdict.Verdict, status api.Status, now time.Time) {
+func (s *state) failed(it *item, a *attempt, said work.Verdict, status api.Status, now time.Time) {
 	s.numbers.Failed++
 	it.failures++
 	switch {
 	case s.rollouts.bad(it, a, status):
 		return
 	case it.Service:
-	case said == verdict.Refused:
-		s.giveUp(it, status, "it can't run: "+words(status), now)
+	case said == work.Refused:
+		s.giveUp(it, status, "it can't run: "+work.Words(status), now)
 		return
 	case s.config.Attempts > 0 && it.failures >= s.config.Attempts:
-		why := words(status)
-		if a.kill == verdict.Overdue {
+		why := work.Words(status)
+		if a.kill == work.Overdue {
 			why = fmt.Sprintf("an attempt took longer than %v", s.config.AttemptTimeout)
 		}
 		s.giveUp(it, status, fmt.Sprintf("%d attempts failed, the last: %s", it.failures, why), now)
 		return
 	}
-	s.again(it, now, false)
+	s.again(a, now, false)
 	s.rollouts.tryAgain(it)
-}
-
-// words describes a status in words for people.
-func words(status api.Status) string {
-	var parts []string
-	for _, part := range []string{status.State.String(), status.Reason.String(), status.Message} {
-		if part != "" {
-			parts = append(parts, part)
-		}
-	}
-	return strings.Join(parts, " ")
 }
 
 // end removes an attempt from the set's records.
 func (s *state) end(a *attempt) {
 	delete(s.attempts, a.id)
-	delete(a.group.live, a.id)
+	delete(a.item.group.live, a.id)
 	s.rollouts.touch(a.item)
 	a.item.live = slices.DeleteFunc(a.item.live, func(other *attempt) bool { return other == a })
 	s.waiting.homeless = slices.DeleteFunc(s.waiting.homeless, func(other *attempt) bool { return other == a })
 	s.alarms.Clear(a.deadline)
 	s.alarms.Clear(a.patience)
 	s.waiting.stops(a)
-	a.group.role.delay.Ended(a.id)
-	a.group.spread.Ended(a.id)
-	a.group.apart.Ended(a.id)
+	a.item.group.role.delay.Ended(a.id)
+	a.item.group.spread.Ended(a.id)
+	a.item.group.apart.Ended(a.id)
 }
 
 // ran returns how long the task ran, or how long ago it was launched if RUNNING was never told.

@@ -3,7 +3,6 @@ package taskset
 import (
 	crand "crypto/rand"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +10,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/locality"
-	"github.com/tenderhq/tender/internal/verdict"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // itemIDBytesMax leaves room in a task's ID for the number and the nonce of the attempt.
@@ -82,7 +81,6 @@ type item struct {
 type attempt struct {
 	id       api.TaskID
 	item     *item
-	group    *group
 	number   int
 	agent    api.AgentID
 	status   api.Status // the last that was told, without its data
@@ -93,8 +91,9 @@ type attempt struct {
 	since    time.Time // since when it is RUNNING without having been UNREACHABLE; zero: it is not
 	waits    bool      // it has checks: it is not up before it has passed them
 	fault    string    // what was wrong with it, if no status says so
+	copied   bool      // it was too slow and a copy was made: it gets no second one
 	copy     bool      // it is a copy of a straggler, or of a service that is to leave its agent
-	kill     verdict.Kill
+	kill     work.Kill
 	silence  silence
 	serves   api.ExecutorID // its executor, if the executor takes resources for itself
 	host     api.AgentID    // the agent for which waiting.hosts counts it
@@ -167,7 +166,7 @@ func (s *state) ensure(it *item) {
 }
 
 // holds reports whether the attempt does the item's work, so that no other attempt is wanted.
-func (a *attempt) holds() bool { return a.kill != verdict.Unwanted && a.silence != missed }
+func (a *attempt) holds() bool { return a.kill != work.Unwanted && a.silence != missed }
 
 // want adds a wish for another attempt.
 func (s *state) want(it *item, isCopy bool, avoid api.AgentID) *wish {
@@ -207,10 +206,10 @@ func (s *state) unpause(it *item) {
 }
 
 // dismiss kills an attempt that nobody wants any more.
-func (s *state) dismiss(a *attempt) { s.kill(a, verdict.Unwanted) }
+func (s *state) dismiss(a *attempt) { s.kill(a, work.Unwanted) }
 
-func (s *state) kill(a *attempt, why verdict.Kill) {
-	if a.kill == verdict.NotKilled {
+func (s *state) kill(a *attempt, why work.Kill) {
+	if a.kill == work.NotKilled {
 		s.kills = append(s.kills, a.id)
 	}
 	a.kill = max(a.kill, why)
@@ -237,13 +236,11 @@ func (s *state) giveUp(it *item, status api.Status, why string, now time.Time) {
 	s.finish(it, Outcome{Why: why, Status: status}, now)
 }
 
-// again starts another attempt, after a pause that grows with the number of attempts in a row that ended badly.
-func (s *state) again(it *item, now time.Time, free bool) {
+// again starts another attempt of the item after this one, which has ended badly.
+func (s *state) again(a *attempt, now time.Time, lost bool) {
+	it := a.item
 	it.streak++
-	pause := s.config.pauseAfter(it.streak)
-	if free && it.streak == 1 {
-		pause = 0
-	}
+	pause := s.config.backoff().After(it.streak, lost, a.id)
 	if pause <= 0 || slices.ContainsFunc(it.live, (*attempt).holds) {
 		s.ensure(it)
 		return
@@ -257,17 +254,5 @@ func (s *state) again(it *item, now time.Time, free bool) {
 	})
 }
 
-// pauseAfter returns the pause after so many attempts in a row that ended badly.
-func (c Config) pauseAfter(streak int) time.Duration {
-	if c.Pause < 0 {
-		return 0
-	}
-	pause := min(c.Pause, c.PauseMax)
-	for range streak - 1 {
-		if pause = 2 * pause; pause >= c.PauseMax {
-			pause = c.PauseMax
-			break
-		}
-	}
-	return pause/2 + rand.N(pause/2+1)
-}
+// backoff says how long an item waits before its next attempt.
+func (c Config) backoff() work.Backoff { return work.Backoff{First: c.Pause, Max: c.PauseMax} }

@@ -106,8 +106,8 @@ func (q *waiting) learn(bin *pack.Bin) {
 		if a.agent != bin.Offer.Agent {
 			return false
 		}
-		a.group.spread.Put(bin, api.Task{ID: a.id})
-		a.group.apart.Put(bin, api.Task{ID: a.id})
+		a.item.group.spread.Put(bin, api.Task{ID: a.id})
+		a.item.group.apart.Put(bin, api.Task{ID: a.id})
 		return true
 	})
 }

@@ -409,17 +409,3 @@ type gone struct{ masters }
 func (gone) Roles() []api.Role { return nil }
 
 func (gone) Demand(api.Demand) error { return errors.New("Run has ended") }
-
-func TestPausesGrow(t *testing.T) {
-	c := Config{}.withDefaults()
-	for streak, most := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 7: time.Minute, 1000: time.Minute} {
-		for range 100 {
-			if pause := c.pauseAfter(streak); pause < most/2 || pause > most {
-				t.Errorf("pause %v after %d bad ends; want %v less at most a half", pause, streak, most)
-			}
-		}
-	}
-	if pause := (Config{Pause: -1}).withDefaults().pauseAfter(3); pause != 0 {
-		t.Errorf("pause %v", pause)
-	}
-}

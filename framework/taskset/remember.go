@@ -11,7 +11,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
-	"github.com/tenderhq/tender/internal/verdict"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // record is what the store remembers of an item.
@@ -130,18 +130,18 @@ func (s *state) foresee(id string, status api.Status) (next record, news bool) {
 		a = new(attempt)
 	}
 	next.Failures = it.failures + 1
-	switch verdict.Of(a.kill, status) {
-	case verdict.Lost:
+	switch work.Judge(a.kill, status) {
+	case work.Lost:
 		return next, false
-	case verdict.Well:
+	case work.Well:
 		next = record{Failures: it.failures, Ended: true, Done: true}
-	case verdict.Refused:
+	case work.Refused:
 		next.Ended = true
-	case verdict.Badly:
+	case work.Badly:
 		next.Ended = s.config.Attempts > 0 && next.Failures >= s.config.Attempts
 	}
 	if next.Ended && !next.Done {
-		next.Why = words(status)
+		next.Why = work.Words(status)
 	}
 	return next, true
 }

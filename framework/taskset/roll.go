@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/verdict"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // Defaults of [Rolling].
@@ -133,7 +133,7 @@ func (s *Set) Roll(name string, like Item, how Rolling) error {
 func newRoll(of *service, to Item, how Rolling) *roll {
 	how.AtOnce = max(how.AtOnce, 1)
 	if how.Proof >= 0 {
-		how.Proof = max(cmp.Or(how.Proof, DefaultProof), verdict.TimeToFail(to.Task.Checks))
+		how.Proof = max(cmp.Or(how.Proof, DefaultProof), work.TimeToFail(to.Task.Checks))
 	}
 	if how.Patience == 0 {
 		how.Patience = DefaultPatience
@@ -257,7 +257,7 @@ func (it *item) up() bool {
 // newest returns the newest attempt that is up and runs the version, or nil.
 func (it *item) newest(version string) *attempt {
 	for _, a := range slices.Backward(it.live) {
-		if a.kill == verdict.NotKilled && a.holds() && a.version == version && !a.good.IsZero() {
+		if a.kill == work.NotKilled && a.holds() && a.version == version && !a.good.IsZero() {
 			return a
 		}
 	}
@@ -393,7 +393,7 @@ func (o *rollouts) watchLate(it *item, t *trial) {
 	limit := max(t.roll.Proof, 0) + t.roll.Patience
 	t.late = o.state.alarms.Add(fresh.since.Add(limit), func(time.Time) {
 		fresh.fault = fmt.Sprintf("it was not up for %v within %v of its start", max(t.roll.Proof, 0), limit)
-		o.state.kill(fresh, verdict.Overdue)
+		o.state.kill(fresh, work.Overdue)
 	})
 }
 
@@ -423,7 +423,7 @@ func (o *rollouts) endTrial(it *item) {
 // tried again. After that the change stops, and the item goes back to what it was; only then bad returns true.
 func (o *rollouts) bad(it *item, a *attempt, status api.Status) bool {
 	t := it.trial
-	if t == nil || a.version != t.roll.version || a.kill == verdict.Unwanted {
+	if t == nil || a.version != t.roll.version || a.kill == work.Unwanted {
 		return false
 	}
 	r := t.roll
@@ -434,7 +434,7 @@ func (o *rollouts) bad(it *item, a *attempt, status api.Status) bool {
 	stops := r.end != rollStopped
 	if stops {
 		o.state.changed(serviceKeys + r.of.name)
-		r.end, r.why = rollStopped, fmt.Sprintf("%s: %s", it.ID, cmp.Or(a.fault, words(status)))
+		r.end, r.why = rollStopped, fmt.Sprintf("%s: %s", it.ID, cmp.Or(a.fault, work.Words(status)))
 	}
 	if t.before != nil {
 		o.become(it, *t.before)

@@ -19,16 +19,17 @@
 // one whose task is in ERROR, since the same task again would be. What is not the task's
 // fault counts for nothing: DROPPED, GONE, PREEMPTED, REVOKED, every AGENT_* reason, a
 // kill by an operator. Before the n-th attempt in a row that ended badly the item pauses
-// for Pause·2^(n-2), at most PauseMax, of which a random half is taken off so that
+// for Pause·2^(n-2), at most PauseMax, of which up to a half is taken off so that
 // items do not come in waves ("equal jitter"). The first loss that was not the task's
 // fault costs no pause. An attempt that ran for PauseMax begins a new row.
 //
 // # Lost agents
 //
 // A task on an agent that is silent is UNREACHABLE: it may still run. The item is
-// started elsewhere at once, or after Unreachable; should the first one come back, the
-// one that has run for longer stays and the other is killed. Where two must never run,
-// say Unreachable: -1 and wait for the agent or an operator.
+// started elsewhere at once, or after Unreachable; should the first one come back, one of
+// the two is killed. Of work to be done once the one that has run for longer stays, because
+// it has done more; of a service the one that is up, and of two the newer. Where two must
+// never run, say Unreachable: -1 and wait for the agent or an operator.
 //
 // # Stragglers
 //
@@ -37,7 +38,7 @@
 // that of MapReduce's backup tasks (OSDI 2004, section 3.6) with the bounds of LATE (OSDI
 // 2008) and Spark: only when no item of the group waits and three quarters of them are
 // done; an attempt that runs for more than Speculate times their median; the longest
-// first; one copy for each item; copies of no more than a tenth of what runs.
+// first; one copy for each attempt; copies of no more than a tenth of what runs.
 //
 // # Leaving an agent
 //

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // instance is one of the copies that were asked for. It is kept only from its first launch to its end.
@@ -101,8 +102,7 @@ func (j *job) silence(a *attempt) {
 	}
 }
 
-// back handles the return of a silent agent. If the task was started elsewhere, the one that has run for longer stays.
-// Callers hold mu.
+// back handles the return of a silent agent. If the task was started elsewhere, one of the two stays. Callers hold mu.
 func (j *job) back(a *attempt) {
 	if a.silent.IsZero() {
 		return
@@ -113,12 +113,23 @@ func (j *job) back(a *attempt) {
 	}
 	j.config.Say("%s: agent %s is back", a.id, a.agent)
 	j.waitNoMore(a.of)
+	stays := a.of.stays()
 	for _, other := range slices.Clone(a.of.live) {
-		if other != a {
-			j.config.Say("%s is ended: %s goes on", other.id, a.id)
+		if other != stays && !other.unwanted {
+			j.config.Say("%s is ended: %s goes on", other.id, stays.id)
 			j.dismiss(other)
 		}
 	}
+}
+
+// stays returns which of an instance's attempts goes on; at least one is wanted. Callers hold mu.
+func (i *instance) stays() *attempt {
+	wanted := slices.DeleteFunc(slices.Clone(i.live), func(a *attempt) bool { return a.unwanted })
+	rivals := make([]work.Rival, len(wanted))
+	for n, a := range wanted {
+		rivals[n] = work.Rival{Wanted: true, Running: a.state == api.TaskRunning, Number: n}
+	}
+	return wanted[work.Stays(rivals, false)]
 }
 
 // restartSilent launches instances elsewhere whose agents have been silent for too long.

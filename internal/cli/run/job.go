@@ -15,7 +15,7 @@ import (
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/pack"
 	"github.com/tenderhq/tender/internal/cli/show"
-	"github.com/tenderhq/tender/internal/verdict"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // session is what the job needs from the SDK.
@@ -239,7 +239,7 @@ func (j *job) followedToItsEnd(a *attempt) {
 func (j *job) ended(a *attempt, status api.Status) {
 	i := a.of
 	j.end(a, status.Output)
-	again := status.State == api.TaskDropped || j.config.Retry && verdict.Of(verdict.NotKilled, status) == verdict.Lost && !askedFor(status)
+	again := status.State == api.TaskDropped || j.config.Retry && work.Judge(work.NotKilled, status) == work.Lost && !askedFor(status)
 	restart := !again && j.restarts(i, status)
 	again = again || restart
 	switch {
@@ -252,7 +252,7 @@ func (j *job) ended(a *attempt, status api.Status) {
 		} else {
 			j.config.Say("%s was not to be (%s); trying again", a.id, why(status))
 		}
-		i.rest = time.Now().Add(min(restMin<<min(i.attempts-1, 10), restMax))
+		i.rest = time.Now().Add(work.Backoff{First: restMin, Max: restMax}.After(i.attempts, false, a.id))
 		j.tryAgain(i)
 		j.demand()
 	default:

@@ -8,7 +8,7 @@ const module = "github.com/tenderhq/tender"
 type floor struct{ pkg, may string }
 
 // values are packages of plain values, which every floor above them may use.
-const values = "api internal/alarms internal/protocol internal/invariant internal/rights internal/value internal/words internal/verdict "
+const values = "api internal/alarms internal/protocol internal/invariant internal/rights internal/value internal/words internal/work "
 
 // shell is what master, agent and framework may each import. They never import each other.
 const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/strangers internal/datafolder internal/diskroom internal/loglevel internal/trust internal/transport internal/joining internal/nearby "
@@ -62,10 +62,10 @@ var floors = []floor{
 	{"master/core/...", values + "master/core/... master/view master/registry allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"},
 	{"agent/core/...", values + "agent/core/..."},
 	{"framework/internal/core", values + "internal/leadersearch"},
-	{"internal/verdict", "api"},
-	{"framework/jobs", "api framework/jobs/internal/rules internal/verdict"},
+	{"internal/work", "api"},
+	{"framework/jobs", "api framework/jobs/internal/rules internal/work"},
 	{"framework/jobs/internal/rules", ""},
-	{"framework/jobs/internal/core", values + "framework/jobs internal/verdict"},
+	{"framework/jobs/internal/core", values + "framework/jobs internal/work"},
 
 	// Beside the pure packages: a test suite for allocators, which knows none of them, and an allocator in another
 	// process.
@@ -143,7 +143,7 @@ var floors = []floor{
 // they use are pure too. Left out are the test suite, which needs package testing, the remote allocator, which does
 // I/O, and the journal and their codec, which use protobuf.
 const pure = "api internal/alarms internal/leadersearch internal/protocol internal/rights internal/words master/core/... master/quorum master/view master/registry/... agent/core/... framework/internal/core " +
-	"framework/jobs framework/jobs/internal/core framework/jobs/internal/rules internal/verdict examples/rdd/plan allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
+	"framework/jobs framework/jobs/internal/core framework/jobs/internal/rules internal/work examples/rdd/plan allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
 
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,
 // starts a goroutine, holds a lock or does I/O, except the names in impure.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/jobs"
-	"github.com/tenderhq/tender/internal/verdict"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // A gang is a sub-job whose indexes begin together, with one record in the store. When one member ends without being
@@ -95,15 +95,15 @@ func withMembersFile(task api.Task) api.Task {
 }
 
 // memberOver handles the end of a member that is not done.
-func (m *JobMaster) memberOver(s *subJob, one *slot, live *attempt, said verdict.Verdict, why string) {
+func (m *JobMaster) memberOver(s *subJob, one *slot, live *attempt, said work.Verdict, why string) {
 	s.drop(one)
 	m.savePart(s, one.Index)
-	if m.Gang.Regroup || live.Killed == unwanted || m.Phase != jobs.Running || said == verdict.Lost {
+	if m.Gang.Regroup || live.Killed == unwanted || m.Phase != jobs.Running || said == work.Lost {
 		return
 	}
 	m.Gang.Failures++
 	m.note("%s: %s", live.Task, why)
-	if said == verdict.Refused || m.Job.Gang.OnFailure == jobs.FailGang || m.Gang.Failures >= s.Task.Attempts {
+	if said == work.Refused || m.Job.Gang.OnFailure == jobs.FailGang || m.Gang.Failures >= s.Task.Attempts {
 		m.fail(fmt.Sprintf("%s: %s", live.Task, why))
 	}
 }
@@ -129,12 +129,8 @@ func (m *JobMaster) regroup(s *subJob) {
 	}
 	s.Done, s.Failed, s.Next = 0, 0, 0
 	g.Regroup = false
-	if g.Row > 1 { // the first time costs no pause
-		wait := time.Duration(s.Task.BackoffMax)
-		if g.Row < 30 {
-			wait = min(wait, time.Duration(s.Task.Backoff)<<(g.Row-2))
-		}
-		g.Pause = m.now.Add(share(api.TaskID(fmt.Sprint(m.Job.Name, m.Run, g.Row)), wait))
+	if pause := backoffOf(s.Task).After(g.Row, true, api.TaskID(fmt.Sprint(m.Job.Name, m.Run, g.Row))); pause > 0 { // the first time costs none
+		g.Pause = m.now.Add(pause)
 		s.Held = true
 		m.Alarms.set(alarm{At: g.Pause, Kind: gangPause, SubJob: s.Name})
 	}

@@ -2,7 +2,6 @@ package core
 
 import (
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
 	"strconv"
@@ -207,7 +206,7 @@ func (m *JobMaster) ring() {
 			continue
 		}
 		if s != nil && one.Kind == straggles {
-			copying{m, s}.lookIfDue()
+			copying{m, s}.look()
 			continue
 		}
 		if s == nil || s.slot(one.Index) == nil {
@@ -464,11 +463,4 @@ func (m *JobMaster) taskID(s *subJob, index, attempt int) api.TaskID {
 func JobOf(id api.TaskID) string {
 	name, _, _ := strings.Cut(string(id), ".")
 	return name
-}
-
-// share shortens a pause by up to a half, always by the same part for the same task.
-func share(id api.TaskID, pause time.Duration) time.Duration {
-	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(id)) // a hash takes what it is given
-	return pause - time.Duration(float64(pause)/2*float64(sum.Sum32()%1000)/1000)
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/verdict"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // slot is an index of a sub-job that has begun and has not ended.
@@ -69,12 +69,12 @@ func (s *slot) up() bool {
 }
 
 // verdict returns what a kill for this reason means when the task's end is judged.
-func (k killReason) verdict() verdict.Kill {
+func (k killReason) verdict() work.Kill {
 	switch k {
 	case notKilled:
-		return verdict.NotKilled
+		return work.NotKilled
 	case overdue:
-		return verdict.Overdue
+		return work.Overdue
 	}
-	return verdict.Unwanted
+	return work.Unwanted
 }

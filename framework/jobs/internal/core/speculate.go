@@ -7,38 +7,17 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/jobs"
-	"github.com/tenderhq/tender/internal/verdict"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // A straggler is a task that takes much longer than the others took (Speculate). It gets one copy, on another agent.
-// Whichever of the two ends well first counts; the other is killed and counts for nothing. The rule is that of package
-// taskset.
-
-// The rule for stragglers.
-const (
-	tookMost   = 256 // number of the latest ends of which the median is taken
-	tookLeast  = 3   // a median of fewer says too little
-	copiesPart = 10  // one in this many running tasks may be a copy, and at least one
-)
+// Whichever of the two ends well first counts; the other is killed and counts for nothing. The rule is [work.Pace].
 
 // pace is how quickly the tasks of a sub-job end, and which are too slow. A manager that takes over measures anew.
 type pace struct {
-	Took   []time.Duration // how long the latest tasks took that ended well, as a ring
-	Next   int             // next position in Took
-	Check  time.Time       // when to look for stragglers; zero: when the next task begins or ends
-	Wishes []int           // indexes that should get a copy; some of them may no longer need one
+	work.Pace
+	Wishes []int // indexes that should get a copy; some of them may no longer need one
 }
-
-func (p *pace) took(d time.Duration) {
-	if len(p.Took) < tookMost {
-		p.Took = append(p.Took, d)
-		return
-	}
-	p.Took[p.Next] = d
-	p.Next = (p.Next + 1) % tookMost
-}
-
-func (p *pace) median() time.Duration { return slices.Sorted(slices.Values(p.Took))[len(p.Took)/2] }
 
 // copying handles the stragglers of a sub-job.
 type copying struct {
@@ -50,52 +29,40 @@ type copying struct {
 // and nothing else waits.
 func (c copying) look() {
 	m, s, p := c.JobMaster, c.s, &c.s.Pace
-	p.Check = time.Time{}
-	if s.Speculate <= 0 || m.Phase != jobs.Running || len(p.Took) < tookLeast || s.fresh() > 0 || len(s.Queued) > 0 || 4*s.Done < 3*s.Tasks {
+	if s.Speculate <= 0 || m.Phase != jobs.Running || !p.Asks(m.now, s.Done, s.Tasks, s.fresh() > 0 || len(s.Queued) > 0) {
 		return
 	}
-	median := p.median()
-	limit := time.Duration(s.Speculate * float64(median))
-	copies, running := s.straggling()
-	most := max(1, (len(running)+copiesPart-1)/copiesPart)
-	for _, one := range running {
-		at := one.Live.Running.Add(limit)
-		if copies >= most {
-			at = m.now.Add(max(median/4, time.Second))
-		}
-		if at.After(m.now) {
-			p.Check = at
-			m.Alarms.set(alarm{At: at, Kind: straggles, SubJob: s.Name})
-			return
-		}
+	running, copies, slow := s.straggling()
+	since := make([]time.Time, len(slow))
+	for i, one := range slow {
+		since[i] = one.Live.Running
+	}
+	for _, one := range slow[:p.Stragglers(m.now, s.Speculate, since, running, copies)] {
 		one.Slow = wantsCopy
 		p.Wishes = append(p.Wishes, one.Index)
-		copies++
-		m.note("%s runs for %v, half of the others took no more than %v; it gets a copy", one.Live.Task, m.now.Sub(one.Live.Running), median)
+		m.note("%s runs for %v, half of the others took no more than %v; it gets a copy", one.Live.Task, m.now.Sub(one.Live.Running), p.Median())
 		m.savePart(s, one.Index)
 	}
-}
-
-// lookIfDue looks for stragglers, unless the time of the next look has not come yet.
-func (c copying) lookIfDue() {
-	if c.s.Speculate > 0 && !c.s.Pace.Check.After(c.now) {
-		c.look()
+	if !p.Check.IsZero() {
+		m.Alarms.set(alarm{At: p.Check, Kind: straggles, SubJob: s.Name})
 	}
 }
 
-// straggling counts the copies that run or wait. It also lists the slots that may be copied, the longest running first.
-func (s *subJob) straggling() (copies int, running []*slot) {
-	copies = len(s.wishes())
+// straggling counts the tasks that run, and the copies that run or wait. It also lists the slots that may be copied,
+// the longest running first.
+func (s *subJob) straggling() (running, copies int, slow []*slot) {
+	waiting := len(s.wishes())
 	for _, one := range s.all() {
-		switch live := one.Live; {
-		case one.Copy != nil:
+		live := one.Live
+		if one.Copy != nil {
 			copies++
-		case live != nil && one.Slow == notSlow && live.Killed == notKilled && !live.Running.IsZero():
-			running = append(running, one)
+		}
+		if live != nil && one.Copy == nil && one.Slow == notSlow && live.Killed == notKilled && !live.Running.IsZero() {
+			slow = append(slow, one)
 		}
 	}
-	slices.SortStableFunc(running, func(a, b *slot) int { return a.Live.Running.Compare(b.Live.Running) })
-	return copies, running
+	slices.SortStableFunc(slow, func(a, b *slot) int { return a.Live.Running.Compare(b.Live.Running) })
+	return s.Busy - copies, copies + waiting, slow
 }
 
 // wishes returns the slots that wait for an agent for their copy.
@@ -191,7 +158,7 @@ func (c copying) promote(one *slot) bool {
 func (c copying) hear(one *slot, status api.Status) {
 	second := one.Copy
 	switch {
-	case status.State.Terminal() && verdict.Of(verdict.NotKilled, status) == verdict.Well:
+	case status.State.Terminal() && work.Judge(work.NotKilled, status) == work.Well:
 		c.note("%s was quicker than %s", second.Task, one.Live.Task)
 		c.do(Kill{c.s.detach(one).Task})
 		c.s.detachCopy(one)

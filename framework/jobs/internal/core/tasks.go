@@ -10,7 +10,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/jobs"
-	"github.com/tenderhq/tender/internal/verdict"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // Ask is what waits in a sub-job for agents.
@@ -242,8 +242,7 @@ func (m *JobMaster) goesOn(s *subJob, one *slot, status api.Status) {
 	if len(status.Ports) > 0 {
 		live.Ports = maps.Clone(status.Ports)
 	}
-	checked := len(m.task(s, live.Version).Checks) > 0
-	well := status.State == api.TaskRunning && (status.Healthy == nil && !checked || status.Healthy != nil && *status.Healthy)
+	well := m.well(s, live, status)
 	if live.Said = ""; !well {
 		live.Said = status.Message
 	}
@@ -253,8 +252,16 @@ func (m *JobMaster) goesOn(s *subJob, one *slot, status api.Status) {
 	case live.Running.IsZero():
 		live.Running = m.now
 		m.watchProof(s, one)
-		copying{m, s}.lookIfDue()
+		copying{m, s}.look()
 	}
+}
+
+// well reports whether the status says that the task runs, and is healthy if it has checks.
+func (m *JobMaster) well(s *subJob, live *attempt, status api.Status) bool {
+	if status.Healthy != nil {
+		return status.State == api.TaskRunning && *status.Healthy
+	}
+	return status.State == api.TaskRunning && len(m.task(s, live.Version).Checks) == 0
 }
 
 // patience returns how long a task on a silent agent is awaited.
@@ -289,16 +296,15 @@ func (m *JobMaster) missed(s *subJob, one *slot) {
 		one.Lost = nil
 		s.drop(one)
 	case !s.EachAgent || m.Phase != jobs.Running:
-		m.goOn(s, one, live, 0)
+		m.goOn(s, one, 0)
 	case m.Roll.Active && one.Version != m.Version: // the change goes on without it
 		s.renew(one, m.Version)
 	}
 	m.savePart(s, one.Index)
 }
 
-// goOn lets a slot without a task wait for its next one, if that is wanted. The wait is longer the more attempts in a
-// row have ended badly.
-func (m *JobMaster) goOn(s *subJob, one *slot, before *attempt, row int) {
+// goOn lets a slot without a task wait for its next one, if that is wanted, after a pause.
+func (m *JobMaster) goOn(s *subJob, one *slot, pause time.Duration) {
 	if m.Phase != jobs.Running || s.Keep && one.Index >= s.Tasks || !s.Keep && s.Failed > s.Failures || s.Over {
 		copying{m, s}.end(one)
 		s.drop(one)
@@ -311,21 +317,16 @@ func (m *JobMaster) goOn(s *subJob, one *slot, before *attempt, row int) {
 		m.changeTo(s, one, m.Version)
 		one.Trial = true
 	}
-	if before.Killed == replaced || row <= 0 {
+	if pause <= 0 {
 		m.await(s, one)
 		return
 	}
-	task := m.task(s, one.Version)
-	wait := time.Duration(task.BackoffMax)
-	if row < 30 {
-		wait = min(wait, time.Duration(task.Backoff)<<(row-1))
-	}
-	s.pause(one, m.now.Add(share(before.Task, wait)))
+	s.pause(one, m.now.Add(pause))
 	m.Alarms.set(alarm{At: one.Pause, Kind: pauseOver, SubJob: s.Name, Index: one.Index})
 }
 
-// cameBack handles a task whose agent was taken for dead. If another task was started in its place, or the job no
-// longer wants one, the older task is ended. If it has ended well meanwhile, that counts.
+// cameBack handles a task whose agent was taken for dead. If another task was started in its place, one of the two is
+// ended; both are if the job no longer wants one. If the older has ended well meanwhile, that counts.
 func (m *JobMaster) cameBack(s *subJob, one *slot, status api.Status) {
 	older := one.Lost
 	switch {
@@ -343,7 +344,13 @@ func (m *JobMaster) cameBack(s *subJob, one *slot, status api.Status) {
 			s.drop(one)
 		}
 		m.savePart(s, one.Index)
-	case one.Live == nil && older.Version == one.Version:
+	case older.Killed == notKilled && m.olderStays(s, one, status):
+		if live := one.Live; live != nil && one.Slow == hadItsCopy { // it is the copy of the older, and stays that
+			s.attachCopy(one, s.detach(one))
+		} else if live != nil {
+			m.kill(live, unwanted)
+			s.detach(one)
+		}
 		one.Lost = nil
 		older.Silent = time.Time{}
 		s.attach(one, older)
@@ -359,18 +366,34 @@ func (m *JobMaster) cameBack(s *subJob, one *slot, status api.Status) {
 	}
 }
 
+// olderStays reports whether the slot's older task, which has come back with this status, goes on in place of the one
+// that was started elsewhere.
+func (m *JobMaster) olderStays(s *subJob, one *slot, status api.Status) bool {
+	older, live := one.Lost, one.Live
+	if live == nil || live.Killed != notKilled {
+		return live == nil && older.Version == one.Version
+	}
+	stays := work.Stays([]work.Rival{
+		{Wanted: older.Version == one.Version, Running: status.State == api.TaskRunning, Ready: m.well(s, older, status), Number: older.Number},
+		{Wanted: live.Version == one.Version, Running: live.State == api.TaskRunning, Ready: one.up(), Number: live.Number},
+	}, s.Keep)
+	return stays == 0
+}
+
 // over handles the end of a slot's task.
 func (m *JobMaster) over(s *subJob, one *slot, status api.Status) {
 	live := s.detach(one)
 	task := m.task(s, live.Version)
-	if m.now.Sub(live.Since) >= time.Duration(task.BackoffMax) {
+	backoff := backoffOf(task)
+	if backoff.EndsRow(m.now.Sub(live.Since)) {
 		one.Streak = 0
 	}
-	said := verdict.Of(live.Killed.verdict(), status)
+	pause := time.Duration(0)
+	said := work.Judge(live.Killed.verdict(), status)
 	switch {
-	case said == verdict.Well && !s.Keep && !(s.Together && m.Gang.Regroup):
+	case said == work.Well && !s.Keep && !(s.Together && m.Gang.Regroup):
 		if s.Speculate > 0 && !live.Running.IsZero() {
-			s.Pace.took(m.now.Sub(live.Running))
+			s.Pace.Note(m.now.Sub(live.Running))
 		}
 		m.settle(s, one, true)
 		return
@@ -378,34 +401,38 @@ func (m *JobMaster) over(s *subJob, one *slot, status api.Status) {
 		m.memberOver(s, one, live, said, words(live, status, task))
 		return
 	case live.Killed == unwanted || live.Killed == replaced:
-	case said == verdict.Lost && s.EachAgent: // the agent may have left
+	case said == work.Lost && s.EachAgent: // the agent may have left
 		s.drop(one)
 		m.savePart(s, one.Index)
 		return
-	case said == verdict.Lost:
+	case said == work.Lost:
 		if blame := status.Reason.Blame(); one.Streak == 0 && (blame == api.BlameTender || blame == api.BlameMachine) {
 			m.note("%s: %s; that was not its fault, and it is tried again", live.Task, words(live, status, task))
 		}
 		one.Streak++
-		m.goOn(s, one, live, one.Streak-1) // the first loss costs no pause
-		m.savePart(s, one.Index)
-		return
+		pause = backoff.After(one.Streak, true, live.Task)
 	default:
 		one.Failures++
 		one.Streak++
+		pause = backoff.After(one.Streak, false, live.Task)
 		one.Last = fmt.Sprintf("%s: %s", live.Task, words(live, status, task))
 		m.note("%s", one.Last)
 		if m.bad(s, one, live, status) {
 			m.savePart(s, one.Index)
 			return
 		}
-		if !s.Keep && (said == verdict.Refused || one.Failures >= task.Attempts) {
+		if !s.Keep && (said == work.Refused || one.Failures >= task.Attempts) {
 			m.settle(s, one, false)
 			return
 		}
 	}
-	m.goOn(s, one, live, one.Streak)
+	m.goOn(s, one, pause)
 	m.savePart(s, one.Index)
+}
+
+// backoffOf says how long an index waits before its next attempt.
+func backoffOf(task jobs.Task) work.Backoff {
+	return work.Backoff{First: time.Duration(task.Backoff), Max: time.Duration(task.BackoffMax)}
 }
 
 // words describes an end in words for people.
@@ -413,8 +440,7 @@ func words(live *attempt, status api.Status, task jobs.Task) string {
 	if live.Killed == overdue {
 		return fmt.Sprintf("it took longer than %v", task.Timeout)
 	}
-	parts := []string{status.State.String(), status.Reason.String(), status.Message}
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " ")
+	return work.Words(status)
 }
 
 // settle ends an index, done or given up.
@@ -433,5 +459,5 @@ func (m *JobMaster) settle(s *subJob, one *slot, done bool) {
 		m.saveHeader()
 	}
 	m.savePart(s, one.Index)
-	copying{m, s}.lookIfDue()
+	copying{m, s}.look()
 }

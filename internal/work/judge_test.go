@@ -1,4 +1,4 @@
-package verdict_test
+package work_test
 
 import (
 	"strings"
@@ -6,26 +6,26 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/verdict"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // TestOnlyTheTasksOwnFaultCounts: for each reason of the closed list, a task that FAILED for it has failed exactly when
 // it is the task's fault; what never began, or may not have, is lost for any reason (R59).
 func TestOnlyTheTasksOwnFaultCounts(t *testing.T) {
 	for reason := api.ReasonNone; !strings.HasPrefix(reason.String(), "REASON_"); reason++ {
-		want := verdict.Lost
+		want := work.Lost
 		if reason.Blame() == api.BlameTask {
-			want = verdict.Badly
+			want = work.Badly
 		}
-		if got := verdict.Of(verdict.NotKilled, api.Status{State: api.TaskFailed, Reason: reason}); got != want {
+		if got := work.Judge(work.NotKilled, api.Status{State: api.TaskFailed, Reason: reason}); got != want {
 			t.Errorf("FAILED %v: %v, want %v", reason, got, want)
 		}
 		for _, state := range []api.TaskState{api.TaskDropped, api.TaskGone, api.TaskGoneByOperator, api.TaskUnknown} {
-			if got := verdict.Of(verdict.NotKilled, api.Status{State: state, Reason: reason}); got != verdict.Lost {
+			if got := work.Judge(work.NotKilled, api.Status{State: state, Reason: reason}); got != work.Lost {
 				t.Errorf("%v %v: %v", state, reason, got)
 			}
 		}
-		if got := verdict.Of(verdict.Overdue, api.Status{State: api.TaskFailed, Reason: reason}); got != verdict.Badly {
+		if got := work.Judge(work.Overdue, api.Status{State: api.TaskFailed, Reason: reason}); got != work.Badly {
 			t.Errorf("FAILED %v after its time: %v", reason, got)
 		}
 	}
@@ -40,7 +40,7 @@ func TestTimeToFail(t *testing.T) {
 		2 * time.Second:  {{Interval: time.Second, Timeout: time.Second, Failures: 1}},
 		60 * time.Second: {{}, {Interval: time.Second}},
 	} {
-		if got := verdict.TimeToFail(checks); got != want {
+		if got := work.TimeToFail(checks); got != want {
 			t.Errorf("%+v: %v, wanted %v", checks, got, want)
 		}
 	}

@@ -1,10 +1,8 @@
-// Package verdict says what the end of a task means for the work that the task ran for. Everything here that retries
-// uses it: task sets and jobs.
-package verdict
+package work
 
 import (
-	"cmp"
-	"time"
+	"slices"
+	"strings"
 
 	"github.com/tenderhq/tender/api"
 )
@@ -30,8 +28,8 @@ const (
 	Unwanted       // nobody is interested in how the task ends
 )
 
-// Of judges the last status of a task.
-func Of(kill Kill, status api.Status) Verdict {
+// Judge judges the last status of a task.
+func Judge(kill Kill, status api.Status) Verdict {
 	switch status.State {
 	case api.TaskFinished:
 		return Well
@@ -52,17 +50,8 @@ func Of(kill Kill, status api.Status) Verdict {
 	return Badly
 }
 
-// TimeToFail returns for how long a task that has passed its checks may go on before they have found that it no longer
-// does; 0: it has none. A task that has run well for less has proven nothing. Checks are made one after the other, so
-// each may have to wait for all others.
-func TimeToFail(checks []api.Check) (longest time.Duration) {
-	var timeouts time.Duration
-	for _, check := range checks {
-		timeouts += cmp.Or(check.Timeout, api.DefaultCheckTimeout)
-	}
-	for _, check := range checks {
-		failures := cmp.Or(check.Failures, api.DefaultCheckFailures)
-		longest = max(longest, time.Duration(failures)*(cmp.Or(check.Interval, api.DefaultCheckInterval)+timeouts))
-	}
-	return longest
+// Words tells people how a task ended: its state, the reason and the message.
+func Words(status api.Status) string {
+	parts := []string{status.State.String(), status.Reason.String(), status.Message}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " ")
 }

@@ -1,0 +1,12 @@
+// Package work decides what becomes of a piece of work whose tasks come and go. Task sets, jobs and `tender run` are its
+// faces: for a program, for a job file, for a person at a terminal. What they decide alike is decided here, once:
+//
+//   - what the end of a task means for the work ([Judge]),
+//   - how long the next attempt waits ([Backoff]),
+//   - for how long a task has to run well before that proves something ([TimeToFail]),
+//   - which attempts take too long, and how many of them get a copy ([Pace]),
+//   - which of two tasks goes on when one that was taken for lost comes back ([Stays]),
+//   - how an end is told to people ([Words]).
+//
+// Nothing here has a clock, a goroutine or randomness of its own: the same events give the same decisions.
+package work
