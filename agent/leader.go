@@ -272,6 +272,11 @@ func (a *Agent) noticed(s *seeker, batch protocol.AgentEvents, watch *lookout.Lo
 			watch.Learn(0, s.Masters())
 		case protocol.EndTickets:
 			a.front.visitors.End(e.Principal, e.Until)
+			if e.Revoked {
+				a.front.visitors.Revoke(e.Principal, e.Until)
+			}
+		case protocol.Reported:
+			a.front.visitors.TellRevoked()
 		default: // the others mean nothing here
 		}
 	}

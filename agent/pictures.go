@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -37,8 +36,8 @@ func (p pictures) bounded(serve http.HandlerFunc) http.HandlerFunc {
 		case p <- struct{}{}:
 			defer func() { <-p }()
 		case <-wait.Done():
-			w.Header().Set("Retry-After", fmt.Sprintf("%.0f", pictureWaitMax.Seconds()))
-			visitors.Answer(w, api.E("agent.state", api.Limit, "", errors.New("too many look at this agent and do not read; come back in "+pictureWaitMax.String())))
+			busy := errors.New("too many look at this agent and do not read; come back in " + pictureWaitMax.String())
+			visitors.Answer(w, api.E("agent.state", api.Limit, "", busy).RetryIn(pictureWaitMax))
 			return
 		}
 		connection := http.NewResponseController(w)

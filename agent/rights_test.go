@@ -7,24 +7,47 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/trust"
 )
 
 // TestRoutesAreHeldToTheTable: every route has a row and every row a route. What takes a ticket opens for nothing else.
+// Who was revoked gets nothing that is not for everybody; nor does a principal, as long as no leader has said who was.
 func TestRoutesAreHeldToTheTable(t *testing.T) {
+	ann := trust.Identity{Kind: trust.Person, Name: "ann"}
+	etl := trust.Identity{Kind: trust.Framework, Name: "etl"}
+	shut := func(rights.Row) int { return http.StatusForbidden }
+	may := func(kind rights.Kind) func(rights.Row) int {
+		return func(row rights.Row) int {
+			if slices.Contains(row.Kinds, kind) {
+				return http.StatusTeapot
+			}
+			return http.StatusForbidden
+		}
+	}
 	tries := []struct {
-		who      trust.Identity
-		identify bool
-		opens    func(rights.Row) bool
+		who     trust.Identity
+		plain   bool   // nobody is identified
+		revoked string // who was revoked; "-": no leader has said
+		answer  func(rights.Row) int
 	}{
-		{trust.Identity{}, false, func(rights.Row) bool { return true }},
-		{trust.Identity{}, true, open},
-		{trust.Identity{Kind: trust.Agent, Name: "nonce"}, true, open},
-		{trust.Identity{Kind: trust.Framework, Name: "etl"}, true, open},
-		{trust.Identity{Kind: trust.Person, Name: "ann"}, true, func(row rights.Row) bool { return open(row) || slices.Contains(row.Kinds, rights.Person) }},
-		{trust.Identity{Kind: trust.Master, Name: "m1"}, true, func(row rights.Row) bool { return open(row) || len(row.Kinds) > 0 }},
+		{plain: true, answer: func(rights.Row) int { return http.StatusTeapot }},
+		{answer: shut},
+		{who: trust.Identity{Kind: trust.Agent, Name: "nonce"}, answer: shut},
+		{who: etl, answer: may(rights.Framework)},
+		{who: etl, revoked: "etl", answer: shut},
+		{who: ann, revoked: "etl", answer: may(rights.Person)},
+		{who: ann, revoked: "ann", answer: shut},
+		{who: ann, revoked: "-", answer: func(row rights.Row) int {
+			if slices.Contains(row.Kinds, rights.Person) {
+				return http.StatusServiceUnavailable
+			}
+			return http.StatusForbidden
+		}},
+		{who: trust.Identity{Kind: trust.Master, Name: "ann"}, revoked: "ann", answer: may(rights.Master)}, // masters are no principals
+		{who: trust.Identity{Kind: trust.Master, Name: "m1"}, revoked: "-", answer: may(rights.Master)},
 	}
 	served := map[string]bool{}
 	for pattern := range (&Agent{folder: &dataFolder{}}).routes() {
@@ -36,20 +59,39 @@ func TestRoutesAreHeldToTheTable(t *testing.T) {
 		}
 		for i, try := range tries {
 			a := &Agent{folder: &dataFolder{}}
-			if try.identify {
+			if !try.plain {
 				a.config.Identify = func(context.Context) trust.Identity { return try.who }
+			}
+			switch try.revoked {
+			case "-":
+			case "":
+				a.front.visitors.TellRevoked()
+			default:
+				a.front.visitors.Revoke(try.revoked, time.Now())
+				a.front.visitors.TellRevoked()
 			}
 			answer := httptest.NewRecorder()
 			a.guard().Hold(call, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })(answer, httptest.NewRequest("GET", "/", nil))
-			want, denied := http.StatusForbidden, uint64(1)
-			if try.opens(row) {
-				want, denied = http.StatusTeapot, 0
+			want := try.answer(row)
+			if slices.Contains(row.Kinds, rights.Nobody) {
+				want = http.StatusTeapot
 			}
-			if answer.Code != want || a.metrics.denied.Load() != denied {
-				t.Errorf("%s, try %d: answered %d and counted %d, want %d and %d", call, i, answer.Code, a.metrics.denied.Load(), want, denied)
+			if counted := a.metrics.denied.Load() == 1; answer.Code != want || counted != (want != http.StatusTeapot) {
+				t.Errorf("%s, try %d: answered %d instead of %d, counted as denied: %v", call, i, answer.Code, want, counted)
 			}
-			if says := strings.Contains(answer.Body.String(), "ticket"); says != (want == http.StatusForbidden && row.Ticket != "") {
-				t.Errorf("%s, try %d: answered %s", call, i, answer.Body)
+			wanted := ""
+			switch {
+			case want != http.StatusForbidden:
+			case try.revoked == "ann" && try.who == ann, try.revoked == "etl" && try.who == etl:
+				wanted = "revoked"
+			case row.Ticket != "":
+				wanted = "ticket"
+			}
+			if !strings.Contains(answer.Body.String(), wanted) {
+				t.Errorf("%s, try %d: answered %s, without the word %q", call, i, answer.Body, wanted)
+			}
+			if later := answer.Header().Get("Retry-After") != ""; later != (want == http.StatusServiceUnavailable) {
+				t.Errorf("%s, try %d: says when to come back: %v", call, i, later)
 			}
 		}
 	}
@@ -59,6 +101,3 @@ func TestRoutesAreHeldToTheTable(t *testing.T) {
 		}
 	}
 }
-
-// open says whether everybody may call a route.
-func open(row rights.Row) bool { return len(row.Kinds) == 1 && row.Kinds[0] == rights.Nobody }

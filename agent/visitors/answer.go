@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"math"
 	"net/http"
+	"strconv"
 
 	"github.com/tenderhq/tender/api"
 )
@@ -16,7 +18,7 @@ func AnswerJSON(w http.ResponseWriter, value any) {
 	json.NewEncoder(w).Encode(value) //nolint:errcheck // a client that went away
 }
 
-// Answer answers with an error: its text, and the HTTP status of its kind.
+// Answer answers with an error: its text, the HTTP status of its kind, and when to come back.
 func Answer(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
 	switch {
@@ -30,6 +32,9 @@ func Answer(w http.ResponseWriter, err error) {
 		code = http.StatusTooManyRequests
 	case api.Is(err, api.Unavailable):
 		code = http.StatusServiceUnavailable
+	}
+	if after := api.RetryAfter(err); after > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(after.Seconds()))))
 	}
 	http.Error(w, err.Error(), code)
 }

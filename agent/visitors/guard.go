@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/rights"
@@ -57,15 +58,25 @@ func (g Guard) admit(call string, r *http.Request, caller rights.Caller, who tru
 	if !known {
 		row = rights.Row{Call: call}
 	}
-	_, denied := rights.Decide(row, caller)
+	revoked, told := g.Visitors.isRevoked(caller.Principal())
+	if revoked {
+		caller.Revoked = "it was revoked"
+	}
+	scope, denied := rights.Decide(row, caller)
 	switch {
+	case denied == nil && scope.Who != "" && !told:
+		return nil, nil, api.E("agent.rights", api.Unavailable, scope.Who,
+			errors.New("this agent has met no leader since it was started, and a leader tells it who was revoked")).RetryIn(retryUntold)
 	case denied == nil:
 		return r.Context(), func() {}, nil
-	case row.Ticket == "":
+	case row.Ticket == "" || revoked:
 		return nil, nil, denied
 	}
 	return g.admitByTicket(r, row.Ticket, who)
 }
+
+// retryUntold is when somebody is to come back to an agent that does not know yet who was revoked.
+const retryUntold = 5 * time.Second
 
 // admitByTicket admits a request that shows a ticket of the leader for what it asks for.
 func (g Guard) admitByTicket(r *http.Request, opens rights.Ticket, who trust.Identity) (ctx context.Context, leave func(), err error) {

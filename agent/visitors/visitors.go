@@ -1,20 +1,22 @@
 // Package visitors decides who may ask an agent for something over HTTP. Its Guard checks each route against its row of
 // the table of rights. People get into tasks by tickets of the leader: the Guard lets a caller in whose ticket opens
 // what the request is for. It ends what is open when the leader says that the caller's tickets are over, because the
-// principal was revoked or something was taken from it.
+// principal was revoked or something was taken from it. A revoked principal is let in nowhere.
 //
-// It remembers little: a caller's rights are in the ticket, and the end of tickets is forgotten once they are too old
-// to open anything.
+// It remembers little: a caller's rights are in the ticket, the end of tickets is forgotten once they are too old to
+// open anything, and a revoked principal once its last certificate has expired.
 package visitors
 
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/ticket"
 	"github.com/tenderhq/tender/internal/trust"
 )
@@ -23,9 +25,11 @@ import (
 type Visitors struct {
 	notes notes
 
-	mu     sync.Mutex
-	inside map[*visit]struct{}
-	over   map[string]time.Time // by principal: until when the tickets were signed that are void
+	mu      sync.Mutex
+	inside  map[*visit]struct{}
+	over    map[string]time.Time // by principal: until when the tickets were signed that are void
+	revoked map[string]time.Time // when each principal was revoked whose certificates may still be valid
+	told    bool                 // a leader has told which principals were revoked
 }
 
 // visit is one request that was admitted by a ticket.
@@ -73,17 +77,52 @@ func (v *Visitors) Enter(r *http.Request, own *trust.Pass, wanted ticket.Ticket)
 func (v *Visitors) End(principal string, until time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.over == nil {
-		v.over = map[string]time.Time{}
+	v.over = noteLatest(v.over, principal, until, ticket.Life+2*ticket.ClocksApart)
+	v.endVisits(principal, until)
+}
+
+// Revoke ends all visits of a principal that was revoked at that time, and lets it in no more.
+func (v *Visitors) Revoke(principal string, at time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.revoked = noteLatest(v.revoked, principal, at, revokedFor)
+	v.endVisits(principal, time.Now().Add(ticket.Life))
+}
+
+// TellRevoked notes that a leader has told of all principals that were revoked. Until then a principal is let in only
+// by a ticket, of which a leader has judged within minutes.
+func (v *Visitors) TellRevoked() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.told = true
+}
+
+// revokedFor is how long a revoked principal is remembered, by the clock that also judges whether its certificates have
+// expired.
+const revokedFor = rights.RevokedFor + ticket.ClocksApart
+
+// isRevoked returns whether a principal was revoked, and whether that is known at all.
+func (v *Visitors) isRevoked(principal string) (revoked, known bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	at, revoked := v.revoked[principal]
+	return revoked && time.Since(at) <= revokedFor, v.told
+}
+
+// noteLatest notes a time about a principal, unless a later one is known, and forgets times that are older than keep.
+func noteLatest(times map[string]time.Time, principal string, at time.Time, keep time.Duration) map[string]time.Time {
+	maps.DeleteFunc(times, func(_ string, at time.Time) bool { return time.Since(at) > keep })
+	if times == nil {
+		times = map[string]time.Time{}
 	}
-	for other, at := range v.over { // order: irrelevant because each is judged alone
-		if time.Since(at) > ticket.Life+2*ticket.ClocksApart {
-			delete(v.over, other)
-		}
+	if at.After(times[principal]) {
+		times[principal] = at
 	}
-	if until.After(v.over[principal]) {
-		v.over[principal] = until
-	}
+	return times
+}
+
+// endVisits ends the visits of a principal by tickets that were signed no later than until. The caller holds the lock.
+func (v *Visitors) endVisits(principal string, until time.Time) {
 	for one := range v.inside { // order: irrelevant because each is judged alone
 		if one.principal == principal && !one.signed.After(until) {
 			one.end(overNow(principal))

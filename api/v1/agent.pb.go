@@ -2147,13 +2147,15 @@ func (x *SecretValue) GetValue() []byte {
 
 // EndTickets makes all tickets of a principal void that were signed until a moment: the agent ends whatever these
 // tickets have opened, and they open nothing any more. The master sends it to all agents when the principal is revoked
-// or loses a grant. To an agent that registers it sends one for each principal that was revoked within the last 25
-// hours. A second copy changes nothing. (R47)
+// or loses a grant. To an agent that registers it sends one for each revoked principal that it remembers, before
+// Reported. A second copy changes nothing. (R47)
 type EndTickets struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Principal string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
 	// By the leader's clock, like the times in tickets.
-	Until         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	Until *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	// The principal was revoked: its certificates open nothing at the agent any more, with or without a ticket.
+	Revoked       bool `protobuf:"varint,3,opt,name=revoked,proto3" json:"revoked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2200,6 +2202,13 @@ func (x *EndTickets) GetUntil() *timestamppb.Timestamp {
 		return x.Until
 	}
 	return nil
+}
+
+func (x *EndTickets) GetRevoked() bool {
+	if x != nil {
+		return x.Revoked
+	}
+	return false
 }
 
 // AgentRegistered is the first event of a session.
@@ -3217,11 +3226,12 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x03why\x18\x04 \x01(\tR\x03why\"<\n" +
 	"\vSecretValue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
-	"\x05value\x18\x02 \x01(\fB\x03\x80\x01\x01R\x05value\"\\\n" +
+	"\x05value\x18\x02 \x01(\fB\x03\x80\x01\x01R\x05value\"v\n" +
 	"\n" +
 	"EndTickets\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x120\n" +
-	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xf3\x01\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x18\n" +
+	"\arevoked\x18\x03 \x01(\bR\arevoked\"\xf3\x01\n" +
 	"\x0fAgentRegistered\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x19\n" +

@@ -2,7 +2,25 @@
 // how long a peer is to be held.
 package allowance
 
-import "time"
+import (
+	"net"
+	"net/netip"
+	"time"
+)
+
+// SourceOf returns by which name the host at an address has an allowance. For IPv6 it is the /64 network, because a
+// host usually has all of its addresses.
+func SourceOf(from net.Addr) string {
+	host, _, err := net.SplitHostPort(from.String())
+	if err != nil {
+		return from.String()
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() && !ip.Is4In6() {
+		network, _ := ip.WithZone("").Prefix(64) // an address has so many bits
+		return network.String()
+	}
+	return host
+}
 
 // Rate says how fast an allowance grows, how much of it is kept unused at most, and how much there is at first. First
 // should be little, so that nobody gets more by connecting again and again. The zero Rate has no limit.

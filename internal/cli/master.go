@@ -27,11 +27,11 @@ import (
 	"github.com/tenderhq/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/internal/heapfloor"
 	"github.com/tenderhq/tender/internal/joining"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/master"
 	"github.com/tenderhq/tender/master/core"
-	"github.com/tenderhq/tender/master/core/expiry"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -339,7 +339,7 @@ func (f *masterFlags) check() (wrong []error) {
 			session, heartbeatsPerSession, beat, heartbeatsPerSession*beat))
 	}
 	for name, life := range map[string]struct{ is, most time.Duration }{
-		"certificate-life": {f.lives.Others, expiry.After}, "agent-certificate-life": {f.lives.Agents, registry.BarredRemembered},
+		"certificate-life": {f.lives.Others, rights.RevokedFor}, "agent-certificate-life": {f.lives.Agents, registry.BarredRemembered},
 	} {
 		switch {
 		case life.is < trust.LifeMin:

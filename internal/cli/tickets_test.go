@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -169,12 +170,13 @@ func TestTicketsOpenTasksAtTheirAgents(t *testing.T) {
 }
 
 // TestWhoIsRevokedOrGoneIsOut: a command and an output that somebody has opened at an agent end when that person is
-// revoked. An agent that was marked gone or removed ends, and no copy of its certificate lets it come back.
+// revoked, and no agent answers that person any more, also not after the agent was started again. An agent that was marked gone or removed ends, and no copy of its certificate lets it come back.
 func TestWhoIsRevokedOrGoneIsOut(t *testing.T) {
 	c := startTrusted(t)
-	agents := map[string]*proc{}
+	agents, ports := map[string]*proc{}, map[string]string{}
 	for _, name := range []string{"a1", "a2"} {
-		agents[name] = launch(t, c.env, true, []string{"agent", "--data-dir", c.folder(name), "--http-port", strconv.Itoa(freePort(t)), "--hostname", name,
+		ports[name] = strconv.Itoa(freePort(t))
+		agents[name] = launch(t, c.env, true, []string{"agent", "--data-dir", c.folder(name), "--http-port", ports[name], "--hostname", name,
 			"--resources", "cpus:2;mem:500;disk:100", "--join", c.must("token", "create", "agent"), "--master", c.masters[0]})
 	}
 	until(t, "two agents", func() bool { return len(get(t, c.env, "agents", "--state", "RUNNING").Items) == 2 })
@@ -188,6 +190,10 @@ func TestWhoIsRevokedOrGoneIsOut(t *testing.T) {
 	if _, stderr, code := tender(t, c.env, "revoke", "nope"); code != 1 || !strings.Contains(stderr, `no principal is called "nope"`) || strings.Contains(stderr, "--force") {
 		t.Errorf("one that is not there can't be revoked: exit code %d: %s", code, stderr)
 	}
+	his := c.pass(vic)
+	if code, text := c.ask("127.0.0.1:"+ports["a1"], his, "", http.MethodGet, "/metrics"); code != http.StatusOK {
+		t.Errorf("the metrics of an agent, before: %d %s", code, text)
+	}
 	c.must("revoke", "vic", "--why", "he left", "--force")
 	for name, one := range map[string]*proc{"logs": output, "exec": command} {
 		if code := one.wait(); code == 0 || !strings.Contains(one.stderr.String(), "revoked") {
@@ -195,6 +201,20 @@ func TestWhoIsRevokedOrGoneIsOut(t *testing.T) {
 		}
 	}
 	c.must("kill", "host")
+	refusesHim := func(name string) func() bool {
+		return func() bool {
+			code, text := c.ask("127.0.0.1:"+ports[name], his, "", http.MethodGet, "/metrics")
+			return code == http.StatusForbidden && strings.Contains(text, "revoked")
+		}
+	}
+	until(t, "an agent that refuses its metrics", refusesHim("a1"))
+	until(t, "another one", refusesHim("a2"))
+	agents["a1"].signal(syscall.SIGKILL)
+	agents["a1"].wait()
+	agents["a1"] = launch(t, c.env, true, []string{"agent", "--data-dir", c.folder("a1"), "--http-port", ports["a1"], "--hostname", "a1",
+		"--resources", "cpus:2;mem:500;disk:100", "--master", c.masters[0]})
+	agents["a1"].await("registered")
+	until(t, "the agent that was started again to refuse its metrics", refusesHim("a1"))
 	aRevokedFrameworkEnds(t, c)
 
 	for name, args := range map[string][]string{"a1": {"gone", "a1", "--force"}, "a2": {"remove", "a2", "--force"}} {

@@ -187,6 +187,7 @@ type (
 	EndTickets struct {
 		Principal string
 		Until     time.Time // tickets that were signed until then are void
+		Revoked   bool      // the principal was revoked: its certificates are void too
 	}
 	TaskSecrets struct {
 		api.TaskRef

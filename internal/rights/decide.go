@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -95,6 +96,10 @@ func Decide(row Row, c Caller) (Scope, *api.Error) {
 	}
 	return scope, nil
 }
+
+// RevokedFor is how long masters and agents remember that a principal was revoked. No certificate of a principal is valid
+// for longer.
+const RevokedFor = 14 * 24 * time.Hour
 
 // Refuse returns the error for an object that the scope of a caller does not cover.
 func Refuse(row Row, who string, o Object) *api.Error {

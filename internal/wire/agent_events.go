@@ -75,7 +75,9 @@ func agentEventToProto(event protocol.AgentEvent) *apiv1.AgentEvent {
 			Volume: clean(event.Volume), Generation: event.Generation,
 		}}
 	case protocol.EndTickets:
-		m.Event = &apiv1.AgentEvent_EndTickets{EndTickets: &apiv1.EndTickets{Principal: clean(event.Principal), Until: TimeToProto(event.Until)}}
+		m.Event = &apiv1.AgentEvent_EndTickets{EndTickets: &apiv1.EndTickets{
+			Principal: clean(event.Principal), Until: TimeToProto(event.Until), Revoked: event.Revoked,
+		}}
 	case protocol.TaskSecrets:
 		m.Event = &apiv1.AgentEvent_TaskSecrets{TaskSecrets: taskSecretsToProto(event)}
 	case protocol.AgentPong:
@@ -127,7 +129,9 @@ func agentEventFromProto(m *apiv1.AgentEvent) protocol.AgentEvent {
 			Volume: api.VolumeID(event.DestroyVolume.GetVolume()), Generation: event.DestroyVolume.GetGeneration(),
 		}
 	case *apiv1.AgentEvent_EndTickets:
-		return protocol.EndTickets{Principal: event.EndTickets.GetPrincipal(), Until: c.time("", event.EndTickets.GetUntil())}
+		return protocol.EndTickets{
+			Principal: event.EndTickets.GetPrincipal(), Until: c.time("", event.EndTickets.GetUntil()), Revoked: event.EndTickets.GetRevoked(),
+		}
 	case *apiv1.AgentEvent_TaskSecrets:
 		return taskSecretsFromProto(event.TaskSecrets)
 	case *apiv1.AgentEvent_Pong:

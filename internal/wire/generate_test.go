@@ -520,7 +520,7 @@ func (g gen) agentEvents() []func() protocol.AgentEvent {
 			return protocol.DestroyVolume{Volume: api.VolumeID(g.id()), Generation: g.number()}
 		},
 		func() protocol.AgentEvent { return protocol.SendAgain{TaskRef: g.taskRef()} },
-		func() protocol.AgentEvent { return protocol.EndTickets{Principal: g.text(), Until: g.time()} },
+		func() protocol.AgentEvent { return protocol.EndTickets{Principal: g.text(), Until: g.time(), Revoked: g.bool()} },
 		func() protocol.AgentEvent {
 			return protocol.TaskSecrets{TaskRef: g.taskRef(), Values: g.secretValues(), Why: g.text()}
 		},

@@ -313,24 +313,21 @@ func (r *agents) agentDue(a *agent) {
 	}
 }
 
-// endTickets tells all agents that tickets which were signed for the principal until now are void, and that what was
-// opened with them must end. It is called when the principal has lost a grant or was revoked. Whoever still has the
-// right comes back with a new ticket. (R47)
-func (r *agents) endTickets(principal string) {
+// tellAll sends an event to all agents that are there. With EndTickets they learn that a principal has lost a grant or
+// was revoked: what was opened with its tickets must end. Whoever still has the right comes back with a new ticket.
+// (R47)
+func (r *agents) tellAll(event protocol.AgentEvent) {
 	for _, id := range sortedKeys(r.agentByID) {
-		r.tellAgent(r.agentByID[id], protocol.EndTickets{Principal: principal, Until: r.now})
+		r.tellAgent(r.agentByID[id], event)
 	}
 }
 
-// revokedToldFor is for how long agents that come back are told that a principal was revoked. Certificates of
-// frameworks and people are valid for a day at most.
-const revokedToldFor = 25 * time.Hour
-
-// repeatRevoked tells an agent that has come back which principals were revoked while it may have been away.
+// repeatRevoked tells an agent that has come back which principals were revoked, maybe while it was away. The registry
+// remembers them for longer than any of their certificates is valid.
 func (r *agents) repeatRevoked(a *agent) {
 	for _, name := range sortedKeys(r.registry.Principals) {
-		if revoked := r.registry.Principals[name].Revoked; !revoked.IsZero() && r.now.Sub(revoked) < revokedToldFor {
-			r.tellAgent(a, protocol.EndTickets{Principal: name, Until: revoked})
+		if revoked := r.registry.Principals[name].Revoked; !revoked.IsZero() {
+			r.tellAgent(a, protocol.EndTickets{Principal: name, Until: revoked, Revoked: true})
 		}
 	}
 }

@@ -211,7 +211,11 @@ func (w *world) toAgent(effect core.ToAgent) {
 	case protocol.TaskSecrets:
 		w.say("%s <- no secrets of %s: %s", a.name, event.TaskRef, event.Why)
 	case protocol.EndTickets:
-		w.say("%s <- tickets of %s are over that were signed until %s", a.name, event.Principal, event.Until.UTC().Format(time.RFC3339))
+		over := "tickets"
+		if event.Revoked {
+			over = "certificates and tickets"
+		}
+		w.say("%s <- %s of %s are over that were signed until %s", a.name, over, event.Principal, event.Until.UTC().Format(time.RFC3339))
 	case protocol.AgentRegistered:
 		a.info.ID, a.session, a.term = event.Agent, effect.Session, w.term
 		w.alias(string(event.Agent), a.name)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/alarms"
+	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/master/core/admission"
 	"github.com/tenderhq/tender/master/core/settings"
@@ -409,9 +410,9 @@ func (c *Core) applied(change registry.Change, result registry.Result) {
 	case registry.Expire:
 		c.agents.goneForgotten()
 	case registry.TakeGrant:
-		c.agents.endTickets(change.Principal)
+		c.agents.tellAll(protocol.EndTickets{Principal: change.Principal, Until: c.now})
 	case registry.RevokePrincipal:
-		c.agents.endTickets(change.Principal)
+		c.agents.tellAll(protocol.EndTickets{Principal: change.Principal, Until: c.now, Revoked: true})
 		c.revokeTokens()
 	case registry.BeginReceipts:
 		c.receiptsBegun()

@@ -5,12 +5,13 @@ package expiry
 import (
 	"time"
 
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/master/registry"
 )
 
 const (
 	// After is for how long the registry remembers what has ended.
-	After = 14 * 24 * time.Hour
+	After = rights.RevokedFor
 	// Pause is the time between two searches for what may be forgotten. There is rarely anything.
 	Pause = time.Hour
 	// quietMax is the longest time without any change that is believed to have passed before a leadership began. If the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -179,25 +178,11 @@ func NewPeers(held func(Held)) *Peers {
 	}
 }
 
-// addressName returns the host of an address. For IPv6 it is the /64 network, because a host usually has all of its
-// addresses.
-func addressName(from net.Addr) string {
-	host, _, err := net.SplitHostPort(from.String())
-	if err != nil {
-		return from.String()
-	}
-	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() && !ip.Is4In6() {
-		network, _ := ip.WithZone("").Prefix(64) // an address has so many bits
-		return network.String()
-	}
-	return host
-}
-
 // connected adds a new connection; left removes it.
 func (ps *Peers) connected(from net.Addr) *Sender {
 	now := time.Now()
 	s := NewSender()
-	s.peers, s.address, s.end = ps, ps.addresses.enter(addressName(from), now), func() {}
+	s.peers, s.address, s.end = ps, ps.addresses.enter(allowance.SourceOf(from), now), func() {}
 	for what := range s.allowances {
 		s.allowances[what] = allowance.New(rates[what].connection, now)
 	}

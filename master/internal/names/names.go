@@ -9,7 +9,8 @@
 // knows no other domain, asks no other server, and changes nothing. It does not check identities: everybody who can
 // reach it gets the same answers.
 //
-// The cost of questions is bounded. A limited number is answered at a time, and the others are dropped or refused. The
+// The cost of questions is bounded. A limited number is answered at a time, and the others are dropped or refused. Each
+// source is sent so many bytes a second over UDP, beyond which its answers say only that it should ask over TCP. The
 // leader is asked for a framework's tasks once in five seconds at most, or once a second while it fails to answer, and
 // never for a name that no framework has. In a flood the kernel drops packets for which its queue has no room. So a
 // single question right behind a flood may be lost, and the resolver must ask again.
@@ -62,6 +63,7 @@ type Server struct {
 	packets   net.PacketConn
 	listener  net.Listener
 	places    chan struct{}
+	sources   *sources
 	turns     atomic.Uint64
 	questions *prometheus.CounterVec
 }
@@ -78,10 +80,10 @@ func Open(config Config) (*Server, error) {
 	}
 	life, end := context.WithCancel(context.Background())
 	s := &Server{
-		cache: newCache(life, config.Source), end: end, packets: packets, places: make(chan struct{}, answersMax),
+		cache: newCache(life, config.Source), end: end, packets: packets, places: make(chan struct{}, answersMax), sources: newSources(),
 		listener: config.Bound(listener, connectionsMax),
 		questions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tender_dns_questions_total", Help: "Questions of DNS, by how they came and what was answered; dropped: nothing, as too many came at a time.",
+			Name: "tender_dns_questions_total", Help: "Questions of DNS, by how they came and what was answered; dropped: nothing, as too many came at a time; truncated: to ask over TCP, as the source had many answers.",
 		}, []string{"by", "answer"}),
 	}
 	config.Metrics.MustRegister(s.questions)
@@ -150,10 +152,20 @@ func (s *Server) serve(w dns.ResponseWriter, request *dns.Msg, by string) {
 		return
 	}
 	s.turns.Add(1)
+	if by == "udp" && !s.sources.hasLeft(w.RemoteAddr()) {
+		s.questions.WithLabelValues(by, "truncated").Inc()
+		reply := new(dns.Msg).SetReply(request)
+		reply.Truncated = true
+		_ = w.WriteMsg(reply) // else nobody waits for it
+		return
+	}
 	ctx, cancel := context.WithTimeout(s.cache.life, readTimeout)
 	defer cancel()
 	reply := s.answer(ctx, request)
 	fit(reply, request, by)
+	if by == "udp" {
+		s.sources.take(w.RemoteAddr(), reply.Len())
+	}
 	s.questions.WithLabelValues(by, strings.ToLower(dns.RcodeToString[reply.Rcode])).Inc()
 	_ = w.WriteMsg(reply) // else nobody waits for it
 }

@@ -328,6 +328,55 @@ func TestTooManyAtATime(t *testing.T) {
 	}
 }
 
+// TestASourceIsSentSoMuch: a source that was sent too many bytes over UDP gets no answers there, only that it should ask
+// over TCP, and that in no more bytes than it asked with.
+func TestASourceIsSentSoMuch(t *testing.T) {
+	a := serve(t, play())
+	a.sources.take(&net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, 1000*sourceBytesMax)
+	question := new(dns.Msg).SetQuestion("web.web-app.tender.", dns.TypeA)
+	question.SetEdns0(packetBytesMax, false)
+	if reply := a.send("udp", question); !reply.Truncated || len(reply.Answer) > 0 || reply.Len() > question.Len() {
+		t.Errorf("over UDP: %d bytes after a question of %d: %v", reply.Len(), question.Len(), reply)
+	}
+	if reply := a.send("tcp", question); reply.Truncated || len(reply.Answer) != 1 {
+		t.Errorf("over TCP: %v", reply)
+	}
+	if got := testutil.ToFloat64(a.questions.WithLabelValues("udp", "truncated")); got != 1 {
+		t.Errorf("%v are counted as truncated", got)
+	}
+}
+
+// TestSourcesAreApart: each address has an allowance of its own, which grows again, and so have networks of IPv6. Those
+// that find no room share one, until others are forgotten whose allowance is full.
+func TestSourcesAreApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSources()
+		v4 := func(n int) net.Addr { return &net.UDPAddr{IP: net.IPv4(10, 0, byte(n>>8), byte(n)), Port: 1 + n} }
+		v6 := func(host byte) net.Addr { return &net.UDPAddr{IP: net.IP{0: 0xfd, 15: host}} }
+		for _, from := range []net.Addr{v4(1), v6(1)} {
+			if s.take(from, sourceBytesMax); !s.hasLeft(from) {
+				t.Errorf("%s has used up no more than it may", from)
+			}
+			if s.take(from, sourceBytesPerSecond); s.hasLeft(from) {
+				t.Errorf("%s has used up more than it may", from)
+			}
+		}
+		if !s.hasLeft(v4(2)) || s.hasLeft(v6(2)) {
+			t.Error("another address has its own allowance, and another one of the same network of IPv6 has not")
+		}
+		for i := range 2 * sourcesMax {
+			s.take(v4(i), 1)
+		}
+		if s.take(v4(sourcesMax+7), sourceBytesMax+1); s.hasLeft(v4(sourcesMax + 8)) {
+			t.Error("those without room do not share an allowance")
+		}
+		pass(2 * time.Second)
+		if !s.hasLeft(v4(1)) || !s.hasLeft(v4(sourcesMax+8)) || len(s.known) > sourcesMax {
+			t.Errorf("after two seconds; %d are known", len(s.known))
+		}
+	})
+}
+
 // TestAFloodIsOver: after more questions than can be read in time, and beside connections that say nothing, a question
 // that is repeated is answered, and no place stays taken. A single question may be lost with those for which the
 // kernel's queue has no room.
