@@ -257,7 +257,8 @@ func TestATaskOutgrowsItsVolume(t *testing.T) {
 		if want := "volume v1 had more than its 8 MB"; status.Reason != api.ReasonDiskLimit || !strings.HasPrefix(status.Message, want) {
 			t.Errorf("%s: %v: %q, want %q", id, status.Reason, status.Message, want)
 		}
-	}}
+	}
+}
 
 // A task that grows beyond the disk that it asked for is ended; its neighbour is not.
 func TestATaskOutgrowsItsDisk(t *testing.T) {
