@@ -51,7 +51,7 @@ type outgoing struct {
 	event  protocol.ExecutorEvent
 	task   api.TaskRef
 	folder string
-	user   string // the user that the task asks for
+	as     executor.As
 	// shared is the folder of the task's group, which is in the folder of one of its tasks.
 	shared string
 	// builtin says that the executor is the agent's own for commands.
@@ -404,7 +404,7 @@ func (s *executorServer) holdRoom(out outgoing) {
 func (s *executorServer) prepared(ctx context.Context, out outgoing) bool {
 	var err error
 	if out.folder != "" {
-		err = s.agent.config.Launcher.Prepare(ctx, executor.TaskPlace(out.folder, out.builtin, out.user), nil)
+		err = s.agent.config.Launcher.Prepare(ctx, executor.TaskPlace(out.folder, out.builtin, out.as), nil)
 	}
 	if err == nil && out.shared != "" {
 		err = s.agent.makeShared(ctx, out)

@@ -77,7 +77,7 @@ func (a *Agent) prepareTask(e core.PrepareTask) {
 	a.startWork(func() {
 		defer cancel()
 		done := core.TaskPrepared{Task: e.Task}
-		place := executor.TaskPlace(e.Sandbox, e.Builtin, e.User)
+		place := executor.TaskPlace(e.Sandbox, e.Builtin, executor.As{User: e.User, Owner: e.Owner})
 		place.DiskMax = e.DiskMax
 		err := a.showVolumes(ctx, place, e.Volumes)
 		if err == nil {
@@ -165,7 +165,7 @@ func (a *Agent) fetchFiles(ctx context.Context, place executor.Place, uris []api
 // call does nothing.
 func (a *Agent) makeShared(ctx context.Context, out outgoing) error {
 	holder := filepath.Dir(out.shared)
-	err := a.config.Launcher.Prepare(ctx, executor.TaskPlace(holder, out.builtin, out.user), nil)
+	err := a.config.Launcher.Prepare(ctx, executor.TaskPlace(holder, out.builtin, out.as), nil)
 	if err != nil || a.folder.path == "" {
 		return err
 	}
@@ -235,7 +235,7 @@ func (p *preparations) keepSecrets(said core.LeaderSaid) core.LeaderSaid {
 // launch returns what is sent to an executor with a task, including the values of secrets that are variables. The
 // executor is shown the task's volumes and secrets.
 func (p *preparations) launch(e core.HandOver) (out outgoing, err error) {
-	out = outgoing{task: e.Task, shared: e.Launch.Shared, user: e.Launch.Task.RunsAs(), builtin: e.Launch.Task.Executor == nil}
+	out = outgoing{task: e.Task, shared: e.Launch.Shared, as: executor.AsOf(&e.Launch.Task), builtin: e.Launch.Task.Executor == nil}
 	if out.builtin && e.Launch.Task.Image == "" { // other executors make the folder; an image's exists
 		out.folder = e.Launch.Sandbox
 	}

@@ -220,7 +220,7 @@ func (a *Agent) forkRun(ctx context.Context, e core.StartExecutor, token string)
 		}
 		command = api.Command{Argv: a.config.CommandExecutor}
 	}
-	place := executor.Place{Sandbox: e.Sandbox, Builtin: e.Builtin, User: command.User}
+	place := executor.Place{Sandbox: e.Sandbox, Builtin: e.Builtin, As: executor.As{User: command.User}}
 	if err := a.showVolumes(ctx, place, e.Volumes); err != nil {
 		return nil, err
 	}

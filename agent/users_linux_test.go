@@ -61,9 +61,25 @@ func uidOf(t *testing.T, path string) (int, fs.FileMode) {
 	return entry.OwnerOf(info).UID, info.Mode().Perm()
 }
 
-// A task of one framework tries everything that could harm the agent and a task of another framework. None of it works,
-// while everything works in its own sandbox.
+// A task of one framework tries everything that could harm the agent and a task of another framework, or a task that
+// its own framework runs for another owner. None of it works, while everything works in its own sandbox. (R60)
 func TestTasksOfOthersAreOutOfReach(t *testing.T) {
+	for name, test := range map[string]struct {
+		framework                api.FrameworkID
+		victimOwner, attackOwner string
+	}{
+		"framework":                   {framework: "f2"},
+		"owner":                       {framework: "f1", victimOwner: "ann", attackOwner: "bob"},
+		"owner and framework":         {framework: "f1", victimOwner: "ann"},
+		"framework and owner":         {framework: "f1", attackOwner: "bob"},
+		"same owner, other framework": {framework: "f2", victimOwner: "ann", attackOwner: "ann"},
+	} {
+		t.Run(name, func(t *testing.T) { tryToReach(t, test.framework, test.victimOwner, test.attackOwner) })
+	}
+}
+
+// tryToReach runs a task of the framework f1 for victimOwner, and one of the framework for attackOwner that attacks it.
+func tryToReach(t *testing.T, framework api.FrameworkID, victimOwner, attackOwner string) {
 	master := newScript(t)
 	config := usersConfig(t, master)
 	a := run(t, config)
@@ -74,14 +90,15 @@ func TestTasksOfOthersAreOutOfReach(t *testing.T) {
 		}
 	}
 	victim := command("t1", "umask; echo secret > file; echo $$ > pid; exec sleep 1000")
-	victim.Command.Env = map[string]string{"PASSWORD": "secret"}
+	victim.Command.Env, victim.Owner = map[string]string{"PASSWORD": "secret"}, victimOwner
 	launchOf(master, "f1", victim)
 	master.status("t1", api.TaskRunning)
 	sandbox := filepath.Join(config.DataDir, "sandboxes/f1/command/tasks/t1")
 	awaitFile(t, filepath.Join(sandbox, "pid"))
 	pid := textOf(t, filepath.Join(sandbox, "pid"))
 	executor := strconv.Itoa(a.runs.all()[0].process.ID().PID)
-	attack := command("t2", strings.ReplaceAll(strings.ReplaceAll(`
+	own := filepath.Join(config.DataDir, "sandboxes", string(framework), "command/tasks/t2")
+	attack := command("t2", strings.NewReplacer("DATA", config.DataDir, "OWN", own, "PIDS", pid+" "+executor+" "+strconv.Itoa(os.Getpid())).Replace(`
 		works() { "$@" >/dev/null 2>&1 || echo "own: $*" >> failed; }
 		fails() { if "$@" >/dev/null 2>&1; then echo "leak: $*" >> failed; fi; }
 		works touch file
@@ -98,16 +115,17 @@ func TestTasksOfOthersAreOutOfReach(t *testing.T) {
 		works grep -q "CapPrm:.0000000000000000" /proc/self/status
 		for name in . lock identity identity.spare checkpoint.log cache trash volumes volumes-of sandboxes sandboxes/f1 \
 			sandboxes/f1/command sandboxes/f1/command/stdout sandboxes/f1/command/tasks sandboxes/f1/command/tasks/t1 \
-			sandboxes/f1/command/tasks/t1/stdout sandboxes/f1/command/tasks/t1/file sandboxes/f2 sandboxes/f2/command; do
+			sandboxes/f1/command/tasks/t1/stdout sandboxes/f1/command/tasks/t1/file sandboxes/f1/command/owners \
+			sandboxes/f1/command/owners/ann sandboxes/f2 sandboxes/f2/command; do
 			fails ls DATA/$name/ 
 			fails cat DATA/$name
 			fails touch DATA/$name/new
 			fails sh -c "echo x >> DATA/$name"
-			fails mv DATA/$name DATA/sandboxes/f2/command/tasks/t2/moved
+			fails mv DATA/$name OWN/moved
 			fails ln DATA/$name hard
 			fails chmod 777 DATA/$name
 		done
-		for pid in PID EXECUTOR `+strconv.Itoa(os.Getpid())+`; do
+		for pid in PIDS; do
 			fails cat /proc/$pid/environ
 			fails cat /proc/$pid/maps
 			fails cat /proc/$pid/cwd/file
@@ -119,10 +137,10 @@ func TestTasksOfOthersAreOutOfReach(t *testing.T) {
 		done
 		fails test -n "$PASSWORD"
 		fails su root -c true
-		touch done`, "DATA", config.DataDir), "PID EXECUTOR", pid+" "+executor))
-	launchOf(master, "f2", attack)
+		touch done`))
+	attack.Owner = attackOwner
+	launchOf(master, framework, attack)
 	master.status("t2", api.TaskFinished)
-	own := filepath.Join(config.DataDir, "sandboxes/f2/command/tasks/t2")
 	if text, err := os.ReadFile(filepath.Join(own, "failed")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s%v", text, err)
 	}
@@ -194,7 +212,7 @@ func awaitFile(t *testing.T, path string) {
 	}
 }
 
-// A framework keeps its user over a restart of its agent, and its volumes keep that owner. A task may ask for a user
+// A framework keeps its user over a restart of its agent, so does each owner of its tasks, and its volumes keep that owner. A task may ask for a user
 // that the agent allows.
 func TestUsersOfTasks(t *testing.T) {
 	master := newScript(t)
@@ -237,8 +255,22 @@ func TestUsersOfTasks(t *testing.T) {
 	if status := master.status("t4", api.TaskFailed); status.Reason != api.ReasonLaunchFailed || !strings.Contains(status.Message, "no user nosuch") {
 		t.Errorf("a task that asked for a user who is not there: %+v", status)
 	}
+	of := func(id api.TaskID, owner string) api.Task {
+		task := as(id, "")
+		task.Owner = owner
+		return task
+	}
+	master.launch(of("a1", "ann"))
+	master.status("a1", api.TaskFinished)
 	end()
 	end = run()
+	master.launch(of("b1", "bob"))
+	master.status("b1", api.TaskFinished)
+	master.launch(of("a2", "ann"))
+	master.status("a2", api.TaskFinished)
+	if who("a1") != who("a2") || who("a1") == who("b1") || who("a1") == who("t1") || who("b1") == who("t1") {
+		t.Errorf("ann's tasks ran as %s, and after a restart as %s; bob's as %s, and the framework's own as %s", who("a1"), who("a2"), who("b1"), who("t1"))
+	}
 	master.launch(as("t5", ""))
 	master.status("t5", api.TaskFinished)
 	if who("t1") != who("t5") {

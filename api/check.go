@@ -54,6 +54,9 @@ func (t *Task) Check() error {
 	if err := checkGroup(t.Group); err != nil {
 		return err
 	}
+	if err := t.checkOwner(); err != nil {
+		return err
+	}
 	if err := t.checkSecrets(); err != nil {
 		return err
 	}
@@ -94,6 +97,18 @@ func checkGroup(group string) error {
 		return nil
 	}
 	return CheckID("group", group)
+}
+
+// checkOwner refuses an owner of a task that shares its executor, and so its user, with tasks of others.
+func (t *Task) checkOwner() error {
+	switch {
+	case t.Owner == "":
+		return nil
+	case t.Executor != nil:
+		return fmt.Errorf("the task has the owner %s and executor %s, which runs tasks of all owners as one user; only tasks of the built-in executor "+
+			"have an owner", t.Owner, t.Executor.ID)
+	}
+	return CheckID("owner", t.Owner)
 }
 
 func (t *Task) checkExecutor() error {
@@ -161,7 +176,7 @@ func (t *Task) checkLimits() error {
 // Bytes estimates how many bytes t takes in a message. The estimate is never too low: it counts all texts and data, and
 // a generous amount for what encodes them.
 func (t *Task) Bytes() int {
-	size := 56 + len(t.ID) + len(t.Name) + len(t.Data) + len(t.Group) + len(t.Image) + len(t.KillSignal) + wordsSize(t.Labels) + t.Resources.Bytes()
+	size := 56 + len(t.ID) + len(t.Name) + len(t.Data) + len(t.Group) + len(t.Image) + len(t.KillSignal) + len(t.Owner) + wordsSize(t.Labels) + t.Resources.Bytes()
 	for name := range t.Ports { // order: irrelevant because a sum is made
 		size += len(name) + 16
 	}

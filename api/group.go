@@ -23,6 +23,8 @@ func CheckTaskGroup(tasks []Task) error {
 		case t.RunsAs() != first.RunsAs():
 			return fmt.Errorf("task %s of the group asks for the user %q and task %s for %q; a group runs as one user",
 				first.ID, first.RunsAs(), t.ID, t.RunsAs())
+		case t.Owner != first.Owner:
+			return fmt.Errorf("task %s of the group has the owner %q and task %s has %q; a group runs as one user", first.ID, first.Owner, t.ID, t.Owner)
 		}
 		named[t.ID] = true
 		bytes += t.Bytes()

@@ -41,6 +41,10 @@ type Task struct {
 	Limits Limits
 	// Secrets are the secrets that the task gets, of those that the masters keep. At most [SecretsPerTaskMax].
 	Secrets []Secret
+	// Owner is the principal for whom the framework runs the task: this principal may do to it what it may do to tasks of
+	// its own. On agents that run each framework's tasks as a user of their own, the tasks of each owner have such a user.
+	// Default: the framework's principal. Only for tasks of the built-in executor.
+	Owner string
 	// Placement tells the masters how the task came to its agent, so that they can count it. Package locality fills it
 	// in. The agent is not told.
 	Placement Placement

@@ -70,7 +70,7 @@ func showTask(v view.Task) *apiv1.TaskView {
 		AgentId: string(v.Agent), Hostname: v.Hostname, AgentAddress: v.AgentAddress, ExecutorId: string(v.Task.ExecutorID()),
 		Resources: wire.ResourcesStruct(v.Resources), Launched: wire.TimeToProto(v.Launched), Since: wire.TimeToProto(v.Status.At),
 		Labels: v.Task.Labels, Usage: wire.UsageToProto(v.Usage), Command: wire.CommandToProto(v.Task.Command),
-		Secrets: wire.SecretsToProto(v.Task.Secrets),
+		Secrets: wire.SecretsToProto(v.Task.Secrets), Owner: v.Task.Owner,
 	}
 	if v.Status.Executor != "" {
 		shown.ExecutorId = string(v.Status.Executor)

@@ -101,6 +101,7 @@ type (
 		Sandbox string
 		Builtin bool         // its executor is the agent's own for commands
 		User    string       // the user that the command asks for; "" = none
+		Owner   string       // the principal for whom the framework runs the task; "" = the framework's own
 		Secrets []api.Secret // the secrets that are files; the shell has their values
 		Ports   map[string]uint16
 		DiskMax int64 // how many bytes its files may take; 0: it has not said

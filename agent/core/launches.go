@@ -204,7 +204,7 @@ func (la *launches) prepareTask(t *task) {
 	t.files = filesComing
 	la.emit(PrepareTask{
 		Task: t.ref, Image: t.launch.Task.Image, URIs: uris, Volumes: volumes, Sandbox: la.taskFolder(t.executor, t.ref.Task),
-		Builtin: t.launch.Task.Executor == nil, User: t.user(), Secrets: t.secretFiles(), Ports: t.launch.Task.Ports,
+		Builtin: t.launch.Task.Executor == nil, User: t.user(), Owner: t.launch.Task.Owner, Secrets: t.secretFiles(), Ports: t.launch.Task.Ports,
 		DiskMax: t.diskMax(),
 	})
 	switch {

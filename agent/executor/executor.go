@@ -45,15 +45,25 @@ type Place struct {
 	Builtin bool
 	// Task is the task's folder; "": the place is the executor's.
 	Task string
-	// User is the user that the command asks for; "": it asks for none.
-	User string
+	As
 	// DiskMax bounds what files may take that are fetched, in bytes; 0: nothing does.
 	DiskMax int64
 }
 
+// As says as whom a command runs.
+type As struct {
+	// User is the user that the command asks for; "": it asks for none.
+	User string
+	// Owner is the principal for whom the framework runs the task; "": the framework's own. (Protocol rule R60.)
+	Owner string
+}
+
+// AsOf returns as whom a task runs.
+func AsOf(task *api.Task) As { return As{User: task.RunsAs(), Owner: task.Owner} }
+
 // TaskPlace returns the place of a task. folder is the task's folder, which is tasks/TASK in its executor's folder.
-func TaskPlace(folder string, builtin bool, user string) Place {
-	return Place{Sandbox: filepath.Dir(filepath.Dir(folder)), Builtin: builtin, Task: folder, User: user}
+func TaskPlace(folder string, builtin bool, as As) Place {
+	return Place{Sandbox: filepath.Dir(filepath.Dir(folder)), Builtin: builtin, Task: folder, As: as}
 }
 
 // Launcher starts executors. Its methods may run at the same time.

@@ -883,13 +883,15 @@ func (x *ReportedFramework) GetFramework() *Framework {
 
 // TaskStub is what the agent keeps of a task after its end, for as long as the task's sandbox exists (R15).
 type TaskStub struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
-	TaskId        string                 `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	Role          string                 `protobuf:"bytes,4,opt,name=role,proto3" json:"role,omitempty"`
-	Status        *Status                `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
-	LaunchedAt    *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=launched_at,json=launchedAt,proto3" json:"launched_at,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
+	TaskId      string                 `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	Name        string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Role        string                 `protobuf:"bytes,4,opt,name=role,proto3" json:"role,omitempty"`
+	Status      *Status                `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
+	LaunchedAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=launched_at,json=launchedAt,proto3" json:"launched_at,omitempty"`
+	// As in Task.
+	Owner         string `protobuf:"bytes,7,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -964,6 +966,13 @@ func (x *TaskStub) GetLaunchedAt() *timestamppb.Timestamp {
 		return x.LaunchedAt
 	}
 	return nil
+}
+
+func (x *TaskStub) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
 }
 
 // AgentHeartbeat is sent every heartbeat_interval, the first one at once after AgentRegistered. The master answers each
@@ -3131,7 +3140,7 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\rlaunch_number\x18\x06 \x01(\x04R\flaunchNumber\x12\x18\n" +
 	"\areceipt\x18\a \x01(\fR\areceipt\"G\n" +
 	"\x11ReportedFramework\x122\n" +
-	"\tframework\x18\x01 \x01(\v2\x14.tender.v1.FrameworkR\tframework\"\xd6\x01\n" +
+	"\tframework\x18\x01 \x01(\v2\x14.tender.v1.FrameworkR\tframework\"\xec\x01\n" +
 	"\bTaskStub\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x12\n" +
@@ -3139,7 +3148,8 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x04role\x18\x04 \x01(\tR\x04role\x12)\n" +
 	"\x06status\x18\x05 \x01(\v2\x11.tender.v1.StatusR\x06status\x12;\n" +
 	"\vlaunched_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"launchedAt\"V\n" +
+	"launchedAt\x12\x14\n" +
+	"\x05owner\x18\a \x01(\tR\x05owner\"V\n" +
 	"\x0eAgentHeartbeat\x12,\n" +
 	"\x05usage\x18\x01 \x01(\v2\x16.tender.v1.UsageReportR\x05usage\x12\x16\n" +
 	"\x06unable\x18\x02 \x01(\tR\x06unable\"\x99\x01\n" +

@@ -937,7 +937,11 @@ type Task struct {
 	Image string `protobuf:"bytes,25,opt,name=image,proto3" json:"image,omitempty"`
 	// The signal that asks the command to end, such as SIGINT. Empty: the one that its image names, or else SIGTERM. Only the
 	// built-in executor sends it.
-	KillSignal    string `protobuf:"bytes,26,opt,name=kill_signal,json=killSignal,proto3" json:"kill_signal,omitempty"`
+	KillSignal string `protobuf:"bytes,26,opt,name=kill_signal,json=killSignal,proto3" json:"kill_signal,omitempty"`
+	// The principal for whom the framework runs the task: it may do to the task what it may do to its own. On agents that
+	// run each framework's tasks as a user of their own, the tasks of each owner have such a user. Empty: the framework's
+	// principal. Only tasks of the built-in executor have an owner. (R60)
+	Owner         string `protobuf:"bytes,27,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1091,8 +1095,15 @@ func (x *Task) GetKillSignal() string {
 	return ""
 }
 
+func (x *Task) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
 // Secret names a secret that a task gets when it starts. Only TaskSecrets and ExecutorLaunch carry its value to the
-// agent and the executor. The framework must be in the secret's role or in a role above it; else the task ends ERROR
+// agent and the executor. The task's role must be the secret's role or one above it; else the task ends ERROR
 // (TASK_UNAUTHORIZED). If the secret does not exist, the task ends ERROR (SECRET_UNAVAILABLE). (R48)
 type Secret struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2358,7 +2369,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x06labels\x18\x06 \x03(\v2\x1f.tender.v1.Executor.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb4\x06\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xca\x06\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x121\n" +
@@ -2379,7 +2390,8 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\asecrets\x18\x18 \x03(\v2\x11.tender.v1.SecretR\asecrets\x12\x14\n" +
 	"\x05image\x18\x19 \x01(\tR\x05image\x12\x1f\n" +
 	"\vkill_signal\x18\x1a \x01(\tR\n" +
-	"killSignal\x1a9\n" +
+	"killSignal\x12\x14\n" +
+	"\x05owner\x18\x1b \x01(\tR\x05owner\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +

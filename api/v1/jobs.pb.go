@@ -25,8 +25,10 @@ const (
 
 // SubmitJobRequest has the job, with the words of its file.
 type SubmitJobRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           *structpb.Struct       `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Job   *structpb.Struct       `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	// As in JobService.
+	Manager       string `protobuf:"bytes,15,opt,name=manager,proto3" json:"manager,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -68,10 +70,19 @@ func (x *SubmitJobRequest) GetJob() *structpb.Struct {
 	return nil
 }
 
+func (x *SubmitJobRequest) GetManager() string {
+	if x != nil {
+		return x.Manager
+	}
+	return ""
+}
+
 // UpdateJobRequest has what the job is to become, with the words of its file.
 type UpdateJobRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           *structpb.Struct       `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Job   *structpb.Struct       `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	// As in JobService.
+	Manager       string `protobuf:"bytes,15,opt,name=manager,proto3" json:"manager,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -113,12 +124,21 @@ func (x *UpdateJobRequest) GetJob() *structpb.Struct {
 	return nil
 }
 
+func (x *UpdateJobRequest) GetManager() string {
+	if x != nil {
+		return x.Manager
+	}
+	return ""
+}
+
 // RollbackJobRequest names the version to which the job is changed back.
 type RollbackJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// 0: the version before the present one.
-	Version       int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Version int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// As in JobService.
+	Manager       string `protobuf:"bytes,15,opt,name=manager,proto3" json:"manager,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -167,10 +187,19 @@ func (x *RollbackJobRequest) GetVersion() int32 {
 	return 0
 }
 
+func (x *RollbackJobRequest) GetManager() string {
+	if x != nil {
+		return x.Manager
+	}
+	return ""
+}
+
 // PlanJobRequest has the job, with the words of its file.
 type PlanJobRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           *structpb.Struct       `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Job   *structpb.Struct       `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	// As in JobService.
+	Manager       string `protobuf:"bytes,15,opt,name=manager,proto3" json:"manager,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -210,6 +239,13 @@ func (x *PlanJobRequest) GetJob() *structpb.Struct {
 		return x.Job
 	}
 	return nil
+}
+
+func (x *PlanJobRequest) GetManager() string {
+	if x != nil {
+		return x.Manager
+	}
+	return ""
 }
 
 // PlanJobResponse says what submitting or updating the job would do.
@@ -278,8 +314,10 @@ func (x *PlanJobResponse) GetSubJobs() []*SubJobStatus {
 
 // StopJobRequest names the job whose tasks are to end.
 type StopJobRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// As in JobService.
+	Manager       string `protobuf:"bytes,15,opt,name=manager,proto3" json:"manager,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -317,6 +355,13 @@ func (*StopJobRequest) Descriptor() ([]byte, []int) {
 func (x *StopJobRequest) GetName() string {
 	if x != nil {
 		return x.Name
+	}
+	return ""
+}
+
+func (x *StopJobRequest) GetManager() string {
+	if x != nil {
+		return x.Manager
 	}
 	return ""
 }
@@ -360,8 +405,10 @@ func (*StopJobResponse) Descriptor() ([]byte, []int) {
 
 // DeleteJobRequest names the job that is to be forgotten.
 type DeleteJobRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// As in JobService.
+	Manager       string `protobuf:"bytes,15,opt,name=manager,proto3" json:"manager,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -399,6 +446,13 @@ func (*DeleteJobRequest) Descriptor() ([]byte, []int) {
 func (x *DeleteJobRequest) GetName() string {
 	if x != nil {
 		return x.Name
+	}
+	return ""
+}
+
+func (x *DeleteJobRequest) GetManager() string {
+	if x != nil {
+		return x.Manager
 	}
 	return ""
 }
@@ -450,7 +504,9 @@ type ListJobsRequest struct {
 	// The most jobs of the page. 0: 100; more than 1000: 1000.
 	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	// The next_page_token of the page before.
-	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// As in JobService.
+	Manager       string `protobuf:"bytes,15,opt,name=manager,proto3" json:"manager,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -513,6 +569,13 @@ func (x *ListJobsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListJobsRequest) GetManager() string {
+	if x != nil {
+		return x.Manager
+	}
+	return ""
+}
+
 // ListJobsResponse is a page of jobs, sorted by name.
 type ListJobsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -568,8 +631,10 @@ func (x *ListJobsResponse) GetNextPageToken() string {
 
 // GetJobRequest names a job.
 type GetJobRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// As in JobService.
+	Manager       string `protobuf:"bytes,15,opt,name=manager,proto3" json:"manager,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -611,11 +676,20 @@ func (x *GetJobRequest) GetName() string {
 	return ""
 }
 
+func (x *GetJobRequest) GetManager() string {
+	if x != nil {
+		return x.Manager
+	}
+	return ""
+}
+
 // WatchJobsRequest selects jobs by their names.
 type WatchJobsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only jobs whose name begins with this.
-	Prefix        string `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	Prefix string `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	// As in JobService.
+	Manager       string `protobuf:"bytes,15,opt,name=manager,proto3" json:"manager,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -653,6 +727,13 @@ func (*WatchJobsRequest) Descriptor() ([]byte, []int) {
 func (x *WatchJobsRequest) GetPrefix() string {
 	if x != nil {
 		return x.Prefix
+	}
+	return ""
+}
+
+func (x *WatchJobsRequest) GetManager() string {
+	if x != nil {
+		return x.Manager
 	}
 	return ""
 }
@@ -724,8 +805,10 @@ func (x *WatchJobsResponse) GetComplete() bool {
 
 // GetJobHistoryRequest names a job.
 type GetJobHistoryRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// As in JobService.
+	Manager       string `protobuf:"bytes,15,opt,name=manager,proto3" json:"manager,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -763,6 +846,13 @@ func (*GetJobHistoryRequest) Descriptor() ([]byte, []int) {
 func (x *GetJobHistoryRequest) GetName() string {
 	if x != nil {
 		return x.Name
+	}
+	return ""
+}
+
+func (x *GetJobHistoryRequest) GetManager() string {
+	if x != nil {
+		return x.Manager
 	}
 	return ""
 }
@@ -812,6 +902,72 @@ func (x *GetJobHistoryResponse) GetItems() []*JobVersion {
 	return nil
 }
 
+// JobCaller says who makes a call that a master forwards, and on what the caller may do it. It is the value of the
+// metadata "tender-job-caller-bin". A manager believes it of masters alone, and in a cluster with certificates it
+// refuses calls without it.
+type JobCaller struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: the cluster runs without certificates, or the caller is a master.
+	Principal string `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	// True: no grant restricts the caller.
+	Everything bool `protobuf:"varint,2,opt,name=everything,proto3" json:"everything,omitempty"`
+	// The grants that allow the call.
+	Grants        []*PrincipalGrant `protobuf:"bytes,3,rep,name=grants,proto3" json:"grants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobCaller) Reset() {
+	*x = JobCaller{}
+	mi := &file_api_v1_jobs_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobCaller) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobCaller) ProtoMessage() {}
+
+func (x *JobCaller) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_jobs_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobCaller.ProtoReflect.Descriptor instead.
+func (*JobCaller) Descriptor() ([]byte, []int) {
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *JobCaller) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *JobCaller) GetEverything() bool {
+	if x != nil {
+		return x.Everything
+	}
+	return false
+}
+
+func (x *JobCaller) GetGrants() []*PrincipalGrant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
 // JobVersion is one version of a job, as somebody wrote it.
 type JobVersion struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -822,14 +978,17 @@ type JobVersion struct {
 	Why string           `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
 	Job *structpb.Struct `protobuf:"bytes,5,opt,name=job,proto3" json:"job,omitempty"`
 	// True: this is the job's present version.
-	Current       bool `protobuf:"varint,6,opt,name=current,proto3" json:"current,omitempty"`
+	Current bool `protobuf:"varint,6,opt,name=current,proto3" json:"current,omitempty"`
+	// The principal that asked for the version: its tasks run for this owner. Empty: the cluster runs without
+	// certificates.
+	Owner         string `protobuf:"bytes,7,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobVersion) Reset() {
 	*x = JobVersion{}
-	mi := &file_api_v1_jobs_proto_msgTypes[16]
+	mi := &file_api_v1_jobs_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +1000,7 @@ func (x *JobVersion) String() string {
 func (*JobVersion) ProtoMessage() {}
 
 func (x *JobVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[16]
+	mi := &file_api_v1_jobs_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +1013,7 @@ func (x *JobVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobVersion.ProtoReflect.Descriptor instead.
 func (*JobVersion) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{16}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *JobVersion) GetName() string {
@@ -899,6 +1058,13 @@ func (x *JobVersion) GetCurrent() bool {
 	return false
 }
 
+func (x *JobVersion) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
 // JobStatus is a job as people see it.
 type JobStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -925,14 +1091,18 @@ type JobStatus struct {
 	NextRun *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=next_run,json=nextRun,proto3" json:"next_run,omitempty"`
 	// Only of a cron job, and only in the answers of GetJob and WatchJob: the runs that have ended and are kept, the
 	// oldest first.
-	Runs          []*JobRun `protobuf:"bytes,14,rep,name=runs,proto3" json:"runs,omitempty"`
+	Runs []*JobRun `protobuf:"bytes,14,rep,name=runs,proto3" json:"runs,omitempty"`
+	// The role in which its tasks run.
+	Role string `protobuf:"bytes,15,opt,name=role,proto3" json:"role,omitempty"`
+	// The principal for whom its tasks run: that of the present version.
+	Owner         string `protobuf:"bytes,16,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_api_v1_jobs_proto_msgTypes[17]
+	mi := &file_api_v1_jobs_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +1114,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[17]
+	mi := &file_api_v1_jobs_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,7 +1127,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{17}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *JobStatus) GetName() string {
@@ -1058,6 +1228,20 @@ func (x *JobStatus) GetRuns() []*JobRun {
 	return nil
 }
 
+func (x *JobStatus) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *JobStatus) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
 // JobRun is a run of a cron job that has ended. Runs that have not ended are sub-jobs with the name run-NUMBER.
 type JobRun struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1078,7 +1262,7 @@ type JobRun struct {
 
 func (x *JobRun) Reset() {
 	*x = JobRun{}
-	mi := &file_api_v1_jobs_proto_msgTypes[18]
+	mi := &file_api_v1_jobs_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1274,7 @@ func (x *JobRun) String() string {
 func (*JobRun) ProtoMessage() {}
 
 func (x *JobRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[18]
+	mi := &file_api_v1_jobs_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1287,7 @@ func (x *JobRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRun.ProtoReflect.Descriptor instead.
 func (*JobRun) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{18}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *JobRun) GetNumber() int32 {
@@ -1187,7 +1371,7 @@ type SubJobStatus struct {
 
 func (x *SubJobStatus) Reset() {
 	*x = SubJobStatus{}
-	mi := &file_api_v1_jobs_proto_msgTypes[19]
+	mi := &file_api_v1_jobs_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1383,7 @@ func (x *SubJobStatus) String() string {
 func (*SubJobStatus) ProtoMessage() {}
 
 func (x *SubJobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[19]
+	mi := &file_api_v1_jobs_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1396,7 @@ func (x *SubJobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubJobStatus.ProtoReflect.Descriptor instead.
 func (*SubJobStatus) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{19}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SubJobStatus) GetName() string {
@@ -1300,7 +1484,7 @@ type JobRoll struct {
 
 func (x *JobRoll) Reset() {
 	*x = JobRoll{}
-	mi := &file_api_v1_jobs_proto_msgTypes[20]
+	mi := &file_api_v1_jobs_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1496,7 @@ func (x *JobRoll) String() string {
 func (*JobRoll) ProtoMessage() {}
 
 func (x *JobRoll) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[20]
+	mi := &file_api_v1_jobs_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,7 +1509,7 @@ func (x *JobRoll) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRoll.ProtoReflect.Descriptor instead.
 func (*JobRoll) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{20}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *JobRoll) GetTo() int32 {
@@ -1404,7 +1588,7 @@ type JobTask struct {
 
 func (x *JobTask) Reset() {
 	*x = JobTask{}
-	mi := &file_api_v1_jobs_proto_msgTypes[21]
+	mi := &file_api_v1_jobs_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1600,7 @@ func (x *JobTask) String() string {
 func (*JobTask) ProtoMessage() {}
 
 func (x *JobTask) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[21]
+	mi := &file_api_v1_jobs_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1613,7 @@ func (x *JobTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobTask.ProtoReflect.Descriptor instead.
 func (*JobTask) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{21}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *JobTask) GetSubJob() string {
@@ -1534,7 +1718,7 @@ type JobNote struct {
 
 func (x *JobNote) Reset() {
 	*x = JobNote{}
-	mi := &file_api_v1_jobs_proto_msgTypes[22]
+	mi := &file_api_v1_jobs_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +1730,7 @@ func (x *JobNote) String() string {
 func (*JobNote) ProtoMessage() {}
 
 func (x *JobNote) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[22]
+	mi := &file_api_v1_jobs_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +1743,7 @@ func (x *JobNote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobNote.ProtoReflect.Descriptor instead.
 func (*JobNote) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{22}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *JobNote) GetAt() *timestamppb.Timestamp {
@@ -1580,47 +1764,63 @@ var File_api_v1_jobs_proto protoreflect.FileDescriptor
 
 const file_api_v1_jobs_proto_rawDesc = "" +
 	"\n" +
-	"\x11api/v1/jobs.proto\x12\ttender.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"=\n" +
+	"\x11api/v1/jobs.proto\x12\ttender.v1\x1a\x12api/v1/trust.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"W\n" +
 	"\x10SubmitJobRequest\x12)\n" +
-	"\x03job\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x03job\"=\n" +
+	"\x03job\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x03job\x12\x18\n" +
+	"\amanager\x18\x0f \x01(\tR\amanager\"W\n" +
 	"\x10UpdateJobRequest\x12)\n" +
-	"\x03job\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x03job\"B\n" +
+	"\x03job\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x03job\x12\x18\n" +
+	"\amanager\x18\x0f \x01(\tR\amanager\"\\\n" +
 	"\x12RollbackJobRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x05R\aversion\";\n" +
+	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x18\n" +
+	"\amanager\x18\x0f \x01(\tR\amanager\"U\n" +
 	"\x0ePlanJobRequest\x12)\n" +
-	"\x03job\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x03job\"w\n" +
+	"\x03job\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x03job\x12\x18\n" +
+	"\amanager\x18\x0f \x01(\tR\amanager\"w\n" +
 	"\x0fPlanJobResponse\x12\x16\n" +
 	"\x06action\x18\x01 \x01(\tR\x06action\x12\x18\n" +
 	"\achanges\x18\x02 \x03(\tR\achanges\x122\n" +
-	"\bsub_jobs\x18\x03 \x03(\v2\x17.tender.v1.SubJobStatusR\asubJobs\"$\n" +
+	"\bsub_jobs\x18\x03 \x03(\v2\x17.tender.v1.SubJobStatusR\asubJobs\">\n" +
 	"\x0eStopJobRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x11\n" +
-	"\x0fStopJobResponse\"&\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\amanager\x18\x0f \x01(\tR\amanager\"\x11\n" +
+	"\x0fStopJobResponse\"@\n" +
 	"\x10DeleteJobRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x13\n" +
-	"\x11DeleteJobResponse\"p\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\amanager\x18\x0f \x01(\tR\amanager\"\x13\n" +
+	"\x11DeleteJobResponse\"\x8a\x01\n" +
 	"\x0fListJobsRequest\x12\x16\n" +
 	"\x06prefix\x18\x01 \x01(\tR\x06prefix\x12\x10\n" +
 	"\x03all\x18\x02 \x01(\bR\x03all\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\x05R\x05limit\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageToken\"f\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\x12\x18\n" +
+	"\amanager\x18\x0f \x01(\tR\amanager\"f\n" +
 	"\x10ListJobsResponse\x12*\n" +
 	"\x05items\x18\x01 \x03(\v2\x14.tender.v1.JobStatusR\x05items\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"#\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"=\n" +
 	"\rGetJobRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"*\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\amanager\x18\x0f \x01(\tR\amanager\"D\n" +
 	"\x10WatchJobsRequest\x12\x16\n" +
-	"\x06prefix\x18\x01 \x01(\tR\x06prefix\"\x80\x01\n" +
+	"\x06prefix\x18\x01 \x01(\tR\x06prefix\x12\x18\n" +
+	"\amanager\x18\x0f \x01(\tR\amanager\"\x80\x01\n" +
 	"\x11WatchJobsResponse\x12*\n" +
 	"\x05items\x18\x01 \x03(\v2\x14.tender.v1.JobStatusR\x05items\x12#\n" +
 	"\rremoved_names\x18\x02 \x03(\tR\fremovedNames\x12\x1a\n" +
-	"\bcomplete\x18\x03 \x01(\bR\bcomplete\"*\n" +
+	"\bcomplete\x18\x03 \x01(\bR\bcomplete\"D\n" +
 	"\x14GetJobHistoryRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"D\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\amanager\x18\x0f \x01(\tR\amanager\"D\n" +
 	"\x15GetJobHistoryResponse\x12+\n" +
-	"\x05items\x18\x01 \x03(\v2\x15.tender.v1.JobVersionR\x05items\"\xbd\x01\n" +
+	"\x05items\x18\x01 \x03(\v2\x15.tender.v1.JobVersionR\x05items\"|\n" +
+	"\tJobCaller\x12\x1c\n" +
+	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x1e\n" +
+	"\n" +
+	"everything\x18\x02 \x01(\bR\n" +
+	"everything\x121\n" +
+	"\x06grants\x18\x03 \x03(\v2\x19.tender.v1.PrincipalGrantR\x06grants\"\xd3\x01\n" +
 	"\n" +
 	"JobVersion\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -1628,7 +1828,8 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x10\n" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x12)\n" +
 	"\x03job\x18\x05 \x01(\v2\x17.google.protobuf.StructR\x03job\x12\x18\n" +
-	"\acurrent\x18\x06 \x01(\bR\acurrent\"\x92\x04\n" +
+	"\acurrent\x18\x06 \x01(\bR\acurrent\x12\x14\n" +
+	"\x05owner\x18\a \x01(\tR\x05owner\"\xbc\x04\n" +
 	"\tJobStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -1644,7 +1845,9 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\x05notes\x18\v \x03(\v2\x12.tender.v1.JobNoteR\x05notes\x12!\n" +
 	"\fframework_id\x18\f \x01(\tR\vframeworkId\x125\n" +
 	"\bnext_run\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\anextRun\x12%\n" +
-	"\x04runs\x18\x0e \x03(\v2\x11.tender.v1.JobRunR\x04runs\"\x8e\x02\n" +
+	"\x04runs\x18\x0e \x03(\v2\x11.tender.v1.JobRunR\x04runs\x12\x12\n" +
+	"\x04role\x18\x0f \x01(\tR\x04role\x12\x14\n" +
+	"\x05owner\x18\x10 \x01(\tR\x05owner\"\x8e\x02\n" +
 	"\x06JobRun\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12,\n" +
 	"\x03due\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03due\x120\n" +
@@ -1720,7 +1923,7 @@ func file_api_v1_jobs_proto_rawDescGZIP() []byte {
 	return file_api_v1_jobs_proto_rawDescData
 }
 
-var file_api_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_api_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_api_v1_jobs_proto_goTypes = []any{
 	(*SubmitJobRequest)(nil),      // 0: tender.v1.SubmitJobRequest
 	(*UpdateJobRequest)(nil),      // 1: tender.v1.UpdateJobRequest
@@ -1738,68 +1941,71 @@ var file_api_v1_jobs_proto_goTypes = []any{
 	(*WatchJobsResponse)(nil),     // 13: tender.v1.WatchJobsResponse
 	(*GetJobHistoryRequest)(nil),  // 14: tender.v1.GetJobHistoryRequest
 	(*GetJobHistoryResponse)(nil), // 15: tender.v1.GetJobHistoryResponse
-	(*JobVersion)(nil),            // 16: tender.v1.JobVersion
-	(*JobStatus)(nil),             // 17: tender.v1.JobStatus
-	(*JobRun)(nil),                // 18: tender.v1.JobRun
-	(*SubJobStatus)(nil),          // 19: tender.v1.SubJobStatus
-	(*JobRoll)(nil),               // 20: tender.v1.JobRoll
-	(*JobTask)(nil),               // 21: tender.v1.JobTask
-	(*JobNote)(nil),               // 22: tender.v1.JobNote
-	nil,                           // 23: tender.v1.JobTask.PortsEntry
-	(*structpb.Struct)(nil),       // 24: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*JobCaller)(nil),             // 16: tender.v1.JobCaller
+	(*JobVersion)(nil),            // 17: tender.v1.JobVersion
+	(*JobStatus)(nil),             // 18: tender.v1.JobStatus
+	(*JobRun)(nil),                // 19: tender.v1.JobRun
+	(*SubJobStatus)(nil),          // 20: tender.v1.SubJobStatus
+	(*JobRoll)(nil),               // 21: tender.v1.JobRoll
+	(*JobTask)(nil),               // 22: tender.v1.JobTask
+	(*JobNote)(nil),               // 23: tender.v1.JobNote
+	nil,                           // 24: tender.v1.JobTask.PortsEntry
+	(*structpb.Struct)(nil),       // 25: google.protobuf.Struct
+	(*PrincipalGrant)(nil),        // 26: tender.v1.PrincipalGrant
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
 }
 var file_api_v1_jobs_proto_depIdxs = []int32{
-	24, // 0: tender.v1.SubmitJobRequest.job:type_name -> google.protobuf.Struct
-	24, // 1: tender.v1.UpdateJobRequest.job:type_name -> google.protobuf.Struct
-	24, // 2: tender.v1.PlanJobRequest.job:type_name -> google.protobuf.Struct
-	19, // 3: tender.v1.PlanJobResponse.sub_jobs:type_name -> tender.v1.SubJobStatus
-	17, // 4: tender.v1.ListJobsResponse.items:type_name -> tender.v1.JobStatus
-	17, // 5: tender.v1.WatchJobsResponse.items:type_name -> tender.v1.JobStatus
-	16, // 6: tender.v1.GetJobHistoryResponse.items:type_name -> tender.v1.JobVersion
-	25, // 7: tender.v1.JobVersion.at:type_name -> google.protobuf.Timestamp
-	24, // 8: tender.v1.JobVersion.job:type_name -> google.protobuf.Struct
-	25, // 9: tender.v1.JobStatus.submitted:type_name -> google.protobuf.Timestamp
-	25, // 10: tender.v1.JobStatus.ended:type_name -> google.protobuf.Timestamp
-	19, // 11: tender.v1.JobStatus.sub_jobs:type_name -> tender.v1.SubJobStatus
-	20, // 12: tender.v1.JobStatus.roll:type_name -> tender.v1.JobRoll
-	21, // 13: tender.v1.JobStatus.tasks:type_name -> tender.v1.JobTask
-	22, // 14: tender.v1.JobStatus.notes:type_name -> tender.v1.JobNote
-	25, // 15: tender.v1.JobStatus.next_run:type_name -> google.protobuf.Timestamp
-	18, // 16: tender.v1.JobStatus.runs:type_name -> tender.v1.JobRun
-	25, // 17: tender.v1.JobRun.due:type_name -> google.protobuf.Timestamp
-	25, // 18: tender.v1.JobRun.began:type_name -> google.protobuf.Timestamp
-	25, // 19: tender.v1.JobRun.ended:type_name -> google.protobuf.Timestamp
-	25, // 20: tender.v1.JobTask.since:type_name -> google.protobuf.Timestamp
-	23, // 21: tender.v1.JobTask.ports:type_name -> tender.v1.JobTask.PortsEntry
-	25, // 22: tender.v1.JobNote.at:type_name -> google.protobuf.Timestamp
-	0,  // 23: tender.v1.JobService.SubmitJob:input_type -> tender.v1.SubmitJobRequest
-	1,  // 24: tender.v1.JobService.UpdateJob:input_type -> tender.v1.UpdateJobRequest
-	2,  // 25: tender.v1.JobService.RollbackJob:input_type -> tender.v1.RollbackJobRequest
-	3,  // 26: tender.v1.JobService.PlanJob:input_type -> tender.v1.PlanJobRequest
-	5,  // 27: tender.v1.JobService.StopJob:input_type -> tender.v1.StopJobRequest
-	7,  // 28: tender.v1.JobService.DeleteJob:input_type -> tender.v1.DeleteJobRequest
-	9,  // 29: tender.v1.JobService.ListJobs:input_type -> tender.v1.ListJobsRequest
-	11, // 30: tender.v1.JobService.GetJob:input_type -> tender.v1.GetJobRequest
-	11, // 31: tender.v1.JobService.WatchJob:input_type -> tender.v1.GetJobRequest
-	12, // 32: tender.v1.JobService.WatchJobs:input_type -> tender.v1.WatchJobsRequest
-	14, // 33: tender.v1.JobService.GetJobHistory:input_type -> tender.v1.GetJobHistoryRequest
-	16, // 34: tender.v1.JobService.SubmitJob:output_type -> tender.v1.JobVersion
-	16, // 35: tender.v1.JobService.UpdateJob:output_type -> tender.v1.JobVersion
-	16, // 36: tender.v1.JobService.RollbackJob:output_type -> tender.v1.JobVersion
-	4,  // 37: tender.v1.JobService.PlanJob:output_type -> tender.v1.PlanJobResponse
-	6,  // 38: tender.v1.JobService.StopJob:output_type -> tender.v1.StopJobResponse
-	8,  // 39: tender.v1.JobService.DeleteJob:output_type -> tender.v1.DeleteJobResponse
-	10, // 40: tender.v1.JobService.ListJobs:output_type -> tender.v1.ListJobsResponse
-	17, // 41: tender.v1.JobService.GetJob:output_type -> tender.v1.JobStatus
-	17, // 42: tender.v1.JobService.WatchJob:output_type -> tender.v1.JobStatus
-	13, // 43: tender.v1.JobService.WatchJobs:output_type -> tender.v1.WatchJobsResponse
-	15, // 44: tender.v1.JobService.GetJobHistory:output_type -> tender.v1.GetJobHistoryResponse
-	34, // [34:45] is the sub-list for method output_type
-	23, // [23:34] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	25, // 0: tender.v1.SubmitJobRequest.job:type_name -> google.protobuf.Struct
+	25, // 1: tender.v1.UpdateJobRequest.job:type_name -> google.protobuf.Struct
+	25, // 2: tender.v1.PlanJobRequest.job:type_name -> google.protobuf.Struct
+	20, // 3: tender.v1.PlanJobResponse.sub_jobs:type_name -> tender.v1.SubJobStatus
+	18, // 4: tender.v1.ListJobsResponse.items:type_name -> tender.v1.JobStatus
+	18, // 5: tender.v1.WatchJobsResponse.items:type_name -> tender.v1.JobStatus
+	17, // 6: tender.v1.GetJobHistoryResponse.items:type_name -> tender.v1.JobVersion
+	26, // 7: tender.v1.JobCaller.grants:type_name -> tender.v1.PrincipalGrant
+	27, // 8: tender.v1.JobVersion.at:type_name -> google.protobuf.Timestamp
+	25, // 9: tender.v1.JobVersion.job:type_name -> google.protobuf.Struct
+	27, // 10: tender.v1.JobStatus.submitted:type_name -> google.protobuf.Timestamp
+	27, // 11: tender.v1.JobStatus.ended:type_name -> google.protobuf.Timestamp
+	20, // 12: tender.v1.JobStatus.sub_jobs:type_name -> tender.v1.SubJobStatus
+	21, // 13: tender.v1.JobStatus.roll:type_name -> tender.v1.JobRoll
+	22, // 14: tender.v1.JobStatus.tasks:type_name -> tender.v1.JobTask
+	23, // 15: tender.v1.JobStatus.notes:type_name -> tender.v1.JobNote
+	27, // 16: tender.v1.JobStatus.next_run:type_name -> google.protobuf.Timestamp
+	19, // 17: tender.v1.JobStatus.runs:type_name -> tender.v1.JobRun
+	27, // 18: tender.v1.JobRun.due:type_name -> google.protobuf.Timestamp
+	27, // 19: tender.v1.JobRun.began:type_name -> google.protobuf.Timestamp
+	27, // 20: tender.v1.JobRun.ended:type_name -> google.protobuf.Timestamp
+	27, // 21: tender.v1.JobTask.since:type_name -> google.protobuf.Timestamp
+	24, // 22: tender.v1.JobTask.ports:type_name -> tender.v1.JobTask.PortsEntry
+	27, // 23: tender.v1.JobNote.at:type_name -> google.protobuf.Timestamp
+	0,  // 24: tender.v1.JobService.SubmitJob:input_type -> tender.v1.SubmitJobRequest
+	1,  // 25: tender.v1.JobService.UpdateJob:input_type -> tender.v1.UpdateJobRequest
+	2,  // 26: tender.v1.JobService.RollbackJob:input_type -> tender.v1.RollbackJobRequest
+	3,  // 27: tender.v1.JobService.PlanJob:input_type -> tender.v1.PlanJobRequest
+	5,  // 28: tender.v1.JobService.StopJob:input_type -> tender.v1.StopJobRequest
+	7,  // 29: tender.v1.JobService.DeleteJob:input_type -> tender.v1.DeleteJobRequest
+	9,  // 30: tender.v1.JobService.ListJobs:input_type -> tender.v1.ListJobsRequest
+	11, // 31: tender.v1.JobService.GetJob:input_type -> tender.v1.GetJobRequest
+	11, // 32: tender.v1.JobService.WatchJob:input_type -> tender.v1.GetJobRequest
+	12, // 33: tender.v1.JobService.WatchJobs:input_type -> tender.v1.WatchJobsRequest
+	14, // 34: tender.v1.JobService.GetJobHistory:input_type -> tender.v1.GetJobHistoryRequest
+	17, // 35: tender.v1.JobService.SubmitJob:output_type -> tender.v1.JobVersion
+	17, // 36: tender.v1.JobService.UpdateJob:output_type -> tender.v1.JobVersion
+	17, // 37: tender.v1.JobService.RollbackJob:output_type -> tender.v1.JobVersion
+	4,  // 38: tender.v1.JobService.PlanJob:output_type -> tender.v1.PlanJobResponse
+	6,  // 39: tender.v1.JobService.StopJob:output_type -> tender.v1.StopJobResponse
+	8,  // 40: tender.v1.JobService.DeleteJob:output_type -> tender.v1.DeleteJobResponse
+	10, // 41: tender.v1.JobService.ListJobs:output_type -> tender.v1.ListJobsResponse
+	18, // 42: tender.v1.JobService.GetJob:output_type -> tender.v1.JobStatus
+	18, // 43: tender.v1.JobService.WatchJob:output_type -> tender.v1.JobStatus
+	13, // 44: tender.v1.JobService.WatchJobs:output_type -> tender.v1.WatchJobsResponse
+	15, // 45: tender.v1.JobService.GetJobHistory:output_type -> tender.v1.GetJobHistoryResponse
+	35, // [35:46] is the sub-list for method output_type
+	24, // [24:35] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_jobs_proto_init() }
@@ -1807,13 +2013,14 @@ func file_api_v1_jobs_proto_init() {
 	if File_api_v1_jobs_proto != nil {
 		return
 	}
+	file_api_v1_trust_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_jobs_proto_rawDesc), len(file_api_v1_jobs_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -36,9 +36,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// JobService is how people and programs hand jobs to the job manager (`tender jobs`). The active manager serves it, at
-// the address that its framework names as the endpoint "jobs". A manager that stands by refuses every call
-// (UNAVAILABLE).
+// JobService is how people and programs hand jobs to a job manager (`tender jobs`). The active manager serves it, at the
+// address that its framework names as the endpoint "jobs". A manager that stands by refuses every call (UNAVAILABLE).
+//
+// Masters forward each call to one manager, with who calls (JobCaller). Each request may name the manager: by the name
+// of its framework, or by a role. A role means the manager whose own role, the first of its framework's, is that role or
+// the nearest one above it. A request that names none means by the job's role, where it has one; else the manager called
+// "jobs", or the only one that runs. (R61)
+//
+// Who may do what to a job follows the job's role: a grant in that role, or in one above it.
 //
 // A job is an object with the words of a job's file, as docs/jobs.md has them:
 // {"name":"web","type":"service","task":{"command":"..."},"service":{"count":3}}. A word that the manager does not know
@@ -215,9 +221,15 @@ func (c *jobServiceClient) GetJobHistory(ctx context.Context, in *GetJobHistoryR
 // All implementations must embed UnimplementedJobServiceServer
 // for forward compatibility.
 //
-// JobService is how people and programs hand jobs to the job manager (`tender jobs`). The active manager serves it, at
-// the address that its framework names as the endpoint "jobs". A manager that stands by refuses every call
-// (UNAVAILABLE).
+// JobService is how people and programs hand jobs to a job manager (`tender jobs`). The active manager serves it, at the
+// address that its framework names as the endpoint "jobs". A manager that stands by refuses every call (UNAVAILABLE).
+//
+// Masters forward each call to one manager, with who calls (JobCaller). Each request may name the manager: by the name
+// of its framework, or by a role. A role means the manager whose own role, the first of its framework's, is that role or
+// the nearest one above it. A request that names none means by the job's role, where it has one; else the manager called
+// "jobs", or the only one that runs. (R61)
+//
+// Who may do what to a job follows the job's role: a grant in that role, or in one above it.
 //
 // A job is an object with the words of a job's file, as docs/jobs.md has them:
 // {"name":"web","type":"service","task":{"command":"..."},"service":{"count":3}}. A word that the manager does not know

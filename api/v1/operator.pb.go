@@ -2849,7 +2849,9 @@ type TaskView struct {
 	// The indices of its agent's GPUs that the task has, or had.
 	Gpus []uint32 `protobuf:"varint,29,rep,packed,name=gpus,proto3" json:"gpus,omitempty"`
 	// The secrets that the task names, without their values.
-	Secrets       []*Secret `protobuf:"bytes,30,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	Secrets []*Secret `protobuf:"bytes,30,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	// The principal for whom the framework runs the task. Empty: for itself.
+	Owner         string `protobuf:"bytes,31,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3050,6 +3052,13 @@ func (x *TaskView) GetSecrets() []*Secret {
 		return x.Secrets
 	}
 	return nil
+}
+
+func (x *TaskView) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
 }
 
 // ListTasksResponse is a page of the tasks.
@@ -5590,7 +5599,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x16ListFrameworksResponse\x12.\n" +
 	"\x05items\x18\x01 \x03(\v2\x18.tender.v1.FrameworkViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xde\a\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xf4\a\n" +
 	"\bTaskView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12%\n" +
@@ -5617,7 +5626,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\ahealthy\x18\x1b \x01(\bH\x01R\ahealthy\x88\x01\x01\x12\x14\n" +
 	"\x05image\x18\x1c \x01(\tR\x05image\x12\x12\n" +
 	"\x04gpus\x18\x1d \x03(\rR\x04gpus\x12+\n" +
-	"\asecrets\x18\x1e \x03(\v2\x11.tender.v1.SecretR\asecrets\x1a9\n" +
+	"\asecrets\x18\x1e \x03(\v2\x11.tender.v1.SecretR\asecrets\x12\x14\n" +
+	"\x05owner\x18\x1f \x01(\tR\x05owner\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +

@@ -104,6 +104,7 @@ type TaskStub struct {
 	api.TaskRef
 	Name       string
 	Role       api.Role
+	Owner      string // as in api.Task
 	Status     api.Status
 	LaunchedAt time.Time
 }

@@ -12,6 +12,7 @@ type Object struct {
 	Framework api.FrameworkID
 	Name      string // the name of the framework
 	Principal string // the principal of the framework
+	Owner     string // the principal for whom the framework has it, when that is another one
 	Agent     api.AgentID
 	Hostname  string
 }
@@ -48,8 +49,12 @@ func (s Scope) CoversAny(o Object, roles []api.Role) bool {
 	})
 }
 
-// owns says whether the object belongs to the principal.
-func (s Scope) owns(o Object) bool { return s.Own && s.Who != "" && s.Who == o.Principal }
+// owns says whether the thing may be done to the object because it belongs to the principal.
+func (s Scope) owns(o Object) bool { return s.Own && s.isOf(o) }
+
+// isOf says whether the object belongs to the principal: as its framework's, or because the framework has it for the
+// principal.
+func (s Scope) isOf(o Object) bool { return s.Who != "" && (s.Who == o.Principal || s.Who == o.Owner) }
 
 // Holds says whether what belongs to a principal belongs to the caller.
 func (s Scope) Holds(principal string) bool { return s.Everything || s.Who != "" && s.Who == principal }
@@ -64,7 +69,7 @@ func (s Scope) As(verb Verb) Scope {
 
 // Reveals says whether the caller may see the values in a task's environment, which only its owner and admins may.
 func (s Scope) Reveals(o Object) bool {
-	return s.Everything || s.Who != "" && s.Who == o.Principal || s.As(Admin).Covers(o)
+	return s.Everything || s.isOf(o) || s.As(Admin).Covers(o)
 }
 
 // MayRunAs says whether tasks of the object may run as the user; "" is the agents' default, which every grant to run

@@ -169,6 +169,7 @@ func TaskStubToProto(stub protocol.TaskStub) *apiv1.TaskStub {
 		TaskId:      clean(stub.Task),
 		Name:        clean(stub.Name),
 		Role:        clean(stub.Role),
+		Owner:       clean(stub.Owner),
 		Status:      StatusToProto(stub.Status),
 		LaunchedAt:  TimeToProto(stub.LaunchedAt),
 	}
@@ -182,6 +183,7 @@ func (c *checker) taskStub(m *apiv1.TaskStub) protocol.TaskStub {
 		TaskRef:    c.taskRef(m.GetFrameworkId(), m.GetTaskId()),
 		Name:       m.GetName(),
 		Role:       c.role(m.GetRole()),
+		Owner:      m.GetOwner(),
 		Status:     c.status(m.GetStatus()),
 		LaunchedAt: c.time("the launch of a task", m.GetLaunchedAt()),
 	}

@@ -26,6 +26,7 @@ func TaskToProto(task api.Task) *apiv1.Task {
 		Image:             clean(task.Image),
 		Secrets:           SecretsToProto(task.Secrets),
 		KillSignal:        clean(task.KillSignal),
+		Owner:             clean(task.Owner),
 	}
 }
 
@@ -96,6 +97,7 @@ func TaskFromProto(m *apiv1.Task) api.Task {
 		Image:             m.GetImage(),
 		Secrets:           secretsFromProto(m.GetSecrets()),
 		KillSignal:        m.GetKillSignal(),
+		Owner:             m.GetOwner(),
 	}
 }
 

@@ -23,7 +23,7 @@ func (w *world) acceptLine(f *fakeFramework, args transcript.Line) {
 		operation.Kind = api.OpLaunchGroup
 	}
 	for _, name := range sortedNames(args.Named) {
-		if slices.Contains([]string{"refuse", "exec", "op", "more", "after", "named", "tier", "user", "group", "secrets"}, name) {
+		if slices.Contains([]string{"refuse", "exec", "op", "more", "after", "named", "tier", "user", "owner", "group", "secrets"}, name) {
 			continue
 		}
 		operation.Tasks = append(operation.Tasks, taskOf(name, args))
@@ -77,7 +77,7 @@ func taskOf(name string, args transcript.Line) api.Task {
 	if tier := args.Named["tier"]; tier != "" {
 		task.Labels = map[string]string{"tier": tier}
 	}
-	task.Secrets = secretsOf(args)
+	task.Secrets, task.Owner = secretsOf(args), args.Named["owner"]
 	executor, ask, own := strings.Cut(args.Named["exec"], "/")
 	if !own {
 		if executor != "none" {

@@ -164,7 +164,7 @@ func (b *base) receiptOf(launch receipts.Launch) string {
 func (t *task) signed() receipts.Launch {
 	return receipts.Launch{
 		Framework: t.ref.Framework, Task: t.ref.Task, Executor: t.task.ExecutorID(), Agent: t.agent.id, Term: t.launch.term, Number: t.launch.number,
-		Role: t.role, Resources: t.resources, Secrets: t.task.Secrets,
+		Role: t.role, Resources: t.resources, Secrets: t.task.Secrets, Owner: t.task.Owner,
 	}
 }
 
@@ -180,7 +180,7 @@ func (t *task) signedExecutor(resources api.Resources) receipts.Launch {
 func signedTask(agent api.AgentID, rt protocol.ReportedTask) receipts.Launch {
 	return receipts.Launch{
 		Framework: rt.Framework, Task: rt.Task.ID, Executor: rt.Task.ExecutorID(), Agent: agent, Term: rt.LaunchTerm, Number: rt.LaunchNumber,
-		Role: rt.Role, Resources: rt.Resources, Secrets: rt.Task.Secrets,
+		Role: rt.Role, Resources: rt.Resources, Secrets: rt.Task.Secrets, Owner: rt.Task.Owner,
 	}
 }
 

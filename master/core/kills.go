@@ -178,13 +178,14 @@ func (r *kills) replyKill(t *task, answer KillTaskAnswer) {
 // taskObject returns the task as the object of a grant. If only its framework has named the task, its role is not known
 // and stays empty.
 func (c *Core) taskObject(found view.FoundTask) rights.Object {
-	role := api.Role("")
+	role, owner := api.Role(""), ""
 	if found.Ended != nil {
-		role = found.Ended.Role
+		role, owner = found.Ended.Role, found.Ended.Owner
 	} else if fw := c.frameworkByID[found.Ref.Framework]; fw != nil && fw.tasks[found.Ref.Task] != nil {
-		role = fw.tasks[found.Ref.Task].role
+		role, owner = fw.tasks[found.Ref.Task].role, fw.tasks[found.Ref.Task].task.Owner
 	}
 	object := c.objectOf(found.Ref.Framework, role)
+	object.Owner = owner
 	object.Agent = found.Agent
 	object.Hostname = c.registry.Agents[found.Agent].Agent.Hostname
 	return object

@@ -245,7 +245,7 @@ func (r *operations) secretsFault(x *acceptance, wish api.Task) *launching.Fault
 	if len(wish.Secrets) == 0 {
 		return nil
 	}
-	if why := secrets.Forbidden(x.session.framework.info, wish.Secrets); why != "" {
+	if why := secrets.Forbidden(x.role, wish.Secrets); why != "" {
 		return launching.Refused(api.ReasonTaskUnauthorized, why)
 	}
 	if why := secrets.Missing(r.registry, r.keepsSecrets(), wish.Secrets); why != "" {

@@ -225,7 +225,7 @@ func (fw *framework) visitTasks(yield func(view.TaskBrief) bool) bool {
 }
 
 func (t *task) brief() view.TaskBrief {
-	return view.TaskBrief{Ref: t.ref, Name: t.task.Name, Agent: t.agent.id, Role: t.role, State: t.status.State}
+	return view.TaskBrief{Ref: t.ref, Name: t.task.Name, Agent: t.agent.id, Role: t.role, Owner: t.task.Owner, State: t.status.State}
 }
 
 func (r reader) FindTask(ref api.TaskRef) (view.TaskBrief, bool) {

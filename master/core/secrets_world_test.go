@@ -21,9 +21,9 @@ func (w *world) verbOfSecrets(verb string, args transcript.Line) bool {
 		w.request(core.Set{Setting: settings.NoSecret{ID: api.SecretID(args.Word(0))}})
 	case "need-secrets": // need-secrets a1 f1/t1: the agent is about to start it
 		w.agentSays(w.agents[args.Word(0)], protocol.NeedSecrets{TaskRef: w.ref(args.Word(1))})
-	case "alter": // alter a1 f1/t1 secrets=eng/other: the agent says that the task names others
+	case "alter": // alter a1 f1/t1 secrets=eng/other owner=eve: the agent says that the task names others
 		if t := w.agents[args.Word(0)].tasks[w.ref(args.Word(1))]; t != nil {
-			t.Task.Secrets = secretsOf(args)
+			t.Task.Secrets, t.Task.Owner = secretsOf(args), args.Named["owner"]
 		}
 	default:
 		return false

@@ -157,7 +157,7 @@ func (r *tasks) forgetTask(t *task) {
 	if t.framework.tasks[t.ref.Task] == t {
 		delete(t.framework.tasks, t.ref.Task)
 		t.framework.share.Take(view.Tally{Tasks: 1})
-		r.remember(t.agent, protocol.TaskStub{TaskRef: t.ref, Name: t.task.Name, Role: t.role, Status: t.status, LaunchedAt: t.launched})
+		r.remember(t.agent, protocol.TaskStub{TaskRef: t.ref, Name: t.task.Name, Role: t.role, Owner: t.task.Owner, Status: t.status, LaunchedAt: t.launched})
 	}
 	r.frameworks.forgetRemoved(t.framework)
 	r.maintenance.checkDrained(t.agent)
@@ -204,7 +204,7 @@ func (r *tasks) secretsNeeded(a *agent, call protocol.NeedSecrets) {
 	case t.framework.removed:
 		why = "its framework was removed"
 	default:
-		why = secrets.Withheld(r.registry, r.keepsSecrets(), t.framework.info, t.task.Secrets)
+		why = secrets.Withheld(r.registry, r.keepsSecrets(), t.framework.info, t.role, t.task.Secrets)
 	}
 	if why == "" {
 		r.emit(SendSecrets{Conn: a.link.conn, Session: a.session, Task: call.TaskRef, Secrets: secrets.Take(r.registry, t.task.Secrets)})

@@ -38,6 +38,13 @@ func (c Cluster) object(id api.FrameworkID, role api.Role) rights.Object {
 	return rights.Object{Framework: id, Name: known.Name, Principal: known.Principal, Role: role}
 }
 
+// taskObject returns a task of a framework as the object of a grant.
+func (c Cluster) taskObject(id api.FrameworkID, role api.Role, owner string) rights.Object {
+	object := c.object(id, role)
+	object.Owner = owner
+	return object
+}
+
 // on returns the object with the agent that it is on.
 func (c Cluster) on(agent api.AgentID, object rights.Object) rights.Object {
 	object.Agent, object.Hostname = agent, c.Registry.Agents[agent].Agent.Hostname

@@ -199,27 +199,27 @@ func (c Cluster) Inside(ref api.TaskRef, agent api.AgentID) (rights.Object, bool
 		_, known := c.Registry.Agents[agent]
 		return c.on(agent, c.object(ref.Framework, "")), known
 	}
-	where, role, known := c.whereIs(ref, agent)
-	return c.on(where, c.object(ref.Framework, role)), known
+	where, known := c.whereIs(ref, agent)
+	return c.on(where.Agent, c.taskObject(ref.Framework, where.Role, where.Owner)), known
 }
 
-// whereIs returns the agent and the role of a task, even of one that has ended. A task that was on several agents is
-// found on the one that is named. The role of a task that only its framework has named is not known.
-func (c Cluster) whereIs(ref api.TaskRef, named api.AgentID) (api.AgentID, api.Role, bool) {
+// whereIs returns the agent, the role and the owner of a task, even of one that has ended. A task that was on several
+// agents is found on the one that is named. The role of a task that only its framework has named is not known.
+func (c Cluster) whereIs(ref api.TaskRef, named api.AgentID) (TaskBrief, bool) {
 	if t, lives := c.Leader.FindTask(ref); lives && (named == "" || named == t.Agent) {
-		return t.Agent, t.Role, true
+		return t, true
 	}
 	for _, stubs := range []iter.Seq2[api.AgentID, *protocol.TaskStub]{c.Leader.Ended(), c.Leader.Apart()} {
 		for agent, stub := range stubs {
 			if stub.TaskRef == ref && (named == "" || named == agent) {
-				return agent, stub.Role, true
+				return TaskBrief{Agent: agent, Role: stub.Role, Owner: stub.Owner}, true
 			}
 		}
 	}
 	for agent, untold := range c.Leader.Untold() {
 		if untold == ref && (named == "" || named == agent) {
-			return agent, "", true
+			return TaskBrief{Agent: agent}, true
 		}
 	}
-	return "", "", false
+	return TaskBrief{}, false
 }

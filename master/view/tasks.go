@@ -31,6 +31,7 @@ type TaskBrief struct {
 	Name  string
 	Agent api.AgentID
 	Role  api.Role
+	Owner string // as in api.Task
 	State api.TaskState
 }
 
@@ -103,7 +104,7 @@ func (l *taskRows) addUntold(agent api.AgentID, ref api.TaskRef) {
 // listed again.
 func (l *taskRows) addStubs(stubs iter.Seq2[api.AgentID, *protocol.TaskStub]) {
 	for agent, stub := range stubs {
-		brief := TaskBrief{Ref: stub.TaskRef, Name: stub.Name, Agent: agent, Role: stub.Role, State: stub.Status.State}
+		brief := TaskBrief{Ref: stub.TaskRef, Name: stub.Name, Agent: agent, Role: stub.Role, Owner: stub.Owner, State: stub.Status.State}
 		if !l.listed[stub.TaskRef] && l.wants(&brief) {
 			l.add(stub.TaskRef.String(), taskRow{ref: stub.TaskRef, agent: agent, ended: stub})
 		}
@@ -112,7 +113,7 @@ func (l *taskRows) addStubs(stubs iter.Seq2[api.AgentID, *protocol.TaskStub]) {
 
 // seesTask reports whether the caller may see the task.
 func (c Cluster) seesTask(t *TaskBrief) bool {
-	return c.Sees.Covers(c.on(t.Agent, c.object(t.Ref.Framework, t.Role)))
+	return c.Sees.Covers(c.on(t.Agent, c.taskObject(t.Ref.Framework, t.Role, t.Owner)))
 }
 
 // hidden replaces what only the owner of a task and admins may see.
@@ -157,7 +158,7 @@ func (c Cluster) task(row taskRow) Task {
 	case row.untold:
 		t = c.untold(row)
 	case row.ended != nil:
-		t = Task{Task: api.Task{ID: row.ref.Task, Name: row.ended.Name}, Role: row.ended.Role, Status: row.ended.Status, Launched: row.ended.LaunchedAt}
+		t = Task{Task: api.Task{ID: row.ref.Task, Name: row.ended.Name, Owner: row.ended.Owner}, Role: row.ended.Role, Status: row.ended.Status, Launched: row.ended.LaunchedAt}
 	default:
 		t = c.Leader.Task(row.ref)
 	}
@@ -165,7 +166,7 @@ func (c Cluster) task(row taskRow) Task {
 	t.Framework, t.FrameworkName = row.ref.Framework, c.Registry.Frameworks[row.ref.Framework].Framework.Name
 	t.Agent, t.Hostname, t.AgentAddress = row.agent, host.Hostname, host.Address
 	t.Task.Command = withoutSecrets(t.Task.Command)
-	if !c.Sees.Reveals(c.on(row.agent, c.object(t.Framework, t.Role))) {
+	if !c.Sees.Reveals(c.on(row.agent, c.taskObject(t.Framework, t.Role, t.Task.Owner))) {
 		t.Task.Command = withoutEnvironment(t.Task.Command)
 	}
 	return t

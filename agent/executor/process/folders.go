@@ -94,28 +94,43 @@ func (l *Launcher) userOf(place executor.Place) (entry.User, error) {
 		}
 		return user, err
 	case l.Users.Default == entry.Dynamic:
-		return l.ownOf(filepath.Dir(place.Sandbox))
+		return l.ownOf(place)
 	}
 	return l.Users.Find(l.Users.Default)
 }
 
-// ownOf returns the user that a framework has for itself. framework is the framework's folder.
-func (l *Launcher) ownOf(framework string) (entry.User, error) {
+// ownOf returns the user that the place's framework has for itself or, if the task has an owner, for that owner.
+func (l *Launcher) ownOf(place executor.Place) (entry.User, error) {
 	l.making.Lock()
 	defer l.making.Unlock()
-	root, err := l.at(framework).Make(entry.Self(), beneath.Passage)
-	if err != nil {
-		return entry.User{}, err
+	framework := filepath.Dir(place.Sandbox)
+	made := []string{framework}
+	if place.Owner != "" {
+		made = append(made, place.Sandbox, filepath.Join(place.Sandbox, entry.Owners), filepath.Join(place.Sandbox, entry.Owners, place.Owner))
 	}
-	if err := root.Close(); err != nil {
-		return entry.User{}, err
+	for i, path := range made {
+		mode := beneath.Passage
+		if i > 1 {
+			mode = beneath.Private // who has which number is nobody's business
+		}
+		root, err := l.at(path).Make(entry.Self(), mode)
+		if err != nil {
+			return entry.User{}, err
+		}
+		if err := root.Close(); err != nil {
+			return entry.User{}, err
+		}
 	}
 	all, err := l.at(filepath.Dir(framework)).Open()
 	if err != nil {
 		return entry.User{}, err
 	}
 	defer all.Close()
-	return entry.OwnOf(all, api.FrameworkID(filepath.Base(framework)))
+	marked, err := filepath.Rel(filepath.Dir(framework), made[len(made)-1])
+	if err != nil {
+		return entry.User{}, err
+	}
+	return entry.OwnOf(all, marked)
 }
 
 // credential returns what an executor's child needs to run as the owner of its folder. Nil: it runs as this process.

@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io/fs"
 	"os"
 	"os/user"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/tenderhq/tender/api"
 )
 
-// Dynamic stands for a user of its own for each framework: one of DynamicCount numbers from DynamicFirst on, without a
+// Dynamic stands for a user of its own for each framework, and for each owner of its tasks: one of DynamicCount numbers from DynamicFirst on, without a
 // name. By the conventions of Linux distributions these numbers are free: they are above those of accounts and
 // services, and below those of containers.
 const (
@@ -188,12 +191,15 @@ func Session(user User, sandbox string) map[string]string {
 // chosen, which frees their numbers.
 const emptyFrom = DynamicCount / 4
 
-// OwnOf returns the user that a framework has for itself. The number is the group of the framework's folder, so it
-// stays the same as long as the folder is there, also after a restart. A framework without a number is given one that
-// no other framework's folder has. Calls must not run at the same time, and nothing may be made in the folders
-// meanwhile.
-func OwnOf(frameworks *os.Root, id api.FrameworkID) (User, error) {
-	name := string(id)
+// Owners is the name of a folder in the folder of a framework's built-in executor. In it each owner of tasks of that
+// framework has an empty folder, which goes no sooner than the sandboxes beside it.
+const Owners = "owners"
+
+// OwnOf returns the user that belongs to a folder among those of frameworks: to the folder of a framework itself, or to
+// that of an owner of its tasks. The number is the group of the folder, so it stays the same as long as the folder is
+// there, also after a restart. A folder without a number is given one that no other such folder has. Calls must not run
+// at the same time, and nothing may be made in the folders meanwhile.
+func OwnOf(frameworks *os.Root, name string) (User, error) {
 	info, err := frameworks.Lstat(name)
 	if err != nil {
 		return User{}, err
@@ -201,7 +207,8 @@ func OwnOf(frameworks *os.Root, id api.FrameworkID) (User, error) {
 	if number := OwnerOf(info).GID; isDynamic(number) {
 		return User{UID: number, GID: number}, nil
 	}
-	taken, err := numbersTaken(frameworks, name)
+	framework, _, _ := strings.Cut(name, string(filepath.Separator))
+	taken, err := numbersTaken(frameworks, framework)
 	if err != nil {
 		return User{}, err
 	}
@@ -213,25 +220,20 @@ func OwnOf(frameworks *os.Root, id api.FrameworkID) (User, error) {
 			continue
 		}
 		if err := frameworks.Lchown(name, -1, number); err != nil {
-			return User{}, fmt.Errorf("user %d can't be given to framework %s: %w", number, id, err)
+			return User{}, fmt.Errorf("user %d can't be given to %s: %w", number, name, err)
 		}
 		return User{UID: number, GID: number}, nil
 	}
-	return User{}, fmt.Errorf("all %d users for frameworks are taken; let old sandboxes go sooner (--sandbox-age, --sandboxes-max), "+
+	return User{}, fmt.Errorf("all %d users for frameworks and owners are taken; let old sandboxes go sooner (--sandbox-age, --sandboxes-max), "+
 		"or name one user for all by --task-user", DynamicCount)
 }
 
 func isDynamic(number int) bool { return number >= DynamicFirst && number < DynamicFirst+DynamicCount }
 
-// numbersTaken returns the numbers of all frameworks' folders. Where there are more than emptyFrom folders it removes
-// the empty ones, except beside.
+// numbersTaken returns the numbers of all frameworks' folders and of their owners'. Where there are more than emptyFrom
+// folders of frameworks it removes the empty ones, except beside.
 func numbersTaken(frameworks *os.Root, beside string) (map[int]bool, error) {
-	folder, err := frameworks.Open(".")
-	if err != nil {
-		return nil, err
-	}
-	defer folder.Close()
-	names, err := folder.Readdirnames(-1)
+	names, err := namesIn(frameworks, ".")
 	if err != nil {
 		return nil, err
 	}
@@ -243,6 +245,25 @@ func numbersTaken(frameworks *os.Root, beside string) (map[int]bool, error) {
 		if info, err := frameworks.Lstat(name); err == nil {
 			taken[OwnerOf(info).GID] = true
 		}
+		owners := filepath.Join(name, string(api.CommandExecutor), Owners)
+		marked, err := namesIn(frameworks, owners)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, owner := range marked {
+			if info, err := frameworks.Lstat(filepath.Join(owners, owner)); err == nil {
+				taken[OwnerOf(info).GID] = true
+			}
+		}
 	}
 	return taken, nil
+}
+
+func namesIn(root *os.Root, path string) ([]string, error) {
+	folder, err := root.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	return folder.Readdirnames(-1)
 }

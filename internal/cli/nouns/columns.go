@@ -70,6 +70,7 @@ var taskColumns = []column[*apiv1.TaskView]{
 	wide(text("NAME", (*apiv1.TaskView).GetName)),
 	wide(text("FRAMEWORK NAME", (*apiv1.TaskView).GetFrameworkName)),
 	wide(text("ROLE", (*apiv1.TaskView).GetRole)),
+	wide(text("OWNER", (*apiv1.TaskView).GetOwner)),
 	wide(text("HOSTNAME", (*apiv1.TaskView).GetHostname)),
 	wide(text("EXECUTOR", (*apiv1.TaskView).GetExecutorId)),
 	wide(text("USED", func(t *apiv1.TaskView) string { return usageOf(t.GetUsage()) })),

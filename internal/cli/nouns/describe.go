@@ -227,6 +227,7 @@ func (d describer) taskFields(v *apiv1.TaskView) [][2]string {
 		{"Name", v.GetName()},
 		{"Framework", strings.TrimSpace(v.GetFrameworkId() + " " + v.GetFrameworkName())},
 		{"Role", v.GetRole()},
+		{"Owner", v.GetOwner()},
 		{"State", v.GetState() + d.since(v.GetSince())},
 		{"Reason", v.GetReason()},
 		{"Message", v.GetMessage()},

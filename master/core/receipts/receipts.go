@@ -29,13 +29,14 @@ type Launch struct {
 	Role      api.Role
 	Resources api.Resources // of the task, or of the executor
 	Secrets   []api.Secret  // that the task names; none in the receipt of an executor
+	Owner     string        // of the task
 }
 
 // Sign makes the receipt of a launch.
 func Sign(key []byte, launch Launch) string {
 	mac := hmac.New(sha256.New, key)
 	text := make([]byte, 0, 256)
-	text = appendNames(text, string(launch.Framework), string(launch.Task), string(launch.Executor), string(launch.Agent), string(launch.Role))
+	text = appendNames(text, string(launch.Framework), string(launch.Task), string(launch.Executor), string(launch.Agent), string(launch.Role), launch.Owner)
 	text = binary.BigEndian.AppendUint64(text, launch.Term.Epoch)
 	text = binary.BigEndian.AppendUint64(text, launch.Term.Number)
 	text = binary.BigEndian.AppendUint64(text, launch.Number)

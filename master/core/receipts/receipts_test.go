@@ -28,6 +28,7 @@ func TestAReceiptIsOfOneLaunch(t *testing.T) {
 		"kind":      {Framework: "f1", Executor: "t1", Agent: "a1", Term: api.Term{Epoch: 1, Number: 2}, Number: 3},
 		"role":      {Framework: "f1", Task: "t1", Agent: "a1", Term: api.Term{Epoch: 1, Number: 2}, Number: 3, Role: "web"},
 		"size":      {Framework: "f1", Task: "t1", Agent: "a1", Term: api.Term{Epoch: 1, Number: 2}, Number: 3, Resources: api.Scalars(1, 0)},
+		"owner":     {Framework: "f1", Task: "t1", Agent: "a1", Term: api.Term{Epoch: 1, Number: 2}, Number: 3, Owner: "ann"},
 		"secrets":   {Framework: "f1", Task: "t1", Agent: "a1", Term: api.Term{Epoch: 1, Number: 2}, Number: 3, Secrets: []api.Secret{{ID: "eng/db", Env: "DB"}}},
 	}
 	for what, other := range others {

@@ -19,25 +19,17 @@ const (
 	NotYetAll Unkept = "not all of its masters know them yet; bring them all to one version"
 )
 
-// Forbidden says why a task of the framework may not be given one of the secrets that it names, or "". A framework must
-// be in the secret's role or in a role above it. The answer does not reveal whether the secret exists.
-func Forbidden(info api.Framework, named []api.Secret) string {
+// Forbidden says why a task that runs in the role may not be given one of the secrets that it names, or "". The role
+// must be the secret's or one above it: a framework that runs in several roles for several teams can't give the secrets
+// of one to the tasks of another. The answer does not reveal whether the secret exists.
+func Forbidden(role api.Role, named []api.Secret) string {
 	for _, secret := range named {
-		if !mayUse(info, secret.ID) {
-			return fmt.Sprintf("framework %s may not use secret %s: it is in %v, and must be in role %s or in one above it",
-				info.Name, secret.ID, info.Roles, secret.ID.Role())
+		if role == "" || !secret.ID.Role().Within(role) {
+			return fmt.Sprintf("the task may not use secret %s: it runs in role %s, and must run in role %s or in one above it",
+				secret.ID, role, secret.ID.Role())
 		}
 	}
 	return ""
-}
-
-func mayUse(info api.Framework, id api.SecretID) bool {
-	for _, role := range info.Roles {
-		if role != "" && id.Role().Within(role) {
-			return true
-		}
-	}
-	return false
 }
 
 // Missing says why a task can't be given all secrets that it names, or "".
@@ -63,11 +55,11 @@ func Missing(state *registry.State, why Unkept, named []api.Secret) string {
 }
 
 // Withheld says why a task that was launched and is about to start may no longer be given its secrets, or "".
-func Withheld(state *registry.State, why Unkept, info api.Framework, named []api.Secret) string {
+func Withheld(state *registry.State, why Unkept, info api.Framework, role api.Role, named []api.Secret) string {
 	if !state.Principals[info.Principal].Revoked.IsZero() {
 		return fmt.Sprintf("principal %s, whose framework it is of, was revoked", info.Principal)
 	}
-	if forbidden := Forbidden(info, named); forbidden != "" {
+	if forbidden := Forbidden(role, named); forbidden != "" {
 		return forbidden
 	}
 	return Missing(state, why, named)
