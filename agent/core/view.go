@@ -220,6 +220,7 @@ func (c *Core) Sandboxes() []Sandbox {
 type Picture struct {
 	Agent      api.AgentID       `json:"agent"`
 	Registered bool              `json:"registered"` // it has a session with the leader
+	Resources  string            `json:"resources"`  // what it has, with what was reserved when it was started
 	Executors  []PictureExecutor `json:"executors"`
 	Tasks      []PictureTask     `json:"tasks"`
 	Volumes    []api.VolumeID    `json:"volumes"`
@@ -237,6 +238,7 @@ type PictureExecutor struct {
 	PID       int             `json:"pid,omitempty"`
 	Tasks     int             `json:"tasks"`
 	Connected bool            `json:"connected"`
+	Resources string          `json:"resources"` // its own, without those of its tasks
 	Folder    string          `json:"folder"`
 }
 
@@ -258,13 +260,13 @@ type PictureTask struct {
 // Picture returns what is on the agent now.
 func (c *Core) Picture() Picture {
 	p := Picture{
-		Agent: c.state.identity.Agent, Registered: c.leader.registered, Kept: len(c.state.stubs), KeptBytes: c.sandboxes.sum,
+		Agent: c.state.identity.Agent, Registered: c.leader.registered, Resources: c.config.Agent.Resources.String(), Kept: len(c.state.stubs), KeptBytes: c.sandboxes.sum,
 		Executors: []PictureExecutor{}, Tasks: []PictureTask{}, Volumes: append([]api.VolumeID{}, slices.Sorted(maps.Keys(c.state.volumes))...),
 	}
 	for _, e := range c.state.executorsInOrder() {
 		p.Executors = append(p.Executors, PictureExecutor{
 			Framework: e.ref().Framework, Executor: e.ref().Executor, Phase: e.phase.String(), PID: e.started.Process.PID,
-			Tasks: len(e.tasks), Connected: e.conn != 0, Folder: c.executorFolder(e.ref()),
+			Tasks: len(e.tasks), Connected: e.conn != 0, Resources: e.starting.Resources.String(), Folder: c.executorFolder(e.ref()),
 		})
 	}
 	for _, t := range c.state.tasksInOrder() {

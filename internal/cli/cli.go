@@ -164,7 +164,7 @@ func (a *App) root() *cobra.Command {
 	add(root, groupStart, jobsEnv(a).ManagerCommand())
 	add(root, groupWork, jobsEnv(a).Command())
 	add(root, groupWork, a.runCommand(), attachCommand(a), a.logsCommand(), filesCommand(a), a.cpCommand(), a.execCommand(), a.killCommand(), a.teardownCommand())
-	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand(), a.allocatorCommand(), auditCommand(a), whoamiCommand(a), canICommand(a))
+	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand(), a.allocatorCommand(), auditCommand(a), verifyCommand(a), whoamiCommand(a), canICommand(a))
 	add(root, groupOperate, a.markCommands()...)
 	add(root, groupOperate, a.maintenanceCommand())
 	add(root, groupOperate, a.roleCommands()...)

@@ -29,7 +29,8 @@ const exitCodes = `What the exit code of tender means:
   1        failed; stderr says what went wrong, where, and what would be right
   2        wrong usage; for 'tender run' also: no agent is large enough for the task
   3        for 'tender kill', and 'tender run' after Ctrl-C: the agent, or every master, is
-           away; the tasks end when it is back
+           away; the tasks end when it is back; for 'tender verify': nothing is broken as far
+           as could be seen, and something could not be looked at
   130      stopped by Ctrl-C (128 + the number of the signal)
 
 'tender run' exits with the code of its task: its own, or 128 + the number of the

@@ -40,7 +40,7 @@ func AskEvery[Answer FromMaster](
 	var asked sync.WaitGroup
 	for _, address := range c.addressesOf(members.GetItems()) {
 		asked.Go(func() {
-			answer, err := ask(ctx, apiv1.NewOperatorServiceClient(&one{c, address}))
+			answer, err := ask(ctx, apiv1.NewOperatorServiceClient(c.At(address)))
 			mu.Lock()
 			defer mu.Unlock()
 			same := func(other Answer) bool { return other.GetMasterId() == answer.GetMasterId() }
@@ -59,7 +59,7 @@ func AskEvery[Answer FromMaster](
 		}
 		why := "it has said no address yet"
 		if failure := failed[member.GetGrpcAddress()]; failure != nil {
-			why = c.whySilent(member.GetGrpcAddress(), failure)
+			why = c.WhySilent(member.GetGrpcAddress(), failure)
 			if err == nil || !api.Is(Error(failure), api.NotLeader) { // the leader knows best who may do this
 				err = failure
 			}
@@ -99,7 +99,8 @@ func (c *Client) addressesOf(members []*apiv1.MasterView) (all []string) {
 	return all[:min(len(all), mastersMax)]
 }
 
-func (c *Client) whySilent(address string, err error) string {
+// WhySilent returns why a call of [Client.At] to a master has failed, in a few words.
+func (c *Client) WhySilent(address string, err error) string {
 	if detail := detailOf(err); detail != nil {
 		if detail.GetKind() == apiv1.ErrorKind_NOT_LEADER { // so it says to those who may not, as far as it knows
 			return "it has not heard yet that you may"
@@ -115,7 +116,10 @@ func (c *Client) whySilent(address string, err error) string {
 	return c.whyRefused(address, err)
 }
 
-// one is a connection to one master, whether that leads or not.
+// At returns a connection to one master, whether that leads or not.
+func (c *Client) At(address string) grpc.ClientConnInterface { return &one{c, address} }
+
+// one is such a connection.
 type one struct {
 	client  *Client
 	address string

@@ -64,6 +64,8 @@ var floors = []floor{
 	{"framework/internal/core", values + "internal/leadersearch"},
 	{"internal/work", "api"},
 	{"framework/jobs", "api framework/jobs/internal/rules internal/work"},
+	{"internal/verify", "api"},
+	{"internal/verify/views", "api api/v1 internal/verify internal/wire"},
 	{"framework/jobs/internal/rules", ""},
 	{"framework/jobs/internal/core", values + "framework/jobs internal/work"},
 
@@ -135,7 +137,7 @@ var floors = []floor{
 	// Programs.
 	{"tender", "internal/cli"}, // the door for mains of others
 	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
-	{"internal/cli/...", shell + "internal/audit internal/leadersearch internal/calendar internal/ticket internal/sandbox internal/logwriter internal/giveback internal/heapfloor internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
+	{"internal/cli/...", shell + "internal/audit internal/leadersearch internal/calendar internal/ticket internal/sandbox internal/logwriter internal/giveback internal/heapfloor internal/commandexecutor internal/verify/... allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
 	{".", "internal/cli"},
 }
 
@@ -143,7 +145,7 @@ var floors = []floor{
 // they use are pure too. Left out are the test suite, which needs package testing, the remote allocator, which does
 // I/O, and the journal and their codec, which use protobuf.
 const pure = "api internal/alarms internal/leadersearch internal/protocol internal/rights internal/words master/core/... master/quorum master/view master/registry/... agent/core/... framework/internal/core " +
-	"framework/jobs framework/jobs/internal/core framework/jobs/internal/rules internal/work examples/rdd/plan allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
+	"framework/jobs framework/jobs/internal/core framework/jobs/internal/rules internal/work internal/verify examples/rdd/plan allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
 
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,
 // starts a goroutine, holds a lock or does I/O, except the names in impure.
