@@ -120,7 +120,7 @@ func (c *callbacks) call(j job) ([]api.Answer, error) {
 	case core.CallExecutorLost:
 		c.scheduler.(ExecutorWatcher).ExecutorLost(ctx, callback.Agent, callback.Executor, callback.Message)
 	case core.CallAgentLost:
-		c.scheduler.(AgentWatcher).AgentLost(ctx, callback.Agent, callback.Why)
+		c.scheduler.(AgentWatcher).AgentLost(ctx, callback.Agent, callback.Gone, callback.Why)
 	case core.CallOperationDone:
 		c.scheduler.(OperationWatcher).OperationDone(ctx, callback.Agent, callback.Operation, asError(callback.Err))
 	case core.CallRefused:

@@ -139,9 +139,12 @@ type ExecutorWatcher interface {
 	ExecutorLost(ctx context.Context, agent api.AgentID, executor api.ExecutorID, message string)
 }
 
-// AgentWatcher is a Scheduler that is told when an agent is taken for dead.
+// AgentWatcher is a Scheduler that is told when an agent on which it has tasks or executors is taken for dead. Gone says
+// that the agent never comes back, and neither do the volumes on it. Of such an agent the scheduler is also told when
+// it waits for it: when its demand has a shape with that agent as one of the only ones ([api.Shape.OnlyPreferred]). It
+// is told so again whenever it states that demand, so it misses nothing that was decided while it was away.
 type AgentWatcher interface {
-	AgentLost(ctx context.Context, agent api.AgentID, why string)
+	AgentLost(ctx context.Context, agent api.AgentID, gone bool, why string)
 }
 
 // OperationWatcher is a Scheduler that gives operations an ID and is told their outcome; err is nil when the operation

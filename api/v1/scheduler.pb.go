@@ -2984,11 +2984,15 @@ func (x *ExecutorLost) GetMessage() string {
 	return ""
 }
 
-// AgentLost says that an agent is TOMBSTONE, or was marked gone or removed.
+// AgentLost says that an agent is TOMBSTONE, or was marked gone or removed. It is sent to frameworks that have tasks or
+// executors there. Of an agent that never comes back it is also sent to those whose demand has a shape that only this
+// agent may be offered for: when it is given up, and again whenever such a demand is stated.
 type AgentLost struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	AgentId       string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	AgentId string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	Why     string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	// It never comes back, and neither does what was on it: its volumes are gone.
+	Gone          bool `protobuf:"varint,3,opt,name=gone,proto3" json:"gone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3035,6 +3039,13 @@ func (x *AgentLost) GetWhy() string {
 		return x.Why
 	}
 	return ""
+}
+
+func (x *AgentLost) GetGone() bool {
+	if x != nil {
+		return x.Gone
+	}
+	return false
 }
 
 // MasterHeartbeat answers SchedulerHeartbeat, so that the scheduler knows that the master hears it.
@@ -3333,10 +3344,11 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x1f\n" +
 	"\vexecutor_id\x18\x02 \x01(\tR\n" +
 	"executorId\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"8\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"L\n" +
 	"\tAgentLost\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"+\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\x12\x12\n" +
+	"\x04gone\x18\x03 \x01(\bR\x04gone\"+\n" +
 	"\x0fMasterHeartbeat\x12\x18\n" +
 	"\amasters\x18\x01 \x03(\tR\amasters\"\t\n" +
 	"\aSettled*\x90\x01\n" +

@@ -132,7 +132,7 @@ func (k *keeper) Offers(ctx context.Context, offers []api.Offer) []api.Answer {
 }
 
 // Update follows the server's life.
-func (k *keeper) Update(ctx context.Context, status api.Status) error {
+func (k *keeper) Update(_ context.Context, status api.Status) error {
 	if status.Task != k.task().ID {
 		return nil // the end of an earlier one
 	}
@@ -140,13 +140,15 @@ func (k *keeper) Update(ctx context.Context, status api.Status) error {
 	if k.running = !status.State.Terminal(); k.running {
 		return nil
 	}
-	if k.Volume.Ended(status) {
-		log.Printf("%s was given up, and the data with it", status.Agent)
-		if err := k.save(ctx); err != nil {
-			return err
-		}
-	}
 	return k.demand()
+}
+
+// AgentLost chooses a new home when the old one was given up, with or without the server on it.
+func (k *keeper) AgentLost(_ context.Context, agent api.AgentID, gone bool, why string) {
+	if k.Volume.Lost(agent, gone) {
+		log.Printf("%s is gone, and the data with it: %s", agent, why)
+		_ = k.demand() // fails when Run has ended
+	}
 }
 
 func main() {

@@ -94,3 +94,35 @@ func TestRedisHasANewHome(t *testing.T) {
 		}
 	})
 }
+
+// TestRedisHasANewHomeAfterADrain: an agent that is given up after it was drained has no task of the server, whose
+// scheduler is told all the same, also when it was away or another leader came meanwhile.
+func TestRedisHasANewHomeAfterADrain(t *testing.T) {
+	for _, away := range []string{"", "scheduler", "leader"} {
+		frameworktest.Run(t, disks(2, 3), func(c *frameworktest.Handle) {
+			f := start(c)
+			f.AwaitState("redis-1", api.TaskRunning)
+			old := home(c)
+			old.Drain(0)
+			old.AwaitDrained()
+			old.Isolate()
+			old.AwaitState(api.AgentTombstone)
+			c.Advance(10 * time.Minute)
+			if len(f.States()) != 1 {
+				t.Errorf("away %q: %v, and the home may come back", away, f.States())
+			}
+			if away == "scheduler" {
+				f.Kill()
+				c.Advance(time.Minute)
+			}
+			old.MarkGone()
+			switch away {
+			case "scheduler":
+				f = start(c)
+			case "leader":
+				c.Leader().Kill()
+			}
+			f.AwaitState("redis-2", api.TaskRunning)
+		})
+	}
+}

@@ -385,10 +385,10 @@ func (r *recorder) ExecutorLost(ctx context.Context, agent api.AgentID, executor
 	}
 }
 
-func (r *recorder) AgentLost(ctx context.Context, agent api.AgentID, why string) {
+func (r *recorder) AgentLost(ctx context.Context, agent api.AgentID, gone bool, why string) {
 	defer r.calls("AgentLost")()
 	if s, ok := r.framework.scheduler.(framework.AgentWatcher); ok {
-		s.AgentLost(ctx, agent, why)
+		s.AgentLost(ctx, agent, gone, why)
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 // Volume is the life of a persistent volume and of the one task that uses it: a database, for example. It is made, with
 // a reservation for the task beside it, on the first agent that has room. That agent is then its home: the task is
 // started there again and again, because its data is there and nowhere else. While the home is drained, rebooted or
-// silent, the task waits. Only when the home was given up for ever, and the data with it, a new home is chosen.
+// silent, the task waits. Only when the home was given up for ever, and the data with it, a new home is chosen: the
+// scheduler is told so by AgentLost (AgentWatcher of package framework), and passes that on to Lost.
 //
 // A Volume is a value without a connection, and its methods must not be called at the same time. Keep it in the
 // framework's store, and write it there before you send an answer that has changed it: who forgets where the data is
@@ -94,10 +95,11 @@ func (v *Volume) make(offer api.Offer, task api.Task) (api.Answer, bool) {
 	return api.Answer{Offers: []api.OfferID{offer.ID}, Operations: operations}, true
 }
 
-// Ended takes in the end of the task, and reports whether the volume's home was given up for ever. Then the data is
-// gone, and the next Launch makes an empty volume elsewhere. Every other end leaves the volume where it is.
-func (v *Volume) Ended(status api.Status) (homeless bool) {
-	if status.State != api.TaskGoneByOperator || status.Agent != v.Home {
+// Lost takes in that an agent was lost, and reports whether the volume's home is gone for ever. Then the data is gone
+// too, and the next Launch makes an empty volume elsewhere; so state the new Shape. A home that may come back is waited
+// for. Nothing need be written to the store: who states the Shape of a home that is gone is told of it again.
+func (v *Volume) Lost(agent api.AgentID, gone bool) (homeless bool) {
+	if !gone || agent != v.Home {
 		return false
 	}
 	v.Home = ""

@@ -44,10 +44,8 @@ func TestVolumeLife(t *testing.T) {
 	if _, ok := v.Launch([]api.Offer{dbOffer("a3", large.Resources.String())}, db); ok {
 		t.Error("it is launched away from its home")
 	}
-	for _, state := range []api.TaskState{api.TaskFailed, api.TaskGone, api.TaskKilled} {
-		if v.Ended(api.Status{State: state, Agent: "a2"}) || v.Home != "a2" {
-			t.Errorf("after %v it has no home", state)
-		}
+	if v.Lost("a2", false) || v.Lost("a3", true) || v.Home != "a2" {
+		t.Error("it has no home although that may come back")
 	}
 
 	home := "cpus:3;mem:448;disk:400;ports:[31000-31009];cpus(db,dynamic):1;mem(db,dynamic):64;"
@@ -62,7 +60,7 @@ func TestVolumeLife(t *testing.T) {
 	if _, ok := v.Launch([]api.Offer{dbOffer("a2", "cpus:0.5;mem:448;disk:400;ports:[31000]")}, db); ok {
 		t.Error("it is launched where there is no room")
 	}
-	if !v.Ended(api.Status{State: api.TaskGoneByOperator, Agent: "a2"}) || v.Home != "" {
+	if !v.Lost("a2", true) || v.Home != "" {
 		t.Error("it waits for a home that is gone for ever")
 	}
 }

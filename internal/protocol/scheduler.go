@@ -167,6 +167,7 @@ type (
 	}
 	AgentLost struct {
 		Agent api.AgentID
+		Gone  bool
 		Why   string
 	}
 	MasterHeartbeat struct{ Masters []string }

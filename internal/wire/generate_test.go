@@ -417,7 +417,7 @@ func (g gen) schedulerEvents() []func() protocol.SchedulerEvent {
 		func() protocol.SchedulerEvent {
 			return protocol.ExecutorLost{Agent: api.AgentID(g.id()), Executor: api.ExecutorID(g.id()), Message: g.text()}
 		},
-		func() protocol.SchedulerEvent { return protocol.AgentLost{Agent: api.AgentID(g.id()), Why: g.text()} },
+		func() protocol.SchedulerEvent { return protocol.AgentLost{Agent: api.AgentID(g.id()), Gone: g.bool(), Why: g.text()} },
 		func() protocol.SchedulerEvent { return protocol.MasterHeartbeat{Masters: g.ids(3)} },
 		func() protocol.SchedulerEvent { return protocol.Settled{} },
 		func() protocol.SchedulerEvent { return protocol.FrameworkUpdated{Number: g.number()} },

@@ -67,7 +67,7 @@ func schedulerEventToProto(event protocol.SchedulerEvent) *apiv1.SchedulerEvent 
 			AgentId: clean(event.Agent), ExecutorId: clean(event.Executor), Message: clean(event.Message)}}
 	case protocol.AgentLost:
 		m.Event = &apiv1.SchedulerEvent_AgentLost{AgentLost: &apiv1.AgentLost{
-			AgentId: clean(event.Agent), Why: clean(event.Why)}}
+			AgentId: clean(event.Agent), Gone: event.Gone, Why: clean(event.Why)}}
 	case protocol.MasterHeartbeat:
 		m.Event = &apiv1.SchedulerEvent_Heartbeat{Heartbeat: &apiv1.MasterHeartbeat{Masters: Texts(event.Masters)}}
 	case protocol.Settled:
@@ -110,7 +110,8 @@ func schedulerEventFromProto(m *apiv1.SchedulerEvent) protocol.SchedulerEvent {
 		return protocol.ExecutorLost{Agent: api.AgentID(lost.GetAgentId()),
 			Executor: api.ExecutorID(lost.GetExecutorId()), Message: lost.GetMessage()}
 	case *apiv1.SchedulerEvent_AgentLost:
-		return protocol.AgentLost{Agent: api.AgentID(event.AgentLost.GetAgentId()), Why: event.AgentLost.GetWhy()}
+		lost := event.AgentLost
+		return protocol.AgentLost{Agent: api.AgentID(lost.GetAgentId()), Gone: lost.GetGone(), Why: lost.GetWhy()}
 	case *apiv1.SchedulerEvent_Heartbeat:
 		return protocol.MasterHeartbeat{Masters: event.Heartbeat.GetMasters()}
 	case *apiv1.SchedulerEvent_Settled:

@@ -23,7 +23,7 @@ func (r *agents) declareDead(a *agent) {
 		r.unreachable(a, t)
 	}
 	r.markAcceptsLost(a)
-	r.lost(a, a.gone)
+	r.lost(a, false, a.gone)
 	r.executors.clearExecutors(a)
 	r.hold.settleHold(a)
 	r.standing.restate(a)
@@ -60,7 +60,7 @@ func (r *agents) endAgent(a *agent, why string) {
 		r.goneByOperator(a, t, why)
 	}
 	r.markAcceptsLost(a)
-	r.lost(a, why)
+	r.lost(a, true, why)
 	r.executors.clearExecutors(a)
 	r.hold.settleHold(a)
 	r.standing.restate(a)
@@ -86,8 +86,9 @@ func (r *agents) markAcceptsLost(a *agent) {
 	}
 }
 
-// lost tells the frameworks that have tasks or executors on the agent.
-func (r *agents) lost(a *agent, why string) {
+// lost tells the frameworks that have tasks or executors on the agent and, if it never comes back, those that wait for
+// it: for a volume there, for example.
+func (r *agents) lost(a *agent, gone bool, why string) {
 	concerned := make(map[api.FrameworkID]*framework)
 	for _, t := range a.tasks { // order: irrelevant because it fills a map
 		concerned[t.framework.id] = t.framework
@@ -95,8 +96,13 @@ func (r *agents) lost(a *agent, why string) {
 	for _, x := range a.executors { // order: irrelevant because it fills a map
 		concerned[x.framework.id] = x.framework
 	}
+	for id, fw := range r.frameworkByID { // order: irrelevant because it fills a map
+		if gone && fw.wants.Awaits(a.id) {
+			concerned[id] = fw
+		}
+	}
 	for _, id := range sortedKeys(concerned) {
-		r.tell(concerned[id], protocol.AgentLost{Agent: a.id, Why: why})
+		r.tell(concerned[id], protocol.AgentLost{Agent: a.id, Gone: gone, Why: why})
 	}
 }
 

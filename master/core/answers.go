@@ -367,14 +367,12 @@ func (r *answers) absent(framework api.FrameworkID, q question) (api.TaskState, 
 		return api.TaskUnspecified, ""
 	case q.agent == "":
 		return api.TaskUnknown, "nobody knows this task: it was never launched, or its end was acknowledged"
+	case r.neverBack(q.agent) != "":
+		return api.TaskGoneByOperator, "agent " + string(q.agent) + " " + r.neverBack(q.agent)
 	case a == nil && r.registry.LostAgent(q.agent):
 		return api.TaskUnreachable, "agent " + string(q.agent) + " is not back since the registry was restored or recovered"
-	case a == nil && r.wasAgent(q.agent):
-		return api.TaskGoneByOperator, "agent " + string(q.agent) + " was removed"
 	case a == nil:
 		return api.TaskUnknown, "no such agent is admitted"
-	case r.marks(a).Has(api.MarkGone):
-		return api.TaskGoneByOperator, "agent " + string(q.agent) + " is gone"
 	case a.phase.Dead():
 		return api.TaskUnreachable, "agent " + string(q.agent) + " is " + a.gone
 	case !a.phase.Reported():
@@ -398,6 +396,18 @@ func (a *agent) stubOf(ref api.TaskRef) *protocol.TaskStub {
 		}
 	}
 	return nil
+}
+
+// neverBack says why an agent never comes back; "": it is there, may come back, or was never known.
+func (b *base) neverBack(id api.AgentID) string {
+	a := b.agentByID[id]
+	switch {
+	case a == nil && b.wasAgent(id) && !b.registry.LostAgent(id):
+		return "was removed"
+	case a != nil && b.marks(a).Has(api.MarkGone):
+		return "is gone"
+	}
+	return ""
 }
 
 // wasAgent reports whether the registry has once given out this ID.

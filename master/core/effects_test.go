@@ -156,7 +156,7 @@ func (w *world) toScheduler(effect core.ToScheduler) {
 	case protocol.ExecutorLost:
 		w.say("%s: executor %s on %s is lost: %s", f.name, event.Executor, event.Agent, event.Message)
 	case protocol.AgentLost:
-		w.say("%s: agent %s is lost: %s", f.name, event.Agent, event.Why)
+		w.say("%s: agent %s is %s: %s", f.name, event.Agent, map[bool]string{true: "gone", false: "lost"}[event.Gone], event.Why)
 	case protocol.FrameworkUpdated:
 		w.say("%s: updated", f.name)
 	case protocol.Settled:

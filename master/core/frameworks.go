@@ -400,6 +400,11 @@ func (r *demands) setDemand(s *session, number uint64, call protocol.SetDemand) 
 	if !fw.wants.IsStated(role, shapes) {           // a repeated demand is what is left of it by our own count
 		r.state(fw, role, shapes)
 	}
+	for _, id := range fw.wants.Awaited(role) { // also when it is repeated: its scheduler may have been away
+		if why := r.neverBack(id); why != "" {
+			r.tell(fw, protocol.AgentLost{Agent: id, Gone: true, Why: "it " + why})
+		}
+	}
 }
 
 // state sets the demand, both in fw.wants, which people are shown, and in the policy. Only state and unstate change

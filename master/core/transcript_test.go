@@ -452,7 +452,7 @@ func (w *world) reconcileLine(f *fakeFramework, args transcript.Line) {
 	w.call(f, call)
 }
 
-// demandLine reads: demand f1 role=web 3xcpus:1;mem:32 - without shapes it wants nothing.
+// demandLine reads: demand f1 role=web 3xcpus:1;mem:32 1xcpus:1@a1 - of a1 only; without shapes it wants nothing.
 func (w *world) demandLine(f *fakeFramework, args transcript.Line) {
 	call := protocol.SetDemand{Demand: api.Demand{Role: api.Role(args.Named["role"])}}
 	for _, text := range args.Words[1:] {
@@ -462,8 +462,13 @@ func (w *world) demandLine(f *fakeFramework, args transcript.Line) {
 		}
 		count, ask, _ := strings.Cut(text, "x")
 		n, _ := strconv.ParseInt(count, 10, 64)
+		ask, only, waits := strings.Cut(ask, "@")
 		resources, _ := api.ParseResources(ask)
-		call.Shapes = append(call.Shapes, api.Shape{Resources: resources, Count: n})
+		shape := api.Shape{Resources: resources, Count: n, OnlyPreferred: waits}
+		if waits {
+			shape.Preferred = []api.AgentID{api.AgentID(w.said(only))}
+		}
+		call.Shapes = append(call.Shapes, shape)
 	}
 	w.call(f, call)
 }

@@ -51,9 +51,10 @@ type (
 		Executor api.ExecutorID
 		Message  string
 	}
-	// CallAgentLost tells of an agent that is taken for dead.
+	// CallAgentLost tells of an agent that is taken for dead. Gone: for ever.
 	CallAgentLost struct {
 		Agent api.AgentID
+		Gone  bool
 		Why   string
 	}
 	// CallOperationDone tells the outcome of an operation.

@@ -96,7 +96,7 @@ func (c *Core) hearOptional(event protocol.SchedulerEvent) {
 	case protocol.ExecutorLost:
 		c.calls.tell(InExecutorLost, CallExecutorLost{Agent: event.Agent, Executor: event.Executor, Message: event.Message})
 	case protocol.AgentLost:
-		c.calls.tell(InAgentLost, CallAgentLost{Agent: event.Agent, Why: event.Why})
+		c.calls.tell(InAgentLost, CallAgentLost{Agent: event.Agent, Gone: event.Gone, Why: event.Why})
 	case protocol.OperationResult:
 		c.operationDone(event)
 	default: // the other events mean nothing here

@@ -143,6 +143,9 @@ func showCallback(callback Callback) string {
 		text = fmt.Sprintf("%s of %s: %s", c.Executor, c.Agent, c.Message)
 	case CallAgentLost:
 		text = fmt.Sprintf("%s: %s", c.Agent, c.Why)
+		if c.Gone {
+			text += ", for ever"
+		}
 	case CallOperationDone:
 		text = fmt.Sprintf("%s of %q: well", c.Operation, c.Agent)
 		if c.Err != nil {

@@ -316,7 +316,7 @@ func (w *world) event(a transcript.Line) protocol.SchedulerEvent {
 	case "settled":
 		return protocol.Settled{}
 	case "agentlost":
-		return protocol.AgentLost{Agent: agent, Why: why}
+		return protocol.AgentLost{Agent: agent, Gone: a.Has("gone"), Why: why}
 	case "inverse":
 		return protocol.InverseOffers{Offers: []api.InverseOffer{{ID: api.OfferID(a.Word(1)), Agent: agent}}}
 	case "uninverse":

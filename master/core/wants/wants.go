@@ -70,6 +70,28 @@ func (w *Wants) Shapes() int {
 	return count
 }
 
+// Awaited lists the agents that shapes in the role wait for: no other agent is offered for them.
+func (w *Wants) Awaited(role api.Role) []api.AgentID {
+	var all []api.AgentID
+	for _, shape := range w.demand[role] {
+		if shape.OnlyPreferred {
+			all = append(all, shape.Preferred...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Awaits reports whether a shape in any role waits for the agent.
+func (w *Wants) Awaits(agent api.AgentID) bool {
+	for role := range w.demand { // order: irrelevant because one is enough
+		if _, is := slices.BinarySearch(w.Awaited(role), agent); is {
+			return true
+		}
+	}
+	return false
+}
+
 // FromAnother reports whether the demand was stated by another instance than this one. It also notes this instance,
 // which will state its own demand.
 func (w *Wants) FromAnother(instance api.Nonce) bool {
