@@ -160,23 +160,23 @@ func (a *App) root() *cobra.Command {
 		&cobra.Group{ID: groupOperate, Title: "Operate:"},
 	)
 	root.SetHelpCommandGroupID("")
-	add(root, groupStart, a.devCommand(), initCommand(a), a.masterCommand(), a.agentCommand(), loginCommand(a), contextCommand(a))
-	add(root, groupStart, jobsEnv(a).ManagerCommand())
-	add(root, groupWork, jobsEnv(a).Command())
-	add(root, groupWork, a.runCommand(), attachCommand(a), a.logsCommand(), filesCommand(a), a.cpCommand(), a.execCommand(), a.killCommand(), a.teardownCommand())
-	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand(), a.allocatorCommand(), auditCommand(a), verifyCommand(a), whoamiCommand(a), canICommand(a))
+	add(root, groupStart, a.devCommand(), a.initCommand(), a.masterCommand(), a.agentCommand(), a.loginCommand(), a.contextCommand())
+	add(root, groupStart, a.jobsEnv().ManagerCommand())
+	add(root, groupWork, a.jobsEnv().Command())
+	add(root, groupWork, a.runCommand(), a.attachCommand(), a.logsCommand(), a.filesCommand(), a.cpCommand(), a.execCommand(), a.killCommand(), a.teardownCommand())
+	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand(), a.allocatorCommand(), a.auditCommand(), a.verifyCommand(), a.whoamiCommand(), a.canICommand())
 	add(root, groupOperate, a.markCommands()...)
 	add(root, groupOperate, a.maintenanceCommand())
 	add(root, groupOperate, a.roleCommands()...)
 	add(root, groupOperate, a.reserveCommands()...)
 	add(root, groupOperate, a.grantCommand(), a.revokeCommand())
-	add(root, groupOperate, a.raftCommand(), tokenCommand(a), caCommand(a), secretCommand(a))
-	add(root, "", a.executorCommand(), enterCommand(), versionCommand(a), a.completionCommand(), exitCodesTopic())
+	add(root, groupOperate, a.raftCommand(), a.tokenCommand(), a.caCommand(), a.secretCommand())
+	add(root, "", a.executorCommand(), enterCommand(), a.versionCommand(), a.completionCommand(), exitCodesTopic())
 	return root
 }
 
 // jobsEnv returns what the commands about jobs need.
-func jobsEnv(a *App) jobcmd.Env {
+func (a *App) jobsEnv() jobcmd.Env {
 	return jobcmd.Env{
 		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Now: a.Now, Lookup: a.Lookup,
 		Masters: func() ([]string, error) { return a.mastersOr(nil) }, Client: a.client, Between: between, Usage: usage,
@@ -189,13 +189,13 @@ func jobsEnv(a *App) jobcmd.Env {
 	}
 }
 
-func auditCommand(a *App) *cobra.Command {
+func (a *App) auditCommand() *cobra.Command {
 	return auditcmd.Env{
 		Stdout: a.Stdout, Stderr: a.Stderr, Now: a.Now, WithClient: a.withClient, Exactly: exactly, Usage: usage, Empty: saidEmpty, IDs: a.ids,
 	}.Command()
 }
 
-func secretCommand(a *App) *cobra.Command {
+func (a *App) secretCommand() *cobra.Command {
 	command := &cobra.Command{Use: "secret", Short: "Manage the passwords and keys that tasks are given"}
 	stdin, is := a.Stdin.(*os.File)
 	add(command, "", secretcmd.Env{
@@ -310,7 +310,7 @@ func (a *App) withClient(run func(ctx context.Context, c *client.Client, args []
 	}
 }
 
-func versionCommand(a *App) *cobra.Command {
+func (a *App) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Say which build this is", Args: exactly(),
 		RunE: func(*cobra.Command, []string) error {

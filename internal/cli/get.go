@@ -28,13 +28,13 @@ func listCommand[Answer proto.Message](
 		case format.Is(show.AsJSON):
 			return show.JSON(a.Stdout, answer)
 		}
-		return tableOf(a, kind, header, rows(answer))
+		return a.tableOf(kind, header, rows(answer))
 	})
 	return command
 }
 
 // tableOf prints a table, and says so if it is empty.
-func tableOf(a *App, kind string, header []string, rows [][]string) error {
+func (a *App) tableOf(kind string, header []string, rows [][]string) error {
 	err := show.Table(a.Stdout, header, rows)
 	if err == nil && len(rows) == 0 {
 		_, err = fmt.Fprintf(a.Stderr, "no %s\n", kind)

@@ -84,7 +84,7 @@ func (f logsFlags) check() error {
 }
 
 // outputsAsked returns the outputs that are asked for, and where they are written.
-func outputsAsked(a *App, f logsFlags) (outputs []*logtail.Output) {
+func (a *App) outputsAsked(f logsFlags) (outputs []*logtail.Output) {
 	add := func(stream logtail.Stream, to io.Writer) {
 		outputs = append(outputs, &logtail.Output{
 			Stream: stream, To: to, Lines: f.lines, Since: f.since,
@@ -115,7 +115,7 @@ func taskLogs(ctx context.Context, a *App, c *client.Client, task string, follow
 func (a *App) logs(ctx context.Context, c *client.Client, task *apiv1.TaskView, f logsFlags) error {
 	ref := api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())}
 	source := &logtail.Source{
-		Task: ref, Outputs: outputsAsked(a, f), Address: agentAddress(c, task), Executor: f.executor,
+		Task: ref, Outputs: a.outputsAsked(f), Address: agentAddress(c, task), Executor: f.executor,
 		HTTP: &http.Client{Transport: logtail.Transport(c.DialAgent)},
 		Ticket: func(ctx context.Context) (string, error) {
 			ticket, _, err := c.ReadTicket(ctx, ref, api.AgentID(task.GetAgentId()))

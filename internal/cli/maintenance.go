@@ -98,7 +98,7 @@ func (a *App) listMaintenance(ctx context.Context, c *client.Client, _ []string)
 			rows = append(rows, maintenanceRow(agent))
 		}
 	}
-	return tableOf(a, "maintenance windows", []string{"AGENT", "HOST", "START", "DURATION", "MARKS", "TASKS", "FRAMEWORKS"}, rows)
+	return a.tableOf("maintenance windows", []string{"AGENT", "HOST", "START", "DURATION", "MARKS", "TASKS", "FRAMEWORKS"}, rows)
 }
 
 func maintenanceRow(agent *apiv1.AgentView) []string {

@@ -154,7 +154,7 @@ func known(ctx context.Context, c *client.Client, name string) error {
 	return nouns.Principals.Nobody(nouns.Query{Prefix: name})
 }
 
-func whoamiCommand(a *App) *cobra.Command {
+func (a *App) whoamiCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "whoami",
 		Short: "Show who you are to the cluster, and what you may do",
@@ -179,7 +179,7 @@ func whoamiCommand(a *App) *cobra.Command {
 	return command
 }
 
-func canICommand(a *App) *cobra.Command {
+func (a *App) canICommand() *cobra.Command {
 	wish := &apiv1.PrincipalGrant{}
 	command := &cobra.Command{
 		Use:   "can-i VERB",

@@ -161,7 +161,7 @@ func (a *App) listVolumes(ctx context.Context, c *client.Client, _ []string) err
 			})
 		}
 	}
-	return tableOf(a, "volumes", []string{"VOLUME", "AGENT", "ROLE", "MB", "IN USE", "WHY"}, rows)
+	return a.tableOf("volumes", []string{"VOLUME", "AGENT", "ROLE", "MB", "IN USE", "WHY"}, rows)
 }
 
 func yesNo(yes bool) string {

@@ -168,7 +168,7 @@ func (a *App) run(ctx context.Context, c *client.Client, f runFlags, task api.Ta
 	return nil
 }
 
-func attachCommand(a *App) *cobra.Command {
+func (a *App) attachCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "attach FRAMEWORK",
 		Short: "Follow the tasks of a run that was started with --detach",

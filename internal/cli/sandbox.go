@@ -65,7 +65,7 @@ func (a *App) cpCommand() *cobra.Command {
 // filesMax is how many files of a folder are listed, unless more are asked for.
 const filesMax = 1000
 
-func filesCommand(a *App) *cobra.Command {
+func (a *App) filesCommand() *cobra.Command {
 	var executor bool
 	var limit int
 	command := &cobra.Command{

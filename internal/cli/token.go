@@ -37,13 +37,13 @@ var tokenKinds = map[string]struct {
 	"operator":  {0, 0, "NAME"},
 }
 
-func tokenCommand(a *App) *cobra.Command {
+func (a *App) tokenCommand() *cobra.Command {
 	command := &cobra.Command{Use: "token", Short: "Let agents, masters, frameworks and people join the cluster"}
-	add(command, "", createTokenCommand(a), listTokensCommand(a), revokeTokenCommand(a))
+	add(command, "", a.createTokenCommand(), a.listTokensCommand(), a.revokeTokenCommand())
 	return command
 }
 
-func createTokenCommand(a *App) *cobra.Command {
+func (a *App) createTokenCommand() *cobra.Command {
 	var w tokenWish
 	command := &cobra.Command{
 		Use:   "create KIND",
@@ -165,7 +165,7 @@ func (a *App) makeToken(ctx context.Context, c *client.Client, request *apiv1.Cr
 	return err
 }
 
-func listTokensCommand(a *App) *cobra.Command {
+func (a *App) listTokensCommand() *cobra.Command {
 	ask := func(ctx context.Context, c *client.Client) (*apiv1.ListTokensResponse, error) {
 		return c.Operator().ListTokens(ctx, &apiv1.ListTokensRequest{})
 	}
@@ -186,7 +186,7 @@ func listTokensCommand(a *App) *cobra.Command {
 		})
 }
 
-func revokeTokenCommand(a *App) *cobra.Command {
+func (a *App) revokeTokenCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke TOKEN", Short: "Make a token invalid", Args: exactly("TOKEN"),
 		Long: "Make a token invalid, so that nobody can join with it any more. TOKEN is its ID. Whoever has joined with it stays until\n" +
@@ -205,7 +205,7 @@ func revokeTokenCommand(a *App) *cobra.Command {
 	}
 }
 
-func initCommand(a *App) *cobra.Command {
+func (a *App) initCommand() *cobra.Command {
 	var dir, certificate, key string
 	command := &cobra.Command{
 		Use:   "init",
@@ -313,7 +313,7 @@ func awaitFile(ctx context.Context, text string) {
 	}
 }
 
-func loginCommand(a *App) *cobra.Command {
+func (a *App) loginCommand() *cobra.Command {
 	var text, name string
 	command := &cobra.Command{
 		Use:   "login",
@@ -380,7 +380,7 @@ func askForMasters(ctx context.Context, wish contexts.Wish) {
 	_ = c.Close()
 }
 
-func contextCommand(a *App) *cobra.Command {
+func (a *App) contextCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "context", Short: "List and choose the clusters that you have joined", Args: exactly(),
 		Long: "List the clusters that you have joined. A command uses the one that --context or TENDER_CONTEXT names, else the one\n" +
@@ -418,13 +418,13 @@ func contextCommand(a *App) *cobra.Command {
 	return command
 }
 
-func caCommand(a *App) *cobra.Command {
+func (a *App) caCommand() *cobra.Command {
 	command := &cobra.Command{Use: "ca", Short: "Show or replace the certificate authority of the cluster"}
-	add(command, "", caStatusCommand(a), caShowCommand(a), caRotateCommand(a))
+	add(command, "", a.caStatusCommand(), a.caShowCommand(), a.caRotateCommand())
 	return command
 }
 
-func caStatusCommand(a *App) *cobra.Command {
+func (a *App) caStatusCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "status", Short: "Show who signs certificates, and when those of the cluster expire", Args: exactly(),
 		Long: "Show which authority signs certificates, and when the certificates of the cluster expire. The leader knows those that it\n" +
@@ -452,12 +452,12 @@ func caStatusCommand(a *App) *cobra.Command {
 		case format.Is(show.AsJSON):
 			return show.JSON(a.Stdout, view)
 		}
-		return tellAuthority(a, view, where.Holder.Pass())
+		return a.tellAuthority(view, where.Holder.Pass())
 	}
 	return command
 }
 
-func caShowCommand(a *App) *cobra.Command {
+func (a *App) caShowCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "show", Short: "Print the certificate of the authority, for browsers and other programs", Args: exactly(),
 		Long: "Print the certificate of the authority as PEM, for programs that are not part of Tender. A browser that trusts it for\n" +
@@ -484,7 +484,7 @@ func caShowCommand(a *App) *cobra.Command {
 var errNoCertificate = errors.New("this command shows no certificate: it has no context, and TENDER_TOKEN is not set; see 'tender login'")
 
 // tellAuthority prints which authority signs, who the caller is, and what the other members have.
-func tellAuthority(a *App, view *apiv1.AuthorityView, own *trust.Pass) error {
+func (a *App) tellAuthority(view *apiv1.AuthorityView, own *trust.Pass) error {
 	fields := [][2]string{
 		{"Cluster", view.GetCluster()},
 		{"Authority", "sha256 " + view.GetDigest()},
@@ -532,7 +532,7 @@ func tellAuthority(a *App, view *apiv1.AuthorityView, own *trust.Pass) error {
 	return show.Table(a.Stdout, []string{"IDENTITY", "AUTHORITY", "ENDS", "SHOWN"}, rows)
 }
 
-func caRotateCommand(a *App) *cobra.Command {
+func (a *App) caRotateCommand() *cobra.Command {
 	var overlap time.Duration
 	var certificate, key string
 	command := &cobra.Command{

@@ -30,7 +30,7 @@ import (
 // session timeout and the resending of a status.
 const verifyWait = 15 * time.Second
 
-func verifyCommand(a *App) *cobra.Command {
+func (a *App) verifyCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "verify",
 		Short: "Check that what masters and agents say fits together",
