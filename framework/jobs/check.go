@@ -108,6 +108,8 @@ func (p *Problems) checkRules(field string, of reflect.Value) {
 		value, rule := of.FieldByIndex(one.Index), rules.Of(one)
 		if why := rule.Wrong(value); why != "" && (!value.IsZero() || rule.Required && rule.Number != nil) {
 			p.say(name, "%s", why)
+		} else if why := rule.WrongAlone(value, fieldOf(of, rule.Needs)); why != "" {
+			p.say(name, "%s", why)
 		}
 		if value.Kind() == reflect.Pointer {
 			value = value.Elem()
@@ -127,6 +129,16 @@ func (p *Problems) checkRules(field string, of reflect.Value) {
 			}
 		}
 	}
+}
+
+// fieldOf returns the field of a struct that job files call by this name, or the zero value.
+func fieldOf(of reflect.Value, name string) reflect.Value {
+	for _, one := range reflect.VisibleFields(of.Type()) {
+		if is, _, _ := strings.Cut(one.Tag.Get("json"), ","); is == name {
+			return of.FieldByIndex(one.Index)
+		}
+	}
+	return reflect.Value{}
 }
 
 // isAbout says whether something was found that is wrong with the field, or below it.
@@ -260,9 +272,6 @@ func (t Task) checkPlaces(field string, found *Problems) {
 		if err := t.Spread.Check(); err != nil {
 			found.say(field+".spread", "%v", err)
 		}
-	}
-	if t.Most > 0 && t.Spread == "" {
-		found.say(field+".most", "it is a number for each place; say by %s.spread which places, such as \"agent\"", field)
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Where)) {
 		if err := api.CheckID("an attribute's name", name); err != nil {

@@ -62,7 +62,7 @@ type Step struct {
 	// When says how the steps in After must have ended: all well ("success", the default), at least one badly
 	// ("failure"), or in any way ("always"). A step for which this does not come true is skipped, and so are the steps
 	// that need its success.
-	When When `json:"when,omitempty" toml:"when" rule:"success|failure|always"`
+	When When `json:"when,omitempty" toml:"when" rule:"success|failure|always needs=after"`
 	// Completions, Parallelism, Failures and Speculate mean what they mean for a batch.
 	Completions int     `json:"completions,omitempty" toml:"completions" rule:"1..100000000"`
 	Parallelism int     `json:"parallelism,omitempty" toml:"parallelism" rule:"1..10000"`
@@ -105,7 +105,7 @@ type Task struct {
 	// Spread distributes the tasks of a sub-job evenly over agents, zones, regions or the values of an attribute
 	// ("attribute:rack"), with at most Most of them in one such place (0: as many as there is room for).
 	Spread api.Place `json:"spread,omitempty" toml:"spread"`
-	Most   int       `json:"most,omitempty" toml:"most" rule:"0..10000"`
+	Most   int       `json:"most,omitempty" toml:"most" rule:"0..10000 needs=spread"`
 	// Labels describe the task for people and their tools.
 	Labels map[string]string `json:"labels,omitempty" toml:"labels"`
 	// KillGrace is how long the task may take to end when it is asked to, before it is killed. Default 5 s.
@@ -204,7 +204,7 @@ type Service struct {
 	// Canary is how many tasks are changed first; these must run well for CanaryProof before others are changed.
 	// Default 0; CanaryProof 1 min, and as long as the checks need, like Proof.
 	Canary      int      `json:"canary,omitempty" toml:"canary" rule:"0..10000"`
-	CanaryProof Duration `json:"canary_proof,omitempty" toml:"canary_proof" rule:"positive"`
+	CanaryProof Duration `json:"canary_proof,omitempty" toml:"canary_proof" rule:"positive needs=canary"`
 	// KeepBad leaves a change that has gone wrong as it is. Without it the service goes back to the version before by
 	// itself, when a changed task ends badly before it has proven itself.
 	KeepBad bool `json:"keep_bad,omitempty" toml:"keep_bad"`

@@ -9,7 +9,7 @@ type System struct {
 	AtOnce           int      `json:"at_once,omitempty" toml:"at_once" rule:"1..10000"`
 	Proof            Duration `json:"proof,omitempty" toml:"proof" rule:"positive"`
 	Canary           int      `json:"canary,omitempty" toml:"canary" rule:"0..10000"`
-	CanaryProof      Duration `json:"canary_proof,omitempty" toml:"canary_proof" rule:"positive"`
+	CanaryProof      Duration `json:"canary_proof,omitempty" toml:"canary_proof" rule:"positive needs=canary"`
 	KeepBad          bool     `json:"keep_bad,omitempty" toml:"keep_bad"`
 	ProgressDeadline Duration `json:"progress_deadline,omitempty" toml:"progress_deadline" rule:"positive"`
 }

@@ -93,7 +93,8 @@ var wrong = []string{
 	with("gang", `"gang":{}`), with("gang", `"gang":{"members":1}`), with("gang", `"gang":{"members":257}`), with("gang", `"gang":{"members":2,"on_failure":"ignore"}`),
 	with("cron", `"cron":{}`), with("cron", `"cron":{"schedule":""}`), with("cron", `"cron":{"schedule":"@daily","overlap":"queue"}`),
 	with("cron", `"cron":{"schedule":"@daily","missed":"twice"}`), with("cron", `"cron":{"schedule":"@daily","keep":0}`), with("cron", `"cron":{"schedule":"@daily","keep":101}`),
-	step(`"when":"never"`), step(`"completions":0`), step(`"after":"b"`), step(`"name":"a b"`), of("dag", `"steps":[{"name":"a"}]`), of("dag", `"steps":[{"task":{"command":"x"}}]`),
+	step(`"when":"never"`), step(`"when":"failure"`), step(`"when":"always"`), step(`"when":"failure","after":[]`), with("service", `"service":{"canary_proof":"1m"}`),
+	with("system", `"system":{"canary":0,"canary_proof":"1m"}`), step(`"completions":0`), step(`"after":"b"`), step(`"name":"a b"`), of("dag", `"steps":[{"name":"a"}]`), of("dag", `"steps":[{"task":{"command":"x"}}]`),
 }
 
 // wrongToTheReader are files that a schema can't refuse.
@@ -119,7 +120,9 @@ var good = []string{
 	with("batch", `"$schema":"https://example.com/job.schema.json"`), with("batch", `"batch":{}`), with("service", `"service":{}`), with("service", `"service":{"count":0}`),
 	"\ufeff" + with("batch", `"priority":0`), of("batch", `"task":{"image":"alpine:3.20"}`), task(`"disk":0,"gpus":0,"lost_after":"-1s"`), task(`"env":{"A":""}`),
 	task(`"where":{"a":"","b":["x","y"],"c":{"not":"z"},"d":{"not":["z"]}}`), task(`"files":[{"source":"https://x/y","sha256":"` + strings.Repeat("a", 64) + `"}]`),
-	with("system", `"system":{"at_once":2}`), with("gang", `"gang":{"members":2}`), with("cron", `"cron":{"schedule":"@daily"}`), step(`"when":"always"`),
+	with("system", `"system":{"at_once":2}`), with("gang", `"gang":{"members":2}`), with("cron", `"cron":{"schedule":"@daily"}`), step(`"when":"success"`),
+	of("dag", `"steps":[{"name":"a","task":{"command":"x"}},{"name":"b","after":["a"],"when":"failure","task":{"command":"x"}}]`), task(`"most":0`),
+	with("service", `"service":{"canary":1,"canary_proof":"1m"}`),
 	task(`"ports":["p"],"checks":[{"http":{"port":"p","path":"/a%20b?c=d"}},{"grpc":{"port":"p"}}]`), task(`"timeout":"1h30m","backoff":"0.5s"`),
 	task(`"resources":{"licenses":0.125},"limits":{"cpus":2},"spread":"attribute:rack","most":2`),
 }

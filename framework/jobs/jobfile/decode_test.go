@@ -26,7 +26,7 @@ task.env.A: it is 1; it must be a text, in quotes`,
 task.command: it is missing; write a line for the shell, or a program with its arguments as task.argv`,
 		`{"name":"web","type":"batch","task":{"command":"x"},"batch":{"completions":1.5}}`:                                                          `batch.completions: it is 1.5; it must be a whole number`,
 		`{"name":"web","type":"batch","task":{"command":"x"},"service":{}}`:                                                                         `service: it belongs to jobs of type "service", and this one's type is "batch"`,
-		`{"name":"web","type":"service","task":{"command":"x","most":1}}`:                                                                           `task.most: it is a number for each place; say by task.spread which places, such as "agent"`,
+		`{"name":"web","type":"service","task":{"command":"x","most":1}}`:                                                                           `task.most: it says nothing without "spread"; write that too, or leave this one out`,
 		`{"name":"web","type":"service","task":{"command":"x","files":[{"sourc":"y"}]}}`:                                                            `task.files[0].sourc: there is no such field; did you mean "source"?`,
 		`{"name":"etl","type":"dag","steps":[{"name":"a","after":["b"],"task":{"command":"x"}},{"name":"b","after":["a"],"task":{"command":"x"}}]}`: `steps: some wait for each other in a ring, so that none of these could begin: steps[0] (a), steps[1] (b); take a name out of the after of one of them`,
 		`{"name":"etl","type":"dag","steps":[{"name":"a","after":["c"],"when":"never","task":{"argv":[]}}]}`: `steps[0].when: it is "never"; write success, failure or always

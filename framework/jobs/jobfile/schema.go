@@ -73,6 +73,11 @@ func structSchema(of reflect.Type, field string) object {
 		properties[name] = one
 	}
 	schema := object{"type": "object", "properties": properties, "additionalProperties": false}
+	for _, name := range names {
+		if rule := rules.Of(known[name]); rule.Needs != "" {
+			needs(schema, name, rule, known[rule.Needs].Type)
+		}
+	}
 	if len(required) > 0 {
 		schema["required"] = required
 	}
@@ -106,6 +111,28 @@ func restrict(schema object, rule rules.Rule) {
 	if rule.ItemsMax > 0 {
 		schema["maxItems"] = rule.ItemsMax
 	}
+}
+
+// needs adds that a field says nothing without another one.
+func needs(schema object, name string, rule rules.Rule, other reflect.Type) {
+	said, there := object{}, object{}
+	switch {
+	case len(rule.Words) > 0:
+		said["enum"] = rule.Words[1:]
+	case rule.Number != nil:
+		said["exclusiveMinimum"] = 0
+	}
+	switch other.Kind() {
+	case reflect.Slice:
+		there["minItems"] = 1
+	case reflect.Int:
+		there["exclusiveMinimum"] = 0
+	}
+	all, _ := schema["allOf"].([]object)
+	schema["allOf"] = append(all, object{
+		"if":   object{"required": []string{name}, "properties": object{name: said}},
+		"then": object{"required": []string{rule.Needs}, "properties": object{rule.Needs: there}},
+	})
 }
 
 // structRules say what holds between the fields of a table.
@@ -168,7 +195,6 @@ func taskRules(schema, properties object) {
 	schema["not"] = object{"required": []string{"command", "argv"}}
 	further := properties["resources"].(object)
 	further["propertyNames"] = object{"not": object{"enum": []string{"cpus", "mem", "disk", "gpus", "ports"}}}
-	schema["dependentRequired"] = object{"most": []string{"spread"}}
 	properties["env"].(object)["propertyNames"] = object{"pattern": "^[^=]+$", "not": object{"pattern": "^TENDER_"}}
 	ports := properties["ports"].(object)
 	ports["uniqueItems"], ports["items"].(object)["pattern"] = true, namePattern

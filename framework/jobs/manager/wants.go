@@ -87,7 +87,7 @@ func (w *wants) update(name string, master *core.JobMaster, may bool) bool {
 }
 
 func alike(a, b core.Ask) bool {
-	return a.SubJob == b.SubJob && a.Version == b.Version && a.Count == b.Count && a.Copy == b.Copy
+	return a.SubJob == b.SubJob && a.Version == b.Version && a.Count == b.Count && a.Copy == b.Copy && a.Avoids == b.Avoids
 }
 
 // shapeOf returns the shape that the masters are told for an ask, without its count.

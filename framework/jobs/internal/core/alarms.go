@@ -26,6 +26,7 @@ const (
 	gangPause                    // a gang may begin anew
 	unclaimed                    // a slot's agent was not offered for too long
 	straggles                    // a task of the sub-job may be slow by now
+	avoidOver                    // a slot may go again to the agent that it avoids
 	progressDue                  // a change may have made no progress for too long
 )
 

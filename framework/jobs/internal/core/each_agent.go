@@ -27,7 +27,7 @@ func (s *subJob) slotAt(agent api.AgentID) *slot {
 // takes reports whether the agent may have the next task of the version.
 func (s *subJob) takes(version, fresh int, agent api.AgentID) bool {
 	if !s.EachAgent {
-		return true
+		return s.Avoid == 0 || s.head(version, agent) != nil || version == fresh && s.fresh() > 0
 	}
 	if one := s.slotAt(agent); one != nil {
 		return one.Queued && one.Version == version
@@ -74,6 +74,7 @@ func (s *subJob) emptyParts() (numbers []int) {
 // without limit.
 func (m *JobMaster) await(s *subJob, one *slot) {
 	s.queue(one)
+	m.watchAvoided(s, one)
 	if s.EachAgent {
 		m.Alarms.set(alarm{At: m.now.Add(unclaimedMost), Kind: unclaimed, SubJob: s.Name, Index: one.Index})
 	}

@@ -43,7 +43,8 @@ func (m *JobMaster) assignGang(e AssignedGang) {
 	for index, member := range e.Members {
 		one, p := s.begin(index, e.Version), s.part(index)
 		p.Attempts++
-		live := &attempt{Number: p.Attempts, Task: m.taskID(s, index, p.Attempts), Agent: member.Agent, Hostname: member.Hostname, Place: member.Place,
+		one.Tries = m.Gang.Row + 1
+		live := &attempt{Number: p.Attempts, Try: one.Tries, Task: m.taskID(s, index, p.Attempts), Agent: member.Agent, Hostname: member.Hostname, Place: member.Place,
 			Ports: member.Ports, Version: e.Version, State: api.TaskStaging, Since: m.now}
 		s.attach(one, live)
 		m.watchTime(s, one)
@@ -61,7 +62,7 @@ func (m *JobMaster) GangTasks(subJob string) (tasks []api.Task) {
 	}
 	list := s.members()
 	for _, one := range s.all() {
-		task := m.apiTask(s, one.Version, one.Index, one.Live.Number)
+		task := m.apiTask(s, one.Version, one.Index, one.Live.Number, one.Live.Try)
 		task.Command.Env["TENDER_JOB_MEMBERS"] = list
 		tasks = append(tasks, withMembersFile(task))
 	}

@@ -250,6 +250,10 @@ func (m *JobMaster) ringSlot(s *subJob, at *slot, one alarm) {
 			s.drop(at)
 			m.savePart(s, at.Index)
 		}
+	case one.Kind == avoidOver:
+		if at.Queued && at.Tries == one.Attempt {
+			s.avoid(at, "")
+		}
 	case live == nil || live.Number != one.Attempt:
 	case one.Kind == proofOver:
 		if how := m.Job.Rolling(); m.Roll.first() && how != nil && m.proven(at, time.Duration(how.Proof)) {

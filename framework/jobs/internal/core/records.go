@@ -61,6 +61,7 @@ type partRecord struct {
 
 type slotRecord struct {
 	Index    int            `json:"i"`
+	Tries    int            `json:"tries,omitempty"`
 	Failures int            `json:"failures,omitempty"`
 	Streak   int            `json:"streak,omitempty"`
 	Pause    time.Time      `json:"pause,omitzero"`
@@ -75,6 +76,7 @@ type slotRecord struct {
 
 type attemptRecord struct {
 	Number   int               `json:"n"`
+	Try      int               `json:"try"`
 	Agent    api.AgentID       `json:"agent"`
 	Hostname string            `json:"hostname,omitempty"`
 	Place    string            `json:"place,omitempty"`
@@ -123,7 +125,7 @@ func (m *JobMaster) header() header {
 		h.Cron = &m.Cron
 	}
 	for _, s := range m.Subs {
-		h.SubJobs = append(h.SubJobs, subJobRecord{s.Name, s.Folded, s.FoldedDone, s.FoldedFailed})
+		h.SubJobs = append(h.SubJobs, subJobRecord{s.Name, s.Folded.Parts, s.Folded.Done, s.Folded.Failed})
 	}
 	return h
 }
@@ -138,7 +140,7 @@ func (p *part) record(run string) partRecord {
 	}
 	for _, index := range slices.Sorted(maps.Keys(p.Slots)) {
 		one := p.Slots[index]
-		r.Slots = append(r.Slots, slotRecord{index, one.Failures, one.Streak, one.Pause, one.Version, one.Trial, recordOf(one.Live), recordOf(one.Lost),
+		r.Slots = append(r.Slots, slotRecord{index, one.Tries, one.Failures, one.Streak, one.Pause, one.Version, one.Trial, recordOf(one.Live), recordOf(one.Lost),
 			one.Agent, one.Slow, recordOf(one.Copy)})
 	}
 	return r
@@ -148,7 +150,7 @@ func recordOf(a *attempt) *attemptRecord {
 	if a == nil {
 		return nil
 	}
-	return &attemptRecord{a.Number, a.Agent, a.Hostname, a.Place, a.Version, a.Since, a.Killed, a.Ports}
+	return &attemptRecord{a.Number, a.Try, a.Agent, a.Hostname, a.Place, a.Version, a.Since, a.Killed, a.Ports}
 }
 
 // Load makes a JobMaster from its records, given by their keys. left lists the records that are no longer needed.
@@ -215,7 +217,7 @@ func (m *JobMaster) loadSubJobs(h header) error {
 	for _, s := range m.Subs {
 		for _, known := range h.SubJobs {
 			if known.Name == s.Name {
-				s.Folded, s.FoldedDone, s.FoldedFailed = known.Folded, known.Done, known.Failed
+				s.Folded = folded{known.Folded, known.Done, known.Failed}
 				s.Done, s.Failed = known.Done, known.Failed
 			}
 		}
@@ -234,7 +236,7 @@ func (m *JobMaster) loadPart(key string, value []byte) (needed bool, err error) 
 		return false, err
 	}
 	s := m.sub(subJob)
-	if s == nil || r.Run != m.Run || m.Phase.Ended() || s.Folded.has(number) {
+	if s == nil || r.Run != m.Run || m.Phase.Ended() || s.Folded.Parts.has(number) {
 		return false, nil
 	}
 	p := &part{Slots: make(map[int]*slot), Attempts: r.Attempts}
@@ -247,7 +249,7 @@ func (m *JobMaster) loadPart(key string, value []byte) (needed bool, err error) 
 	for _, known := range r.Slots {
 		one := s.begin(known.Index, known.Version)
 		s.bind(one, known.Bound)
-		one.Failures, one.Streak, one.Trial, one.Slow = known.Failures, known.Streak, known.Trial, known.Slow
+		one.Tries, one.Failures, one.Streak, one.Trial, one.Slow = known.Tries, known.Failures, known.Streak, known.Trial, known.Slow
 		one.Lost = m.attemptOf(s, known.Index, known.Lost)
 		if live := m.attemptOf(s, known.Index, known.Live); live != nil {
 			s.attach(one, live)
@@ -267,7 +269,7 @@ func (m *JobMaster) attemptOf(s *subJob, index int, r *attemptRecord) *attempt {
 	if r == nil {
 		return nil
 	}
-	return &attempt{Number: r.Number, Task: m.taskID(s, index, r.Number), Agent: r.Agent, Hostname: r.Hostname, Place: r.Place, Version: r.Version,
+	return &attempt{Number: r.Number, Try: r.Try, Task: m.taskID(s, index, r.Number), Agent: r.Agent, Hostname: r.Hostname, Place: r.Place, Version: r.Version,
 		Since: r.Since, Killed: r.Killed, Ports: r.Ports}
 }
 
@@ -277,7 +279,7 @@ func (m *JobMaster) resume() {
 		return
 	}
 	for _, s := range m.Subs {
-		for _, span := range s.Folded {
+		for _, span := range s.Folded.Parts {
 			s.Next = max(s.Next, min((span[1]+1)*partSlots, s.Tasks))
 		}
 		for _, one := range s.all() {

@@ -15,12 +15,11 @@ import (
 // most slots only the agent that has the task needs to be stored, so these are written in a short form.
 type slotRecords []slotRecord
 
-// shortRecords is the form in which slots are written. Earlier managers wrote a list; they can't read this form, and
-// leave the job alone.
+// shortRecords is the form in which slots are written.
 type shortRecords struct {
 	Since  int64        `json:"since,omitempty"`  // when the first task was launched, in Unix nanoseconds
 	Agents []taskAgent  `json:"agents,omitempty"` // the agents that have the tasks
-	Tasks  string       `json:"tasks,omitempty"`  // of each: index, attempt, which agent, version, ns after Since
+	Tasks  string       `json:"tasks,omitempty"`  // of each: index, attempt, try, which agent, version, ns after Since
 	Slots  []slotRecord `json:"slots,omitempty"`  // slots that can't be written in short form
 }
 
@@ -32,12 +31,12 @@ type taskAgent struct {
 }
 
 // taskNumbers is how many numbers Tasks has for each task.
-const taskNumbers = 5
+const taskNumbers = 6
 
 // short reports whether the slot can be written in short form.
 func (r *slotRecord) short() bool {
 	live := r.Live
-	return live != nil && r.Failures == 0 && r.Streak == 0 && r.Pause.IsZero() && !r.Trial && r.Lost == nil && r.Slow == notSlow && r.Copy == nil &&
+	return live != nil && r.Tries == live.Try && r.Failures == 0 && r.Streak == 0 && r.Pause.IsZero() && !r.Trial && r.Lost == nil && r.Slow == notSlow && r.Copy == nil &&
 		(r.Bound == "" || r.Bound == live.Agent) && live.Version == r.Version && live.Killed == notKilled && len(live.Ports) == 0 && !live.Since.IsZero()
 }
 
@@ -62,7 +61,7 @@ func (list slotRecords) MarshalJSON() ([]byte, error) {
 		if len(tasks) == 0 {
 			s.Since = since
 		}
-		for _, number := range [taskNumbers]int64{int64(one.Index), int64(one.Live.Number), int64(at), int64(one.Version), since - s.Since} {
+		for _, number := range [taskNumbers]int64{int64(one.Index), int64(one.Live.Number), int64(one.Live.Try), int64(at), int64(one.Version), since - s.Since} {
 			if len(tasks) > 0 {
 				tasks = append(tasks, ' ')
 			}
@@ -75,9 +74,6 @@ func (list slotRecords) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (list *slotRecords) UnmarshalJSON(text []byte) error {
-	if len(text) > 0 && text[0] == '[' { // the earlier form
-		return json.Unmarshal(text, (*[]slotRecord)(list))
-	}
 	var s shortRecords
 	if err := json.Unmarshal(text, &s); err != nil {
 		return err
@@ -99,14 +95,14 @@ func (list *slotRecords) UnmarshalJSON(text []byte) error {
 				return fmt.Errorf("task %d of %q: %w", i, s.Tasks, err)
 			}
 		}
-		if at := numbers[2]; at < 0 || at >= int64(len(s.Agents)) {
+		if at := numbers[3]; at < 0 || at >= int64(len(s.Agents)) {
 			return fmt.Errorf("task %d of %q: there is no agent %d", i, s.Tasks, at)
 		}
-		agent := s.Agents[numbers[2]]
+		agent := s.Agents[numbers[3]]
 		live := &attempts[i]
-		*live = attemptRecord{Number: int(numbers[1]), Agent: agent.ID, Hostname: agent.Hostname, Place: agent.Place, Version: int(numbers[3]),
-			Since: time.Unix(0, s.Since+numbers[4]).UTC()}
-		one := slotRecord{Index: int(numbers[0]), Version: live.Version, Live: live}
+		*live = attemptRecord{Number: int(numbers[1]), Try: int(numbers[2]), Agent: agent.ID, Hostname: agent.Hostname, Place: agent.Place, Version: int(numbers[4]),
+			Since: time.Unix(0, s.Since+numbers[5]).UTC()}
+		one := slotRecord{Index: int(numbers[0]), Tries: live.Try, Version: live.Version, Live: live}
 		if agent.Bound {
 			one.Bound = agent.ID
 		}

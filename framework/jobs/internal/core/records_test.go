@@ -3,7 +3,6 @@ package core
 import (
 	"cmp"
 	"encoding/json"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/internal/testing/transcript"
 )
 
@@ -45,6 +43,10 @@ func drawSlot(t *rapid.T, index int) slotRecord {
 	one := slotRecord{Index: index, Version: version, Trial: !often("proven")}
 	if often("a task") {
 		one.Live = drawAttempt(t, version)
+		one.Tries = one.Live.Try
+	}
+	if !often("another try") {
+		one.Tries++
 	}
 	if !often("no failures") {
 		one.Failures, one.Streak = 2, 1
@@ -70,7 +72,7 @@ func drawSlot(t *rapid.T, index int) slotRecord {
 
 func drawAttempt(t *rapid.T, version int) *attemptRecord {
 	a := &attemptRecord{
-		Number: rapid.IntRange(1, 1000).Draw(t, "number"), Version: version,
+		Number: rapid.IntRange(1, 1000).Draw(t, "number"), Try: rapid.IntRange(1, 3).Draw(t, "try"), Version: version,
 		Agent:    api.AgentID(rapid.SampledFrom([]string{"agent-1", "agent-2"}).Draw(t, "agent")),
 		Hostname: rapid.SampledFrom([]string{"", "host 1", "größer"}).Draw(t, "hostname"),
 		Place:    rapid.SampledFrom([]string{"", "zone-a"}).Draw(t, "place"),
@@ -87,33 +89,9 @@ func drawAttempt(t *rapid.T, version int) *attemptRecord {
 	return a
 }
 
-// TestOldRecords: records of older managers can be read. The file has a job whose part is a list of slots.
-func TestOldRecords(t *testing.T) {
-	text, err := os.ReadFile("testdata/records/part-list.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var stored map[string]json.RawMessage
-	if err := json.Unmarshal(text, &stored); err != nil {
-		t.Fatal(err)
-	}
-	records := make(map[string][]byte)
-	for key, value := range stored {
-		records[key] = value
-	}
-	m, left, err := Load(transcript.Epoch, records)
-	if err != nil || len(left) > 0 {
-		t.Fatal(err, left)
-	}
-	want := []api.TaskID{"sum.uh2exj.main.0.1", "sum.uh2exj.main.1.4", "sum.uh2exj.main.2.3"}
-	if got := m.Unheard(); !slices.Equal(got, want) || m.Phase != jobs.Running {
-		t.Errorf("it is %s and knows %v, not %v", m.Phase, got, want)
-	}
-}
-
 // TestDamagedRecords: a part that no manager can have written is refused.
 func TestDamagedRecords(t *testing.T) {
-	for _, tasks := range []string{"0", "0 1 0 1", "0 1 1 1 0", "0 1 -1 1 0", "0 1 0 1 x", " 0 1 0 1 0", "0 1 0 1 0 1"} {
+	for _, tasks := range []string{"0", "0 1 1 0 1", "0 1 1 1 1 0", "0 1 1 -1 1 0", "0 1 1 0 1 x", " 0 1 1 0 1 0", "0 1 1 0 1 0 1"} {
 		text := `{"run":"r1","slots":{"since":1,"agents":[{"id":"agent-1"}],"tasks":"` + tasks + `"}}`
 		var part partRecord
 		if err := json.Unmarshal([]byte(text), &part); err == nil || !strings.Contains(err.Error(), "task ") {

@@ -107,7 +107,7 @@ func (s *subJob) assignments() (list []jobs.Assignment) {
 			if a == nil {
 				continue
 			}
-			list = append(list, jobs.Assignment{SubJob: s.Name, Index: one.Index, Attempt: a.Number, Version: a.Version, Task: a.Task, Agent: a.Agent,
+			list = append(list, jobs.Assignment{SubJob: s.Name, Index: one.Index, Attempt: a.Try, Version: a.Version, Task: a.Task, Agent: a.Agent,
 				Hostname: a.Hostname, State: a.State, Since: a.Since, Ports: maps.Clone(a.Ports), Failures: one.Failures, Copy: a == one.Copy, Why: a.Said})
 		}
 	}

@@ -10,6 +10,7 @@ import (
 // slot is an index of a sub-job that has begun and has not ended.
 type slot struct {
 	Index    int
+	Tries    int         // tasks that it has had so far, without those that never began
 	Failures int         // attempts that have failed
 	Streak   int         // attempts in a row that ended badly
 	Last     string      // how the latest of them ended, for people; not stored
@@ -22,11 +23,13 @@ type slot struct {
 	Slow     slowness    // whether its task was found slow
 	Copy     *attempt    // a copy of its slow task; nil: none
 	Lost     *attempt    // a task on a silent agent that was started elsewhere; if it comes back, one of the two is ended
+	Avoids   api.AgentID // where its tasks have ended badly several times in a row; another agent is tried first; not stored
 }
 
 // attempt is one task of a slot.
 type attempt struct {
-	Number   int
+	Number   int // in the part; a part of the task's ID
+	Try      int // of the slot, from 1
 	Task     api.TaskID
 	Agent    api.AgentID
 	Hostname string

@@ -107,14 +107,16 @@ func (c copying) peek(version int, agent api.AgentID) (task api.Task, is bool) {
 	if one == nil {
 		return task, false
 	}
-	return c.apiTask(c.s, version, one.Index, c.s.part(one.Index).Attempts+1), true
+	return c.apiTask(c.s, version, one.Index, c.s.part(one.Index).Attempts+1, one.Tries+1), true
 }
 
 // assign gives a copy to an agent. That is in the store before the copy is dispatched.
 func (c copying) assign(task api.TaskID, e Assigned) {
 	_, index, number, _ := c.parseTask(task)
 	c.s.part(index).Attempts = number
-	c.s.attachCopy(c.s.slot(index), &attempt{Number: number, Task: task, Agent: e.Agent, Hostname: e.Hostname, Place: e.Place, Ports: e.Ports,
+	one := c.s.slot(index)
+	one.Tries++
+	c.s.attachCopy(one, &attempt{Number: number, Try: one.Tries, Task: task, Agent: e.Agent, Hostname: e.Hostname, Place: e.Place, Ports: e.Ports,
 		Version: e.Version, State: api.TaskStaging, Since: c.now})
 	c.savePart(c.s, index)
 	c.do(Dispatch{Task: task, Agent: e.Agent})
@@ -157,6 +159,9 @@ func (c copying) promote(one *slot) bool {
 // copy counts for nothing, and there is no second copy.
 func (c copying) hear(one *slot, status api.Status) {
 	second := one.Copy
+	if status.State == api.TaskDropped {
+		one.Tries--
+	}
 	switch {
 	case status.State.Terminal() && work.Judge(work.NotKilled, status) == work.Well:
 		c.note("%s was quicker than %s", second.Task, one.Live.Task)

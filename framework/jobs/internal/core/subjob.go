@@ -17,15 +17,13 @@ const partSlots = 256
 type subJob struct {
 	jobs.SubJob
 	Parts   map[int]*part
-	Blocked bool  // the sub-jobs before it have not ended, or not as it needs
-	Held    bool  // it is a gang that pauses
-	Over    bool  // it is being ended early: nothing more of it begins
-	Next    int   // the lowest index that has not begun
-	Folded  spans // parts whose indexes have all ended
-	Done    int   // indexes that ended well
-	Failed  int   // indexes that were given up
-
-	FoldedDone, FoldedFailed int // counts of the indexes in folded parts
+	Blocked bool // the sub-jobs before it have not ended, or not as it needs
+	Held    bool // it is a gang that pauses
+	Over    bool // it is being ended early: nothing more of it begins
+	Next    int  // the lowest index that has not begun
+	Folded  folded
+	Done    int // indexes that ended well
+	Failed  int // indexes that were given up
 
 	Queues  map[int][]int       // indexes that wait for an agent, by version; some of them may no longer wait
 	Queued  map[int]int         // how many indexes wait, by version
@@ -35,7 +33,14 @@ type subJob struct {
 	Pausing int                 // number of indexes that pause before another attempt
 	Places  map[string]int      // number of tasks by place
 	AtAgent map[api.AgentID]int // indexes by agent, in a sub-job on each agent
+	Avoid   int                 // number of indexes that avoid an agent
 	Pace    pace                // for copies of slow tasks
+}
+
+// folded are parts whose indexes have all ended, and the counts of these.
+type folded struct {
+	Parts        spans
+	Done, Failed int
 }
 
 // part is what one record of the store holds.
@@ -95,7 +100,7 @@ func (s *subJob) slot(index int) *slot {
 // ended reports whether the index has ended.
 func (s *subJob) ended(index int) bool {
 	number := index / partSlots
-	if s.Folded.has(number) {
+	if s.Folded.Parts.has(number) {
 		return true
 	}
 	p := s.Parts[number]
@@ -127,6 +132,7 @@ func (s *subJob) begin(index, version int) *slot {
 func (s *subJob) drop(one *slot) {
 	s.unqueue(one)
 	s.unpause(one)
+	s.avoid(one, "")
 	delete(s.part(one.Index).Slots, one.Index)
 	if s.AtAgent[one.Agent] == one.Index {
 		delete(s.AtAgent, one.Agent)
@@ -208,14 +214,22 @@ func (s *subJob) tell(one *slot, state api.TaskState) {
 	}
 }
 
-// head returns the slot that has waited for longest; nil: no slot of the version waits.
-func (s *subJob) head(version int) *slot {
-	for queue := s.Queues[version]; len(queue) > 0; queue = s.Queues[version] {
-		one := s.slot(queue[0])
-		if one != nil && one.Queued && one.Version == version {
+// head returns the slot that has waited for longest, of those that do not avoid the agent; nil: no slot of the version
+// waits for it.
+func (s *subJob) head(version int, agent api.AgentID) *slot {
+	waits := func(index int) *slot {
+		if one := s.slot(index); one != nil && one.Queued && one.Version == version {
 			return one
 		}
+		return nil
+	}
+	for queue := s.Queues[version]; len(queue) > 0 && waits(queue[0]) == nil; queue = s.Queues[version] {
 		s.Queues[version] = queue[1:]
+	}
+	for _, index := range s.Queues[version] {
+		if one := waits(index); one != nil && (agent == "" || one.Avoids != agent) {
+			return one
+		}
 	}
 	return nil
 }
@@ -223,7 +237,7 @@ func (s *subJob) head(version int) *slot {
 // next returns the slot that the agent gets; nil: one that has not begun.
 func (s *subJob) next(version int, agent api.AgentID) *slot {
 	if !s.EachAgent || agent == "" {
-		return s.head(version)
+		return s.head(version, agent)
 	}
 	if one := s.slotAt(agent); one != nil && one.Queued && one.Version == version {
 		return one
@@ -287,16 +301,16 @@ func (s *subJob) fold(number int) bool {
 			return false
 		}
 	}
-	s.Folded.add(number)
-	s.FoldedDone += p.Done.count()
-	s.FoldedFailed += p.Failed.count()
+	s.Folded.Parts.add(number)
+	s.Folded.Done += p.Done.count()
+	s.Folded.Failed += p.Failed.count()
 	delete(s.Parts, number)
 	return true
 }
 
 // dropParts reduces the sub-job to its counts, and returns the deletions of its records.
 func (s *subJob) dropParts() (saves []Effect) {
-	s.FoldedDone, s.FoldedFailed = s.Done, s.Failed
+	s.Folded.Done, s.Folded.Failed = s.Done, s.Failed
 	numbers := slices.Sorted(maps.Keys(s.Parts))
 	clear(s.Parts)
 	for _, number := range numbers {

@@ -21,6 +21,7 @@ type Ask struct {
 	Task    jobs.Task
 	Group   string // name of the tasks that are spread together
 	Gang    bool   // all of them have to begin together
+	Avoids  bool   // some of them avoid an agent
 	Copy    bool   // for copies of slow tasks, each on another agent than the task
 }
 
@@ -40,7 +41,7 @@ func (m *JobMaster) Asks() (asks []Ask) {
 		}
 		for _, version := range slices.Sorted(maps.Keys(counts)) {
 			asks = append(asks, Ask{SubJob: s.Name, Version: version, Count: counts[version], Task: m.task(s, version), Group: m.Job.Name + "." + s.Name,
-				Gang: s.Together})
+				Gang: s.Together, Avoids: s.Avoid > 0})
 		}
 		asks = append(asks, copying{m, s}.asks()...)
 	}
@@ -72,9 +73,9 @@ func (m *JobMaster) Peek(ask Ask, agent api.AgentID) (task api.Task, is bool) {
 	if ask.Copy {
 		return copying{m, s}.peek(version, agent)
 	}
-	index := s.Next
+	index, try := s.Next, 1
 	if one := s.next(version, agent); one != nil {
-		index = one.Index
+		index, try = one.Index, one.Tries+1
 	} else if version != m.Cron.versionOf(s, m.Version) || s.fresh() == 0 {
 		return task, false
 	}
@@ -82,7 +83,7 @@ func (m *JobMaster) Peek(ask Ask, agent api.AgentID) (task api.Task, is bool) {
 	if p := s.Parts[index/partSlots]; p != nil {
 		attempts = p.Attempts
 	}
-	return m.apiTask(s, version, index, attempts+1), true
+	return m.apiTask(s, version, index, attempts+1, try), true
 }
 
 // The labels of each task.
@@ -91,7 +92,7 @@ const (
 	VersionLabel = "tender.job.version"
 )
 
-func (m *JobMaster) apiTask(s *subJob, version, index, attempt int) api.Task {
+func (m *JobMaster) apiTask(s *subJob, version, index, attempt, try int) api.Task {
 	spec := m.task(s, version)
 	task := spec.APITask()
 	task.ID, task.Name = m.taskID(s, index, attempt), m.Job.Name
@@ -107,7 +108,7 @@ func (m *JobMaster) apiTask(s *subJob, version, index, attempt int) api.Task {
 	task.Labels = with(task.Labels, map[string]string{JobLabel: m.Job.Name, VersionLabel: strconv.Itoa(version)})
 	task.Command.Env = with(task.Command.Env, map[string]string{
 		"TENDER_JOB_NAME": m.Job.Name, "TENDER_JOB_SUBJOB": s.Name, "TENDER_JOB_INDEX": strconv.Itoa(index),
-		"TENDER_JOB_TASKS": strconv.Itoa(s.Tasks), "TENDER_JOB_ATTEMPT": strconv.Itoa(attempt), "TENDER_JOB_VERSION": strconv.Itoa(version),
+		"TENDER_JOB_TASKS": strconv.Itoa(s.Tasks), "TENDER_JOB_ATTEMPT": strconv.Itoa(try), "TENDER_JOB_VERSION": strconv.Itoa(version),
 	})
 	if at := m.Cron.find(s.Name); at >= 0 {
 		task.Command.Env["TENDER_JOB_DUE"] = clock(m.Cron.Runs[at].Due)
@@ -157,8 +158,10 @@ func (m *JobMaster) assign(e Assigned) {
 		}
 	}
 	s.part(index).Attempts = number
+	one.Tries++
 	one.Slow = notSlow
-	live := &attempt{Number: number, Task: task.ID, Agent: e.Agent, Hostname: e.Hostname, Place: e.Place, Ports: e.Ports, Version: e.Version,
+	s.avoid(one, "")
+	live := &attempt{Number: number, Try: one.Tries, Task: task.ID, Agent: e.Agent, Hostname: e.Hostname, Place: e.Place, Ports: e.Ports, Version: e.Version,
 		State: api.TaskStaging, Since: m.now}
 	s.attach(one, live)
 	m.watchTime(s, one)
@@ -384,6 +387,9 @@ func (m *JobMaster) olderStays(s *subJob, one *slot, status api.Status) bool {
 func (m *JobMaster) over(s *subJob, one *slot, status api.Status) {
 	live := s.detach(one)
 	task := m.task(s, live.Version)
+	if status.State == api.TaskDropped { // it never began
+		one.Tries--
+	}
 	backoff := backoffOf(task)
 	if backoff.EndsRow(m.now.Sub(live.Since)) {
 		one.Streak = 0
@@ -426,6 +432,7 @@ func (m *JobMaster) over(s *subJob, one *slot, status api.Status) {
 			return
 		}
 	}
+	m.avoidIfBad(s, one, live)
 	m.goOn(s, one, pause)
 	m.savePart(s, one.Index)
 }

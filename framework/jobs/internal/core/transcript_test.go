@@ -273,7 +273,7 @@ func (s *story) show() {
 		if one.Copy {
 			what = ", a copy"
 		}
-		s.out.Say("  %s on %s %s version %d%s", one.Task, one.Agent, one.State, one.Version, what)
+		s.out.Say("  %s on %s %s version %d, try %d%s", one.Task, one.Agent, one.State, one.Version, one.Attempt, what)
 	}
 	for _, note := range status.Notes {
 		s.out.Say("  # %s %s", note.At.Sub(transcript.Epoch), note.Text)

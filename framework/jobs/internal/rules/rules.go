@@ -11,6 +11,7 @@
 //	a|b|c        one of these texts
 //	name         letters, digits, '-' and '_', at most 63 bytes
 //	most=8       at most so many items
+//	needs=x      the field says nothing without the field x beside it, unless it is zero or the first of its texts
 package rules
 
 import (
@@ -35,6 +36,8 @@ type Rule struct {
 	Name bool
 	// ItemsMax bounds a list; 0: no bound.
 	ItemsMax int
+	// Needs is the name of the field without which this one says nothing; "": there is none.
+	Needs string
 }
 
 // Range are the bounds of a number, both included.
@@ -57,6 +60,7 @@ func Of(field reflect.StructField) (r Rule) {
 	for word := range strings.FieldsSeq(field.Tag.Get("rule")) {
 		least, most, ranged := strings.Cut(word, "..")
 		items, bounded := strings.CutPrefix(word, "most=")
+		other, needs := strings.CutPrefix(word, "needs=")
 		switch {
 		case word == "required":
 			r.Required = true
@@ -72,6 +76,8 @@ func Of(field reflect.StructField) (r Rule) {
 			r.Number = &Range{Least: number(least), Most: number(most)}
 		case bounded:
 			r.ItemsMax = int(number(items))
+		case needs:
+			r.Needs = other
 		case strings.Contains(word, "|"):
 			r.Words = strings.Split(word, "|")
 		default:
@@ -128,6 +134,18 @@ func (r Rule) wrongNumber(n float64, shown string) string {
 		return fmt.Sprintf("it is %s; it is counted in thousandths, so write three digits behind the point at most", shown)
 	}
 	return ""
+}
+
+// WrongAlone says that a value means nothing, as the field that it needs has this value; "": it does not need it, or the
+// field says something.
+func (r Rule) WrongAlone(value, other reflect.Value) string {
+	if r.Needs == "" || value.IsZero() || len(r.Words) > 0 && value.String() == r.Words[0] {
+		return ""
+	}
+	if !other.IsZero() && (other.Kind() != reflect.Slice || other.Len() > 0) {
+		return ""
+	}
+	return fmt.Sprintf("it says nothing without %q; write that too, or leave this one out", r.Needs)
 }
 
 func plain(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
