@@ -13,11 +13,11 @@ import (
 	"testing"
 
 	"github.com/tenderhq/tender/agent/checkpoint"
+	"github.com/tenderhq/tender/agent/commands"
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/proc"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
-	"github.com/tenderhq/tender/internal/commandexecutor"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/testlog"
 	"github.com/tenderhq/tender/internal/wire"
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		if os.Getenv(ownEnv) != "" {
 			runOwn()
 		}
-		if err := commandexecutor.Run(context.Background(), os.Getenv(protocol.ExecutorCellEnv)); err != nil {
+		if err := commands.Run(context.Background(), os.Getenv(protocol.ExecutorCellEnv)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -19,10 +19,10 @@ import (
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/datafolder"
-	"github.com/tenderhq/tender/internal/loglevel"
-	"github.com/tenderhq/tender/internal/nearby"
-	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/logging"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/nearby"
+	"github.com/tenderhq/tender/internal/trust/transport"
 )
 
 // Config says what an agent is and where it works. Zero fields mean the documented defaults.
@@ -132,7 +132,7 @@ type World struct {
 	// LogDropped counts the lines that the log has dropped, for the metrics. Default: none.
 	LogDropped func() uint64
 	// LogLevel is the level of Logger. Default: it is not known, and can't be changed.
-	LogLevel *loglevel.Level
+	LogLevel *logging.Level
 	// Dial reaches masters. Default: TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Nearby are the users whose clusters of `tender dev` the agent may have joined. When another cluster has taken the

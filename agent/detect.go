@@ -6,7 +6,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/diskroom"
+	"github.com/tenderhq/tender/internal/datafolder"
 )
 
 const megabyte = 1 << 20
@@ -48,7 +48,7 @@ func diskBytes(folder string) uint64 {
 		return 0
 	}
 	for { // the folder may not exist yet
-		room, err := diskroom.Of(folder)
+		room, err := datafolder.RoomOf(folder)
 		parent := filepath.Dir(folder)
 		if err == nil || parent == folder {
 			return room.Free

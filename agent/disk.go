@@ -14,7 +14,7 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/upkeep"
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/diskroom"
+	"github.com/tenderhq/tender/internal/datafolder"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -270,6 +270,6 @@ func (w *writer) look() core.DiskRoom {
 // isLittle says whether a disk has little space left: less than a twentieth of it, and less than 2 GB. A twentieth of a
 // large disk has room for many sandboxes, and a small disk may never have had more than 2 GB free. Of its inodes, it is
 // less than a twentieth, and less than 20,000.
-func isLittle(room diskroom.Room) bool {
+func isLittle(room datafolder.Room) bool {
 	return room.Free < room.All/20 && room.Free < 2<<30 || room.InodesFree < room.Inodes/20 && room.InodesFree < 20_000
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/datafolder"
-	"github.com/tenderhq/tender/internal/diskroom"
 )
 
 // The data folder:
@@ -99,7 +98,7 @@ func (f *dataFolder) lock() (unlock func(), err error) {
 			errors.New("another agent works on this data folder; stop it, or name another folder"))
 	}
 	// The trash is made now: when the disk is full there may be no room for it, and sandboxes could not be deleted.
-	if err := os.Mkdir(f.at("trash"), beneath.Private); err != nil && !errors.Is(err, os.ErrExist) && !diskroom.IsFull(err) {
+	if err := os.Mkdir(f.at("trash"), beneath.Private); err != nil && !errors.Is(err, os.ErrExist) && !datafolder.IsDiskFull(err) {
 		lock.Close() //nolint:errcheck // nothing was written
 		return nil, api.E("agent.start", api.Invalid, f.path, err)
 	}
@@ -343,13 +342,13 @@ func (f *dataFolder) list(folder string) (paths []string) {
 }
 
 // diskRoom returns how much room the sandboxes' disk has; zero if that is not known.
-func (f *dataFolder) diskRoom() diskroom.Room {
+func (f *dataFolder) diskRoom() datafolder.Room {
 	if f.path == "" {
-		return diskroom.Room{}
+		return datafolder.Room{}
 	}
-	room, err := diskroom.Of(f.path)
+	room, err := datafolder.RoomOf(f.path)
 	if err != nil {
-		return diskroom.Room{}
+		return datafolder.Room{}
 	}
 	return room
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tenderhq/tender/agent/taskhttp"
 	"github.com/tenderhq/tender/agent/visitors"
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/loglevel"
+	"github.com/tenderhq/tender/internal/logging"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/version"
 )
@@ -198,7 +198,7 @@ var errNoLogLevel = errors.New("the level of this process's log is not known; it
 
 // serveLogLevel shows the level of this process's log. PUT changes it first, until the process ends, and the audit log
 // notes who did that.
-func serveLogLevel(level *loglevel.Level, noted *visitors.Visitors) http.HandlerFunc {
+func serveLogLevel(level *logging.Level, noted *visitors.Visitors) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var err *api.Error
 		wanted := r.URL.Query().Get("level")

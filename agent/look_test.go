@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/agent/containers"
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/loglevel"
+	"github.com/tenderhq/tender/internal/logging"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -116,7 +116,7 @@ func page(t *testing.T, text, name, token string) string {
 func TestLogLevel(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)
-	level, err := loglevel.New("info")
+	level, err := logging.NewLevel("info")
 	if err != nil {
 		t.Fatal(err)
 	}

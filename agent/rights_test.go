@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/rights"
 )
 
 // TestRoutesAreHeldToTheTable: every route has a row and every row a route. What takes a ticket opens for nothing else.

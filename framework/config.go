@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/trust/transport"
 )
 
 // Defaults of [Config].

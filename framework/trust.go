@@ -12,10 +12,10 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/joining"
-	"github.com/tenderhq/tender/internal/nearby"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/joining"
+	"github.com/tenderhq/tender/internal/trust/nearby"
 )
 
 // tokenVariable is the environment variable that holds the token of a framework whose Config has none.

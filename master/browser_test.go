@@ -23,10 +23,10 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/testing/memnet"
-	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/rights"
+	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master"
 )

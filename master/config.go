@@ -16,9 +16,9 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/datafolder"
-	"github.com/tenderhq/tender/internal/loglevel"
-	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/logging"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/internal/version"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/internal/guard"
@@ -105,7 +105,7 @@ type Log struct {
 	// Dropped returns how many lines the logger has dropped, for the metrics. Default: not known.
 	Dropped func() uint64
 	// Level is the level from which on the logger writes. Default: not known, and it can't be changed.
-	Level *loglevel.Level
+	Level *logging.Level
 }
 
 // shows reports whether the logger writes lines of a level. It asks Level where that is known, because it may change;

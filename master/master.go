@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/internal/browser"
 	"github.com/tenderhq/tender/master/internal/forward"

@@ -19,7 +19,7 @@ import (
 	_ "github.com/tenderhq/tender/allocator/fairshare"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/loglevel"
+	"github.com/tenderhq/tender/internal/logging"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/memnet"
 	"github.com/tenderhq/tender/internal/testing/testlog"
@@ -52,7 +52,7 @@ func newHouse(t *testing.T, n int) *house {
 		host := fmt.Sprint("host", i+1)
 		h.start(master.Config{
 			ID: peer.ID, Memory: master.NewMemory(), Peers: peers, GRPC: host + ":5060", HTTP: host + ":5050", Raft: host + ":5070",
-			Listen: h.net.Listen, Dial: h.net.From(host).Dial, Logger: &log, Log: master.Log{Level: new(loglevel.Level)}, Version: "test",
+			Listen: h.net.Listen, Dial: h.net.From(host).Dial, Logger: &log, Log: master.Log{Level: new(logging.Level)}, Version: "test",
 		})
 	}
 	return h

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/registry"
 )

@@ -17,10 +17,10 @@ import (
 	"github.com/tenderhq/tender/allocator/remote"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/joining"
 	"github.com/tenderhq/tender/internal/testing/memnet"
-	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/joining"
+	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/master"
 )
 

@@ -15,8 +15,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/rights"
 )
 
 // nextTerm is one that would end the leader's, if a master that is no member were given a vote.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/diskroom"
+	"github.com/tenderhq/tender/internal/datafolder"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -287,7 +287,7 @@ func (d *Disk) writeLog(data []byte) error {
 		return err
 	}
 	n, err := d.system.write(d.log, data, d.size)
-	if diskroom.IsFull(err) && d.giveUpReserve() {
+	if datafolder.IsDiskFull(err) && d.giveUpReserve() {
 		n, err = d.system.write(d.log, data, d.size)
 	}
 	if err == nil {
@@ -296,7 +296,7 @@ func (d *Disk) writeLog(data []byte) error {
 		return nil
 	}
 	d.torn = true
-	if diskroom.IsFull(err) {
+	if datafolder.IsDiskFull(err) {
 		d.full.Store(true)
 		return errors.Join(ErrNoRoom, d.cutTorn())
 	}
@@ -328,7 +328,7 @@ func (d *Disk) replaceLog(data []byte) error {
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err == nil {
 		_, err = d.system.write(file, data, 0)
-		if diskroom.IsFull(err) && d.giveUpReserve() {
+		if datafolder.IsDiskFull(err) && d.giveUpReserve() {
 			_, err = d.system.write(file, data, 0)
 		}
 		if err == nil {
@@ -338,7 +338,7 @@ func (d *Disk) replaceLog(data []byte) error {
 			err = errors.Join(err, file.Close(), os.Remove(temporary))
 		}
 	}
-	if diskroom.IsFull(err) {
+	if datafolder.IsDiskFull(err) {
 		d.full.Store(true)
 		return ErrNoRoom
 	}
@@ -410,11 +410,11 @@ func (d *Disk) writeIdentity(next identity) error {
 	data = append(data, payload...)
 	if !bytes.Equal(data, d.known) { // a compaction changes nothing here
 		err = d.replaceIdentity(data)
-		if diskroom.IsFull(err) && d.giveUpReserve() {
+		if datafolder.IsDiskFull(err) && d.giveUpReserve() {
 			err = d.replaceIdentity(data)
 		}
 	}
-	if diskroom.IsFull(err) {
+	if datafolder.IsDiskFull(err) {
 		d.full.Store(true)
 		return ErrNoRoom
 	}

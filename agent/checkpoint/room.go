@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/tenderhq/tender/internal/diskroom"
+	"github.com/tenderhq/tender/internal/datafolder"
 )
 
 // ErrNoRoom says that the disk has no room for what was to be written, and that nothing of it was written. The same
@@ -59,7 +59,7 @@ func (d *Disk) extend(upTo int64) error {
 	case errors.Is(err, errors.ErrUnsupported):
 		d.reserved = true
 		return d.makeReserve()
-	case diskroom.IsFull(err):
+	case datafolder.IsDiskFull(err):
 		return ErrNoRoom
 	}
 	return fmt.Errorf("%s could not be given room: %w", logFile, err)
@@ -111,7 +111,7 @@ func (d *Disk) makeReserve() error {
 const inodesMin = 256
 
 // lacksInodes reports whether the disk can hold too few files for launches. What was full needs twice as many.
-func lacksInodes(room diskroom.Room, full bool) bool {
+func lacksInodes(room datafolder.Room, full bool) bool {
 	if full {
 		return room.LacksInodes(2 * inodesMin)
 	}
@@ -119,7 +119,7 @@ func lacksInodes(room diskroom.Room, full bool) bool {
 }
 
 // LacksInodes reports whether the disk of a full store lacks inodes, whatever else it lacks.
-func LacksInodes(room diskroom.Room) bool { return lacksInodes(room, true) }
+func LacksInodes(room datafolder.Room) bool { return lacksInodes(room, true) }
 
 // clearLeftovers removes files that older versions, or a crash, have left and that nobody reads.
 func (d *Disk) clearLeftovers() error {
@@ -142,9 +142,9 @@ type system struct {
 	sync     func(file *os.File) error // a file, or a folder with the names in it
 	allocate func(file *os.File, upTo int64) error
 	exchange func(one, other string) error
-	room     func(folder string) (diskroom.Room, error)
+	room     func(folder string) (datafolder.Room, error)
 }
 
 func realSystem() system {
-	return system{write: (*os.File).WriteAt, truncate: (*os.File).Truncate, sync: (*os.File).Sync, allocate: allocate, exchange: exchange, room: diskroom.Of}
+	return system{write: (*os.File).WriteAt, truncate: (*os.File).Truncate, sync: (*os.File).Sync, allocate: allocate, exchange: exchange, room: datafolder.RoomOf}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/diskroom"
+	"github.com/tenderhq/tender/internal/datafolder"
 )
 
 // smallDisk stands between a store and the real disk, and pretends to have little room.
@@ -41,7 +41,7 @@ func (d *smallDisk) system() system {
 	s := d.real
 	s.write = d.write
 	s.truncate = d.truncate
-	s.room = func(string) (diskroom.Room, error) { return diskroom.Room{Free: uint64(d.free)}, nil }
+	s.room = func(string) (datafolder.Room, error) { return datafolder.Room{Free: uint64(d.free)}, nil }
 	s.allocate = func(file *os.File, upTo int64) error {
 		if err := d.real.allocate(file, upTo); err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/diskroom"
+	"github.com/tenderhq/tender/internal/datafolder"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -147,7 +147,7 @@ func Reason(err error) api.Reason {
 	switch {
 	case errors.As(err, &fetch) && fetch.TooLarge:
 		return api.ReasonDiskLimit
-	case diskroom.IsFull(err):
+	case datafolder.IsDiskFull(err):
 		return api.ReasonDiskFull
 	case errors.As(err, &fetch) && fetch.Away:
 		return api.ReasonSourceUnavailable

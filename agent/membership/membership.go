@@ -14,8 +14,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/joining"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/joining"
 )
 
 // PassFile is the file in the data folder that holds the agent's key and certificate.

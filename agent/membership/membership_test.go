@@ -15,8 +15,8 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/testing/memnet"
-	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/transport"
 )
 
 // signer signs certificates as a master would, for agents that come back.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/rights"
-	"github.com/tenderhq/tender/internal/ticket"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/rights"
+	"github.com/tenderhq/tender/internal/trust/ticket"
 )
 
 // Guard decides who may ask an agent for what over HTTP.

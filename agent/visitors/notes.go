@@ -11,8 +11,8 @@ import (
 
 	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/audit"
-	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust/audit"
+	"github.com/tenderhq/tender/internal/trust/rights"
 )
 
 // notes are the records about visitors: commands inside tasks, changes of the agent, and denied requests.

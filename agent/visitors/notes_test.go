@@ -16,8 +16,8 @@ import (
 	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/agent/visitors"
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/ticket"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/ticket"
 )
 
 // A command leaves one line when it begins and one when it has ended. A denial leaves a line if it is known who asked.

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/rights"
-	"github.com/tenderhq/tender/internal/ticket"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/rights"
+	"github.com/tenderhq/tender/internal/trust/ticket"
 )
 
 // Visitors are the visitors of one agent. The zero value has none, and has no audit log.

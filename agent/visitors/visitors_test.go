@@ -11,9 +11,9 @@ import (
 
 	"github.com/tenderhq/tender/agent/visitors"
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/rights"
-	"github.com/tenderhq/tender/internal/ticket"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/rights"
+	"github.com/tenderhq/tender/internal/trust/ticket"
 )
 
 // house is an agent, and the master that signs tickets for it.

@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/agent/walls/spaces"
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/diskroom"
+	"github.com/tenderhq/tender/internal/datafolder"
 )
 
 // Config says which isolation an agent has. Zero fields mean the defaults.
@@ -98,7 +98,7 @@ func OpenCells(folder string, config Config) (*Cells, error) {
 	case (config.Isolation == Demand || config.Isolation == Spaces) && !c.tree.Makes:
 		return nil, errors.New("control groups were asked for, and " + c.tree.Lacks)
 	case config.Isolation == Spaces:
-		if err := trySpaces(folder, config.ReadOnlyRoot); err != nil && !diskroom.IsFull(err) {
+		if err := trySpaces(folder, config.ReadOnlyRoot); err != nil && !datafolder.IsDiskFull(err) {
 			return nil, errors.Join(fmt.Errorf("namespaces were asked for, and %w", err), c.tree.Close())
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/tenderhq/tender/internal/diskroom"
+	"github.com/tenderhq/tender/internal/datafolder"
 )
 
 // TestAFullDiskTakesNoWalls: an agent that is started again on a full disk can't try out what tasks can have. It starts
@@ -52,7 +52,7 @@ func fill(t *testing.T, folder string) {
 	for i := 0; err == nil && i < 16; i++ {
 		err = os.WriteFile(filepath.Join(folder, fmt.Sprint(i)), nil, 0o600)
 	}
-	if !diskroom.IsFull(err) {
+	if !datafolder.IsDiskFull(err) {
 		t.Fatalf("the disk does not run full: %v", err)
 	}
 }

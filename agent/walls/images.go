@@ -7,7 +7,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/agent/walls/spaces"
-	"github.com/tenderhq/tender/internal/diskroom"
+	"github.com/tenderhq/tender/internal/datafolder"
 )
 
 // Images is the name of the ability to run tasks in images (see [Found]).
@@ -31,7 +31,7 @@ func tryImages(folder string, config Config, tree cell.Tree) images {
 	}
 	if !config.CopyImages {
 		// On a full disk nothing can be tried. Then the agent has what nearly all machines have; it launches nothing there.
-		if err := tryImage(folder, true); err == nil || diskroom.IsFull(err) {
+		if err := tryImage(folder, true); err == nil || datafolder.IsDiskFull(err) {
 			return images{}
 		}
 	}

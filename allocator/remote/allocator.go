@@ -11,7 +11,7 @@ import (
 	"github.com/tenderhq/tender/allocator/inputs"
 	"github.com/tenderhq/tender/allocator/internal/codec"
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/trust/transport"
 )
 
 // Name is the name under which it is registered; the address follows after a colon.

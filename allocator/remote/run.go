@@ -16,7 +16,7 @@ import (
 	"github.com/tenderhq/tender/allocator/internal/codec"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/internal/wire"
 )
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenderhq/tender/agent"
+	"github.com/tenderhq/tender/agent/commands"
 	"github.com/tenderhq/tender/agent/images"
 	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/agent/membership"
@@ -21,9 +22,8 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/internal/cli/settings"
-	"github.com/tenderhq/tender/internal/commandexecutor"
-	"github.com/tenderhq/tender/internal/nearby"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/trust/nearby"
 )
 
 // agentFlags are the flags of `tender agent` besides the shared ones.
@@ -336,7 +336,7 @@ func (a *App) executorCommand() *cobra.Command {
 		Use: "executor", Short: "The built-in executor for commands; agents start it", Hidden: true, Args: exactly(),
 		RunE: func(command *cobra.Command, _ []string) error {
 			told, _ := a.Lookup(protocol.ExecutorCellEnv) // without the variable there are no control groups
-			return givingBack(command.Context(), func(ctx context.Context) error { return commandexecutor.Run(ctx, told) })
+			return givingBack(command.Context(), func(ctx context.Context) error { return commands.Run(ctx, told) })
 		},
 	}
 }

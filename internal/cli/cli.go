@@ -24,7 +24,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/internal/cli/jobcmd"
 	"github.com/tenderhq/tender/internal/cli/secretcmd"
-	"github.com/tenderhq/tender/internal/logwriter"
+	"github.com/tenderhq/tender/internal/logging"
 	"github.com/tenderhq/tender/internal/version"
 )
 
@@ -96,9 +96,9 @@ type App struct {
 	// Dial opens connections to masters. Default TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 
-	masters []string            // --master
-	context string              // --context
-	writers []*logwriter.Writer // the writers of logs
+	masters []string          // --master
+	context string            // --context
+	writers []*logging.Writer // the writers of logs
 }
 
 // lastLinesMax is how long writing the last lines of a log may take.

@@ -18,9 +18,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenderhq/tender/internal/cli/settings"
-	"github.com/tenderhq/tender/internal/giveback"
-	"github.com/tenderhq/tender/internal/loglevel"
-	"github.com/tenderhq/tender/internal/logwriter"
+	"github.com/tenderhq/tender/internal/heap"
+	"github.com/tenderhq/tender/internal/logging"
 )
 
 // daemon is what the commands for masters and agents have in common.
@@ -119,7 +118,7 @@ func (d *daemon) check() error {
 	if !slices.Contains([]string{"json", "console", "auto"}, d.logFormat) {
 		wrong = append(wrong, fmt.Errorf("--log-format %q is unknown; write json, console or auto", d.logFormat))
 	}
-	if _, err := loglevel.New(d.logLevel); err != nil {
+	if _, err := logging.NewLevel(d.logLevel); err != nil {
 		wrong = append(wrong, fmt.Errorf("--log-level: %w", err))
 	}
 	if len(wrong) == 0 {
@@ -137,8 +136,8 @@ func (d *daemon) hasProof() bool {
 // logs are the parts of a daemon's log.
 type logs struct {
 	zerolog.Logger
-	written *logwriter.Writer
-	level   *loglevel.Level
+	written *logging.Writer
+	level   *logging.Level
 }
 
 // logger makes a logger that writes to stderr: lines for people on a terminal, JSON for machines.
@@ -153,13 +152,13 @@ func (a *App) newLogger(name string, console bool) logs {
 	if console {
 		out = zerolog.ConsoleWriter{Out: out, TimeFormat: "15:04:05.000000", NoColor: !a.Terminal}
 	}
-	w := logwriter.New(out)
+	w := logging.NewWriter(out)
 	a.writers = append(a.writers, w)
-	level, err := loglevel.New(name)
+	level, err := logging.NewLevel(name)
 	if err != nil { // check has refused such a level
-		level, _ = loglevel.New("info")
+		level, _ = logging.NewLevel("info")
 	}
-	return logs{zerolog.New(w).Hook(level, logwriter.Stamp), w, level}
+	return logs{zerolog.New(w).Hook(level, logging.Stamp), w, level}
 }
 
 // errInputEnded is why a daemon ends that was told to end with its standard input.
@@ -189,7 +188,7 @@ func givingBack(ctx context.Context, work func(context.Context) error) error {
 	if os.Getenv("GOGC") != "" {
 		return work(ctx)
 	}
-	return giveback.During(ctx, work)
+	return heap.GiveBackDuring(ctx, work)
 }
 
 // hostPort joins the bind address with a port.

@@ -26,10 +26,10 @@ import (
 	"github.com/tenderhq/tender/internal/cli/contexts"
 	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/internal/cli/settings"
-	"github.com/tenderhq/tender/internal/joining"
-	"github.com/tenderhq/tender/internal/nearby"
-	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/joining"
+	"github.com/tenderhq/tender/internal/trust/nearby"
+	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/internal/words"
 )
 

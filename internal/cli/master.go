@@ -25,11 +25,11 @@ import (
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/internal/cli/settings"
-	"github.com/tenderhq/tender/internal/heapfloor"
-	"github.com/tenderhq/tender/internal/joining"
-	"github.com/tenderhq/tender/internal/rights"
-	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/heap"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/joining"
+	"github.com/tenderhq/tender/internal/trust/rights"
+	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/master"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/registry"
@@ -368,7 +368,7 @@ const masterHeapBytes = 48 << 20
 // holdMasterHeap sets that floor, unless the user has set GOGC.
 var holdMasterHeap = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") == "" {
-		heapfloor.Hold(masterHeapBytes)
+		heap.HoldFloor(masterHeapBytes)
 	}
 })
 

@@ -19,10 +19,10 @@ import (
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/internal/cli/logtail"
 	"github.com/tenderhq/tender/internal/protocol"
-	"github.com/tenderhq/tender/internal/rights"
-	"github.com/tenderhq/tender/internal/ticket"
-	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/rights"
+	"github.com/tenderhq/tender/internal/trust/ticket"
+	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/internal/version"
 	"github.com/tenderhq/tender/internal/wire"
 )

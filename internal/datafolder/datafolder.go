@@ -1,5 +1,6 @@
-// Package datafolder checks a folder before a master or an agent begins in it. Both close their folder, with everything
-// in it, to the other users of the machine, and /etc or somebody's home would then be useless. It changes nothing.
+// Package datafolder checks a folder before a master or an agent begins in it, and asks the system how much room there
+// is on its disk. Both close their folder, with everything in it, to the other users of the machine, and /etc or
+// somebody's home would then be useless. It changes nothing.
 package datafolder
 
 import (

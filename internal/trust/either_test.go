@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/transport"
 )
 
 // TestAPlainDoorKnowsWhoShowsACertificate: at one listener a TLS client is who its certificate says, a client in plain

@@ -417,7 +417,9 @@ func (g gen) schedulerEvents() []func() protocol.SchedulerEvent {
 		func() protocol.SchedulerEvent {
 			return protocol.ExecutorLost{Agent: api.AgentID(g.id()), Executor: api.ExecutorID(g.id()), Message: g.text()}
 		},
-		func() protocol.SchedulerEvent { return protocol.AgentLost{Agent: api.AgentID(g.id()), Gone: g.bool(), Why: g.text()} },
+		func() protocol.SchedulerEvent {
+			return protocol.AgentLost{Agent: api.AgentID(g.id()), Gone: g.bool(), Why: g.text()}
+		},
 		func() protocol.SchedulerEvent { return protocol.MasterHeartbeat{Masters: g.ids(3)} },
 		func() protocol.SchedulerEvent { return protocol.Settled{} },
 		func() protocol.SchedulerEvent { return protocol.FrameworkUpdated{Number: g.number()} },
@@ -520,7 +522,9 @@ func (g gen) agentEvents() []func() protocol.AgentEvent {
 			return protocol.DestroyVolume{Volume: api.VolumeID(g.id()), Generation: g.number()}
 		},
 		func() protocol.AgentEvent { return protocol.SendAgain{TaskRef: g.taskRef()} },
-		func() protocol.AgentEvent { return protocol.EndTickets{Principal: g.text(), Until: g.time(), Revoked: g.bool()} },
+		func() protocol.AgentEvent {
+			return protocol.EndTickets{Principal: g.text(), Until: g.time(), Revoked: g.bool()}
+		},
 		func() protocol.AgentEvent {
 			return protocol.TaskSecrets{TaskRef: g.taskRef(), Values: g.secretValues(), Why: g.text()}
 		},

@@ -3,7 +3,7 @@ package wire
 import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust/rights"
 )
 
 // GrantFromProto returns a grant that is not checked yet.

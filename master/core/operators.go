@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/master/core/reserving"
 	"github.com/tenderhq/tender/master/core/settings"

@@ -12,8 +12,8 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
-	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/testing/transcript"
+	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/core/settings"
 	"github.com/tenderhq/tender/master/registry"

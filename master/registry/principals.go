@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust/rights"
 )
 
 // Principal is somebody who was granted something: a person, or those who run a framework. Its name is what the

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust/rights"
 )
 
 func TestPrincipalsAreGrantedAndRevoked(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust/rights"
 )
 
 var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)

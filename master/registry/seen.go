@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust/rights"
 )
 
 // Between the moment at which somebody decides on a change by looking, and the moment at which the quorum has committed

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust/rights"
 )
 
 // everyChange returns one of each type that is a change; TestEveryChangeSaysWhatWasSeen compares the list with the source.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
-	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust/rights"
 )
 
 // Agent is an agent as people see it. Every master knows the part that is from the registry.

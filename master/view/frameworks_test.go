@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/master/registry"
 )
 

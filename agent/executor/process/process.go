@@ -27,7 +27,7 @@ import (
 	"github.com/tenderhq/tender/agent/proc"
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/agent/walls/entry"
-	"github.com/tenderhq/tender/internal/diskroom"
+	"github.com/tenderhq/tender/internal/datafolder"
 )
 
 // Launcher is the executor.Launcher of real processes. The zero value is ready.
@@ -348,7 +348,7 @@ func (l *Launcher) MoveAway(path string) (string, error) {
 // folder is the open folder that holds it.
 func (l *Launcher) discard(folder *os.File, path, trash string) (string, error) {
 	away, err := os.MkdirTemp(trash, "removed-")
-	if diskroom.IsFull(err) {
+	if datafolder.IsDiskFull(err) {
 		return l.discardInPlace(folder, path, trash)
 	}
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/tenderhq/tender/internal/diskroom"
+	"github.com/tenderhq/tender/internal/datafolder"
 )
 
 // Tree holds the cells of an agent: the agent's own cell, with those of its executors in it. The zero value is a tree
@@ -97,7 +97,7 @@ func (t Tree) remember(c Cell) error {
 	}
 	text = append(text, '\n')
 	if err := os.WriteFile(t.file+".new", text, 0o600); err != nil {
-		if diskroom.IsFull(err) && writeOver(t.file, text) == nil {
+		if datafolder.IsDiskFull(err) && writeOver(t.file, text) == nil {
 			return nil
 		}
 		return err

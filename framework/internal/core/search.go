@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/leadersearch"
+	"github.com/tenderhq/tender/internal/lookout/leadersearch"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 

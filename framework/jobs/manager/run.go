@@ -15,10 +15,10 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/jobs"
-	"github.com/tenderhq/tender/internal/joining"
-	"github.com/tenderhq/tender/internal/nearby"
-	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/joining"
+	"github.com/tenderhq/tender/internal/trust/nearby"
+	"github.com/tenderhq/tender/internal/trust/transport"
 )
 
 // FailoverTimeout is how long jobs live on without any manager, for managers that [Run] runs.

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/leadersearch"
+	"github.com/tenderhq/tender/internal/lookout/leadersearch"
 )
 
 // mastersMax is how many masters are accepted from a master that names the others.

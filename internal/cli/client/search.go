@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tenderhq/tender/internal/leadersearch"
+	"github.com/tenderhq/tender/internal/lookout/leadersearch"
 )
 
 // search is the search of one call from master to master, and what to report if nobody leads.

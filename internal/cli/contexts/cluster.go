@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/tenderhq/tender/internal/joining"
-	"github.com/tenderhq/tender/internal/nearby"
-	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/joining"
+	"github.com/tenderhq/tender/internal/trust/nearby"
+	"github.com/tenderhq/tender/internal/trust/transport"
 )
 
 // TokenVariable is the environment variable with the token of a command without a context, or of a framework.

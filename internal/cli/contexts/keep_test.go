@@ -14,8 +14,8 @@ import (
 	"github.com/tenderhq/tender/internal/cli/contexts"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/testing/memnet"
-	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/transport"
 )
 
 // signer signs for everybody who shows a certificate.

@@ -16,7 +16,7 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/dev/devcluster"
-	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/trust/transport"
 )
 
 // cluster is everything that runs.

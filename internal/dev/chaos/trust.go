@@ -20,10 +20,10 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/joining"
 	"github.com/tenderhq/tender/internal/testing/chaos"
-	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/joining"
+	"github.com/tenderhq/tender/internal/trust/transport"
 )
 
 // What is done to certificates is no fault, and nobody may notice it: it breaks no stream that is not meant to break.

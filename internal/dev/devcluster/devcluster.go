@@ -19,10 +19,10 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/tenderhq/tender/internal/joining"
-	"github.com/tenderhq/tender/internal/nearby"
-	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/joining"
+	"github.com/tenderhq/tender/internal/trust/nearby"
+	"github.com/tenderhq/tender/internal/trust/transport"
 )
 
 // Options say what to start. For zero fields `tender dev` chooses.

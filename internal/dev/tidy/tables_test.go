@@ -8,10 +8,10 @@ const module = "github.com/tenderhq/tender"
 type floor struct{ pkg, may string }
 
 // values are packages of plain values, which every floor above them may use.
-const values = "api internal/alarms internal/protocol internal/invariant internal/rights internal/value internal/words internal/work "
+const values = "api internal/alarms internal/protocol internal/invariant internal/trust/rights internal/value internal/words internal/work "
 
 // shell is what master, agent and framework may each import. They never import each other.
-const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/strangers internal/datafolder internal/diskroom internal/loglevel internal/trust internal/transport internal/joining internal/nearby "
+const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/strangers internal/datafolder internal/logging internal/trust internal/trust/transport internal/trust/joining internal/trust/nearby "
 
 // public is what a user of Tender may import.
 const public = "api api/v1 allocator/... framework/... "
@@ -24,13 +24,10 @@ var floors = []floor{
 	{"internal/alarms", ""},
 	{"internal/allowance", ""},
 	{"internal/calendar", ""},
-	{"internal/loglevel", ""},
-	{"internal/logwriter", ""},
+	{"internal/logging", ""},
 	{"internal/datafolder", ""},
-	{"internal/diskroom", ""},
 	{"internal/invariant", ""},
-	{"internal/giveback", ""},
-	{"internal/heapfloor", ""},
+	{"internal/heap", ""},
 	{"internal/pause", ""},
 	{"internal/strangers", ""},
 	{"internal/value", ""},
@@ -40,19 +37,19 @@ var floors = []floor{
 
 	// Shared values, and their forms on the wire, on disk and in transcripts.
 	{"internal/protocol", "api"},
-	{"internal/leadersearch", "api internal/protocol"},
-	{"internal/rights", "api internal/protocol"},
+	{"internal/lookout/leadersearch", "api internal/protocol"},
+	{"internal/trust/rights", "api internal/protocol"},
 	{"internal/logpb", "api/v1"},
-	{"internal/wire", "api api/v1 internal/protocol internal/rights"},
-	{"internal/lookout", "api api/v1 internal/leadersearch internal/wire internal/pause internal/protocol"},
+	{"internal/wire", "api api/v1 internal/protocol internal/trust/rights"},
+	{"internal/lookout", "api api/v1 internal/lookout/leadersearch internal/wire internal/pause internal/protocol"},
 	{"internal/sandbox", "api internal/trust"},
 	{"internal/health", "api"},
 	{"internal/trust", "api"},
-	{"internal/transport", "internal/trust"},
-	{"internal/audit", "api"},
-	{"internal/ticket", "api internal/rights internal/trust"},
-	{"internal/nearby", "api internal/trust"},
-	{"internal/joining", "api api/v1 internal/lookout internal/pause internal/transport internal/trust internal/wire"},
+	{"internal/trust/transport", "internal/trust"},
+	{"internal/trust/audit", "api"},
+	{"internal/trust/ticket", "api internal/trust/rights internal/trust"},
+	{"internal/trust/nearby", "api internal/trust"},
+	{"internal/trust/joining", "api api/v1 internal/lookout internal/pause internal/trust/transport internal/trust internal/wire"},
 
 	// The pure ones.
 	{"allocator/...", values + "allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"},
@@ -61,7 +58,7 @@ var floors = []floor{
 	{"master/view", values + "master/registry allocator"},
 	{"master/core/...", values + "master/core/... master/view master/registry allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"},
 	{"agent/core/...", values + "agent/core/..."},
-	{"framework/internal/core", values + "internal/leadersearch"},
+	{"framework/internal/core", values + "internal/lookout/leadersearch"},
 	{"internal/work", "api"},
 	{"framework/jobs", "api framework/jobs/internal/rules internal/work"},
 	{"internal/verify", "api"},
@@ -77,28 +74,28 @@ var floors = []floor{
 	{"allocator/journal", shell + "internal/logpb allocator allocator/inputs allocator/internal/codec"},
 
 	// Shells.
-	{"master/...", shell + "internal/audit internal/ticket allocator/... !allocator/allocatortest master/..."},
-	{"master/internal/registrycodec", "api internal/logpb internal/rights internal/wire master/registry/..."},
-	{"master/internal/registrar", "api api/v1 internal/protocol internal/rights internal/transport internal/trust internal/wire master/registry"},
+	{"master/...", shell + "internal/trust/audit internal/trust/ticket allocator/... !allocator/allocatortest master/..."},
+	{"master/internal/registrycodec", "api internal/logpb internal/trust/rights internal/wire master/registry/..."},
+	{"master/internal/registrar", "api api/v1 internal/protocol internal/trust/rights internal/trust/transport internal/trust internal/wire master/registry"},
 	{"master/internal/intake", "api api/v1 internal/allowance internal/pause internal/protocol internal/strangers internal/wire allocator/constraint"},
 	{"master/internal/outbox", "api"},
 	{"master/internal/raftlog", shell + "internal/logpb master/internal/logcache master/internal/registrycodec master/quorum master/registry"},
 	{"master/internal/logcache", ""},
 	{"master/internal/statehash", "api/v1 internal/pause master/registry"},
-	{"agent/...", shell + "internal/audit internal/ticket agent/..."},
-	{"agent/walls/cell", "api internal/diskroom"}, // files of the kernel, for the agent and the built-in executor
+	{"agent/...", shell + "internal/trust/audit internal/trust/ticket agent/..."},
+	{"agent/walls/cell", "api internal/datafolder"}, // files of the kernel, for the agent and the built-in executor
 	{"agent/walls/entry", "api"},
 	{"agent/walls/calls", ""},
 	{"agent/walls/paths", ""},
 	{"agent/walls/spaces", "agent/proc agent/walls/calls"},    // the first process of each task
 	{"agent/images/setup", "agent/beneath agent/walls/entry"}, // between the agent and the built-in executor
-	{"agent/membership", "api internal/joining internal/trust"},
+	{"agent/membership", "api internal/trust/joining internal/trust"},
 	{"agent/life", "agent/core"},
 	{"agent/checkpoint", shell + "internal/logpb agent/core"},
 	{"framework/...", shell + "internal/sandbox internal/health framework/... !framework/frameworktest"},
 
 	// The built-in executor: a user of the executors' SDK.
-	{"internal/commandexecutor", values + "internal/diskroom framework/executor agent/beneath agent/images/setup agent/proc agent/tail agent/walls/cell agent/walls/entry agent/walls/paths agent/walls/spaces"},
+	{"agent/commands", values + "internal/datafolder framework/executor agent/beneath agent/images/setup agent/proc agent/tail agent/walls/cell agent/walls/entry agent/walls/paths agent/walls/spaces"},
 
 	// Whole clusters in memory.
 	{"framework/frameworktest", shell + "internal/testing/chaos internal/testing/memnet allocator/... master/... agent/... framework/..."},
@@ -121,30 +118,30 @@ var floors = []floor{
 
 	// What develops.
 	{"internal/dev/bench/...", "... !examples/... !internal/cli/... !internal/dev/demo"},
-	{"internal/dev/chaos", public + "agent/walls/cell internal/dev/devcluster internal/joining internal/testing/chaos internal/testing/clerks internal/testing/history internal/transport internal/trust"}, // runs the binary, and schedulers of its own
+	{"internal/dev/chaos", public + "agent/walls/cell internal/dev/devcluster internal/trust/joining internal/testing/chaos internal/testing/clerks internal/testing/history internal/trust/transport internal/trust"}, // runs the binary, and schedulers of its own
 	{"internal/dev/cost", ""}, // runs benchmarks and reads their counters
 	{"internal/dev/demo", "... !internal/cli/..."},
 	{"internal/dev/demo/jobs", "api/v1 internal/dev/devcluster internal/pause"},
 	{"internal/dev/demo/rdd", "internal/dev/devcluster"},
 	{"internal/dev/demo/share", "api/v1 internal/dev/devcluster internal/pause"},
-	{"internal/dev/devcluster", "internal/joining internal/nearby internal/transport internal/trust"}, // runs the binary, and reaches its masters
-	{"internal/dev/exported", ""},                                                                     // reads sources, compiles nothing
-	{"internal/dev/loopback", ""},                                                                     // knows addresses only
-	{"internal/dev/mutants", ""},                                                                      // changes sources, knows nothing of them
-	{"internal/dev/stress", ""},                                                                       // runs the tests, knows nothing of them
-	{"internal/dev/tidy", ""},                                                                         // reads sources
+	{"internal/dev/devcluster", "internal/trust/joining internal/trust/nearby internal/trust/transport internal/trust"}, // runs the binary, and reaches its masters
+	{"internal/dev/exported", ""},                                                                                       // reads sources, compiles nothing
+	{"internal/dev/loopback", ""},                                                                                       // knows addresses only
+	{"internal/dev/mutants", ""},                                                                                        // changes sources, knows nothing of them
+	{"internal/dev/stress", ""},                                                                                         // runs the tests, knows nothing of them
+	{"internal/dev/tidy", ""},                                                                                           // reads sources
 
 	// Programs.
 	{"tender", "internal/cli"}, // the door for mains of others
 	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
-	{"internal/cli/...", shell + "internal/audit internal/leadersearch internal/calendar internal/ticket internal/sandbox internal/logwriter internal/giveback internal/heapfloor internal/commandexecutor internal/verify/... allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
+	{"internal/cli/...", shell + "internal/trust/audit internal/lookout/leadersearch internal/calendar internal/trust/ticket internal/sandbox internal/logging internal/heap internal/heap agent/commands internal/verify/... allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
 	{".", "internal/cli"},
 }
 
 // pure packages only make decisions: the same events give the same effects, byte for byte. The packages of values that
 // they use are pure too. Left out are the test suite, which needs package testing, the remote allocator, which does
 // I/O, and the journal and their codec, which use protobuf.
-const pure = "api internal/alarms internal/leadersearch internal/protocol internal/rights internal/words master/core/... master/quorum master/view master/registry/... agent/core/... framework/internal/core " +
+const pure = "api internal/alarms internal/lookout/leadersearch internal/protocol internal/trust/rights internal/words master/core/... master/quorum master/view master/registry/... agent/core/... framework/internal/core " +
 	"framework/jobs framework/jobs/internal/core framework/jobs/internal/rules internal/work internal/verify examples/rdd/plan allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
 
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,

@@ -5,7 +5,7 @@ package expiry
 import (
 	"time"
 
-	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/master/registry"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/master/core/secrets"
 	"github.com/tenderhq/tender/master/registry"
 )

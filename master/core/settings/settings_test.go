@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/master/core/secrets"
 	"github.com/tenderhq/tender/master/core/settings"
 	"github.com/tenderhq/tender/master/registry"

@@ -17,7 +17,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/trust/transport"
 )
 
 // JobsEndpoint is the name of the endpoint at which a framework serves the job service.

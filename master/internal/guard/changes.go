@@ -6,7 +6,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/audit"
+	"github.com/tenderhq/tender/internal/trust/audit"
 	"github.com/tenderhq/tender/internal/wire"
 )
 

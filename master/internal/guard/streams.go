@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/rights"
 )
 
 // stream is an admitted stream that is open, with the decision about it.

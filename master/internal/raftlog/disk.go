@@ -8,7 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/tenderhq/tender/internal/diskroom"
+	"github.com/tenderhq/tender/internal/datafolder"
 )
 
 // watched remembers whether Raft's last write reached the disk. A follower that can't write an entry falls behind, and
@@ -57,7 +57,7 @@ func (w watched) checkTerm(key []byte, err error) error {
 
 // howToMakeRoom adds to the error of a full disk what a person can do about it.
 func howToMakeRoom(dir string, err error) error {
-	if diskroom.IsFull(err) {
+	if datafolder.IsDiskFull(err) {
 		return fmt.Errorf("%w; make room on the disk of %s and start this master again, the others go on meanwhile", err, dir)
 	}
 	return err

@@ -3,7 +3,7 @@ package registrycodec
 import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/logpb"
-	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/registry"
 )
