@@ -108,7 +108,7 @@ func (b batch) set(files []string) (*taskset.Set, error) {
 		if some {
 			item.Prefer.Hostnames = strings.Split(hosts, ",")
 		}
-		if err := set.Add(item); err != nil {
+		if err := set.Add(context.Background(), item); err != nil {
 			return nil, err
 		}
 	}

@@ -39,8 +39,8 @@ const spareMost = 10
 
 func newPool(host string, most int, wants func(context.Context, taskset.Task) (int, error)) *pool {
 	p := &pool{host: host, max: most, wants: wants}
-	p.set = taskset.New(taskset.Config{Keep: "pool", Loaded: func(set *taskset.Set) error { // each instance finds what there is
-		return set.Scale("scheduler", taskset.Item{Task: api.Task{
+	p.set = taskset.New(taskset.Config{Keep: "pool", Loaded: func(ctx context.Context, set *taskset.Set) error { // each instance finds what there is
+		return set.Scale(ctx, "scheduler", taskset.Item{Task: api.Task{
 			Resources: api.Scalars(0.2, 256), Ports: map[string]uint16{"tcp": 0, "http": 0},
 			Command: p.line("dask-scheduler", `--port "$TENDER_TASK_PORT_TCP" --dashboard-address "%s:$TENDER_TASK_PORT_HTTP"`, host),
 			Checks:  []api.Check{{Readiness: true, TCP: &api.TCPCheck{Port: "http"}, Interval: time.Second}},
@@ -92,7 +92,7 @@ func (p *pool) scale(ctx context.Context, scheduler taskset.Task) error {
 		case service.Name == name:
 			now = service.Count
 		case service.Name != "scheduler":
-			if err := p.set.Scale(service.Name, taskset.Item{}, 0); err != nil {
+			if err := p.set.Scale(ctx, service.Name, taskset.Item{}, 0); err != nil {
 				return err
 			}
 		}
@@ -111,7 +111,7 @@ func (p *pool) scale(ctx context.Context, scheduler taskset.Task) error {
 	}
 	address := "tcp://" + p.address(scheduler, "tcp")
 	log.Printf("%d workers at %s, there were %d", wanted, address, now)
-	return p.set.Scale(name, taskset.Item{Task: api.Task{
+	return p.set.Scale(ctx, name, taskset.Item{Task: api.Task{
 		Resources: api.Scalars(0.5, 256),
 		Command:   p.line("dask-worker", "--nthreads 1 --no-nanny --no-dashboard --local-directory . %s", address),
 	}}, wanted)

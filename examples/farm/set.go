@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/tenderhq/tender/api"
@@ -11,7 +12,7 @@ import (
 func newSet(frames int, command api.Command) (*taskset.Set, error) {
 	set := taskset.New(taskset.Config{Apart: api.ByAgent, Most: perAgent})
 	for frame := range frames {
-		err := set.Add(taskset.Item{ID: fmt.Sprintf("frame-%d", frame), Task: api.Task{Resources: need, Command: &command}})
+		err := set.Add(context.Background(), taskset.Item{ID: fmt.Sprintf("frame-%d", frame), Task: api.Task{Resources: need, Command: &command}})
 		if err != nil {
 			return nil, err
 		}

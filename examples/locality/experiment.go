@@ -75,7 +75,7 @@ func (e *experiment) come(j job) {
 	e.mu.Lock()
 	e.running[j.name] = r
 	e.mu.Unlock()
-	if err := e.Add(j.items...); err != nil {
+	if err := e.Add(context.Background(), j.items...); err != nil {
 		panic(err) // cannot fail: the names are made here
 	}
 }

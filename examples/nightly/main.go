@@ -32,7 +32,7 @@ func newSet() (*taskset.Set, error) {
 		Ended:       func(o taskset.Outcome) { fmt.Println(o.Item, "is done") },
 	})
 	for job := range 20 {
-		err := set.Add(taskset.Item{ID: fmt.Sprintf("job-%d", job), Task: api.Task{
+		err := set.Add(context.Background(), taskset.Item{ID: fmt.Sprintf("job-%d", job), Task: api.Task{
 			Resources: api.Scalars(0.5, 64),
 			Command:   &api.Command{Argv: []string{"sleep", "2"}},
 		}})

@@ -85,7 +85,7 @@ func (c *Context) Scheduler(self *api.Executor) (framework.Scheduler, error) {
 		Updated: func(_ string, status api.Status) { c.hear(status) },
 	})
 	task := api.Task{Resources: taskCPUs.Plus(api.Scalars(0, c.config.MemoryMB)), Executor: self, Data: pack(c.setup())}
-	return &scheduler{set, c}, set.Scale("executor", taskset.Item{Task: task}, c.config.Executors)
+	return &scheduler{set, c}, set.Scale(context.Background(), "executor", taskset.Item{Task: task}, c.config.Executors)
 }
 
 // Execute returns what executors do: a function for executor.Run, and for tests in virtual time.

@@ -32,11 +32,11 @@ func newWeb(n int, command, file string) (*taskset.Set, error) {
 		Command:   &api.Command{Shell: command},
 		Checks:    []api.Check{{Readiness: true, TCP: &api.TCPCheck{Port: "http"}, Interval: time.Second}},
 	}}
-	if err := set.Scale("web", web, n); err != nil {
+	if err := set.Scale(context.Background(), "web", web, n); err != nil {
 		return nil, err
 	}
 	// Servers of an earlier program that run another command are replaced one after the other.
-	return set, set.Roll("web", web, taskset.Rolling{Proof: 5 * time.Second})
+	return set, set.Roll(context.Background(), "web", web, taskset.Rolling{Proof: 5 * time.Second})
 }
 
 // write writes where the servers are. The file is replaced in one step, so nobody reads half of it.

@@ -51,7 +51,7 @@ func newSet(c *count, chunks [][]string, self *api.Executor) (*taskset.Set, erro
 			return nil, err
 		}
 		task := api.Task{Resources: taskResources, Executor: self, Data: files}
-		if err := set.Add(taskset.Item{ID: fmt.Sprint("count-", i), Task: task}); err != nil {
+		if err := set.Add(context.Background(), taskset.Item{ID: fmt.Sprint("count-", i), Task: task}); err != nil {
 			return nil, err
 		}
 	}

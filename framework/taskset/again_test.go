@@ -1,6 +1,7 @@
 package taskset_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -19,10 +20,10 @@ func TestAStatusThatComesAgainCountsOnce(t *testing.T) {
 		set := taskset.New(taskset.Config{Keep: "items", Attempts: 3, Ended: func(taskset.Outcome) { ended++ }})
 		f := c.Start(framework.Config{Name: "shop"}, set)
 		f.Client()
-		c.Await("the set to be loaded", func() bool { return set.Add(command("once", "sleep infinity")) == nil })
+		c.Await("the set to be loaded", func() bool { return set.Add(context.Background(), command("once", "sleep infinity")) == nil })
 		mustScale(t, set, command("", "sleep infinity"), 1)
 		f.AwaitCount(2, api.TaskRunning)
-		if err := set.Roll("web", command("", "sleep 3600"), taskset.Rolling{Proof: 2 * time.Hour}); err != nil {
+		if err := set.Roll(context.Background(), "web", command("", "sleep 3600"), taskset.Rolling{Proof: 2 * time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		c.Await("the new task to run", func() bool { return len(tasksOf(set, "web-0")) == 1 && set.Numbers().Attempts == 3 })

@@ -1,6 +1,7 @@
 package taskset
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -83,13 +84,13 @@ func BenchmarkService(b *testing.B) {
 				p.set.client = p
 				p.set.Settled(b.Context())
 				began := time.Now()
-				if err := p.set.Scale("web", like("v1"), n); err != nil {
+				if err := p.set.Scale(context.Background(), "web", like("v1"), n); err != nil {
 					b.Fatal(err)
 				}
 				p.serve(b)
 				scaled += time.Since(began)
 				began = time.Now()
-				if err := p.set.Roll("web", like("v2"), Rolling{AtOnce: max(n/100, 1), Proof: -1}); err != nil {
+				if err := p.set.Roll(context.Background(), "web", like("v2"), Rolling{AtOnce: max(n/100, 1), Proof: -1}); err != nil {
 					b.Fatal(err)
 				}
 				for p.serve(b); !p.set.Services()[0].Rolling.Done; p.serve(b) {
@@ -97,7 +98,7 @@ func BenchmarkService(b *testing.B) {
 				}
 				rolled += time.Since(began)
 				began = time.Now()
-				if err := p.set.Scale("web", like("v2"), 0); err != nil {
+				if err := p.set.Scale(context.Background(), "web", like("v2"), 0); err != nil {
 					b.Fatal(err)
 				}
 				p.serve(b)
@@ -121,7 +122,7 @@ func BenchmarkLives(b *testing.B) {
 			p.set.client = p
 			p.set.Settled(b.Context())
 			item := Item{Task: api.Task{Resources: api.Scalars(1, 1), Command: &api.Command{Shell: "serve"}}}
-			if err := p.set.Scale("web", item, n); err != nil {
+			if err := p.set.Scale(context.Background(), "web", item, n); err != nil {
 				b.Fatal(err)
 			}
 			p.serve(b)

@@ -27,7 +27,7 @@ func queue(t *testing.T, config taskset.Config, n int, line string) *taskset.Set
 	t.Helper()
 	set := taskset.New(config)
 	for i := range n {
-		if err := set.Add(command(fmt.Sprint("item-", i), line)); err != nil {
+		if err := set.Add(context.Background(), command(fmt.Sprint("item-", i), line)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -102,10 +102,10 @@ func TestGivesUp(t *testing.T) {
 				outcome = o
 			}
 		}})
-		if err := set.Add(command("bad", "exit 3"), command("good", "sleep 1")); err != nil {
+		if err := set.Add(context.Background(), command("bad", "exit 3"), command("good", "sleep 1")); err != nil {
 			t.Fatal(err)
 		}
-		if err := set.Add(command("bad", "true"), command("a/b", "true")); api.KindOf(err) == 0 || !strings.Contains(err.Error(), "a/b") {
+		if err := set.Add(context.Background(), command("bad", "true"), command("a/b", "true")); api.KindOf(err) == 0 || !strings.Contains(err.Error(), "a/b") {
 			t.Errorf("a second item of one ID and a wrong ID: %v", err)
 		}
 		set.Close()
@@ -131,7 +131,7 @@ func TestWhatCanNeverRunIsGivenUpAtOnce(t *testing.T) {
 		set := taskset.New(taskset.Config{})
 		item := command("nothing", "true")
 		item.Task.Resources = item.Task.Resources.Plus(api.NewResources(api.Resource{Label: api.Label{Name: "ports"}, Scalar: api.MilliOf(2)}))
-		if err := set.Add(item); err != nil {
+		if err := set.Add(context.Background(), item); err != nil {
 			t.Fatal(err)
 		}
 		set.Close()
@@ -158,7 +158,7 @@ func TestServiceIsKeptUp(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 3}, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{Apart: api.ByAgent})
 		web := command("", "sleep infinity")
-		if err := set.Scale("web", web, 2); err != nil {
+		if err := set.Scale(context.Background(), "web", web, 2); err != nil {
 			t.Fatal(err)
 		}
 		f := c.Start(framework.Config{Name: "web"}, set)
@@ -176,11 +176,11 @@ func TestServiceIsKeptUp(t *testing.T) {
 		c.AwaitRunning(2)
 		c.Agent(busy).Start()
 		c.Advance(time.Minute)
-		if err := set.Scale("web", web, 3); err != nil {
+		if err := set.Scale(context.Background(), "web", web, 3); err != nil {
 			t.Fatal(err)
 		}
 		c.AwaitRunning(3)
-		if err := set.Scale("web", web, 1); err != nil {
+		if err := set.Scale(context.Background(), "web", web, 1); err != nil {
 			t.Fatal(err)
 		}
 		f.AwaitCount(2, api.TaskKilled)
@@ -197,7 +197,7 @@ func TestServiceIsKeptUp(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{})
-		if err := set.Scale("web", command("", "sleep infinity"), 1); err != nil {
+		if err := set.Scale(context.Background(), "web", command("", "sleep infinity"), 1); err != nil {
 			t.Fatal(err)
 		}
 		f := c.Start(framework.Config{Name: "web"}, set)
@@ -322,7 +322,7 @@ func TestSmallRestsAreUsed(t *testing.T) {
 			if i == 0 {
 				cpus = 1
 			}
-			if err := set.Add(taskset.Item{ID: fmt.Sprint("item-", i), Task: api.Task{Resources: api.Scalars(cpus, 32), Executor: self}}); err != nil {
+			if err := set.Add(context.Background(), taskset.Item{ID: fmt.Sprint("item-", i), Task: api.Task{Resources: api.Scalars(cpus, 32), Executor: self}}); err != nil {
 				t.Fatal(err)
 			}
 			if i == 0 {
@@ -341,7 +341,7 @@ func TestSmallRestsAreUsed(t *testing.T) {
 func TestServiceLeavesForMaintenance(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 3}, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{})
-		if err := set.Scale("web", command("", "sleep infinity"), 1); err != nil {
+		if err := set.Scale(context.Background(), "web", command("", "sleep infinity"), 1); err != nil {
 			t.Fatal(err)
 		}
 		f := c.Start(framework.Config{Name: "web"}, set)
@@ -349,7 +349,7 @@ func TestServiceLeavesForMaintenance(t *testing.T) {
 		job := command("job", "sleep infinity")
 		first := whereRuns(c)
 		job.Prefer.Agents = []api.AgentID{c.Agent(first).ID()}
-		if err := set.Add(job); err != nil {
+		if err := set.Add(context.Background(), job); err != nil {
 			t.Fatal(err)
 		}
 		c.AwaitRunning(2)
@@ -378,7 +378,7 @@ func TestServiceIsPreempted(t *testing.T) {
 		set := taskset.New(taskset.Config{})
 		web := command("", "sleep infinity")
 		web.Task.Resources = api.Scalars(3, 512)
-		if err := set.Scale("web", web, 1); err != nil {
+		if err := set.Scale(context.Background(), "web", web, 1); err != nil {
 			t.Fatal(err)
 		}
 		f := c.Start(framework.Config{Name: "web"}, set)
@@ -401,7 +401,7 @@ func TestServiceIsPreempted(t *testing.T) {
 func TestServiceStays(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Heartbeat: 10 * time.Second}, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{})
-		if err := set.Scale("web", command("", "sleep infinity"), 1); err != nil {
+		if err := set.Scale(context.Background(), "web", command("", "sleep infinity"), 1); err != nil {
 			t.Fatal(err)
 		}
 		c.Start(framework.Config{Name: "web"}, set)
@@ -433,7 +433,7 @@ func TestLocality(t *testing.T) {
 				for i := range 8 + 4 { // there is room for eight there
 					one := command(fmt.Sprint("item-", i), "sleep 60")
 					one.Prefer.Agents = []api.AgentID{home}
-					if err := set.Add(one); err != nil {
+					if err := set.Add(context.Background(), one); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -477,7 +477,7 @@ func TestNothingIsOfferedThatNobodyWants(t *testing.T) {
 		if s.offers > 0 {
 			t.Errorf("%d offers for nothing", s.offers)
 		}
-		if err := s.Scale("web", command("", "sleep infinity"), 4); err != nil {
+		if err := s.Scale(context.Background(), "web", command("", "sleep infinity"), 4); err != nil {
 			t.Fatal(err)
 		}
 		c.AwaitRunning(4)
@@ -501,7 +501,7 @@ func TestSpreadAndPorts(t *testing.T) {
 		set := taskset.New(taskset.Config{Spread: api.ByAttribute("rack"), Rank: pack.WorstFit})
 		web := command("", "sleep infinity")
 		web.Task.Ports = map[string]uint16{"http": 0}
-		if err := set.Scale("web", web, 8); err != nil {
+		if err := set.Scale(context.Background(), "web", web, 8); err != nil {
 			t.Fatal(err)
 		}
 		c.Start(framework.Config{Name: "web"}, set)
@@ -550,7 +550,7 @@ func TestPortsAreDemanded(t *testing.T) {
 		own := web
 		own.Task.Command = nil
 		own.Task.Executor = &api.Executor{ID: "own", Command: api.Command{Argv: []string{"own"}}, Resources: api.Scalars(0.1, 32)}
-		if err := errors.Join(set.Scale("web", web, 2), set.Scale("own", own, 2)); err != nil {
+		if err := errors.Join(set.Scale(context.Background(), "web", web, 2), set.Scale(context.Background(), "own", own, 2)); err != nil {
 			t.Fatal(err)
 		}
 		f := c.Start(framework.Config{Name: "web", Suppressed: true}, set)
@@ -558,7 +558,7 @@ func TestPortsAreDemanded(t *testing.T) {
 		f.EndTask(running(f, "web-"), frameworktest.Play{ExitCode: 1})
 		f.AwaitCount(1, api.TaskFailed)
 		f.AwaitCount(4, api.TaskRunning) // the task that replaces it
-		if err := set.Scale("web", web, 4); err != nil {
+		if err := set.Scale(context.Background(), "web", web, 4); err != nil {
 			t.Fatal(err)
 		}
 		f.AwaitCount(5, api.TaskRunning) // ten ports are enough for five tasks

@@ -1,6 +1,7 @@
 package taskset_test
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -42,7 +43,7 @@ func Example_checks() {
 			}
 		}})
 		f := c.Start(framework.Config{Name: "servers"}, set)
-		if err := set.Add(taskset.Item{ID: "server", Service: true, Task: checked()}); err != nil {
+		if err := set.Add(context.Background(), taskset.Item{ID: "server", Service: true, Task: checked()}); err != nil {
 			fmt.Println(err)
 		}
 		f.AwaitCount(1, api.TaskRunning)

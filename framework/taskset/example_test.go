@@ -1,6 +1,7 @@
 package taskset_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -18,7 +19,7 @@ func Example_queue() {
 	frameworktest.Example(frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{Attempts: 3})
 		for id, line := range map[string]string{"a": "sleep 5", "b": "sleep 5", "broken": "exit 3"} {
-			if err := set.Add(taskset.Item{ID: id, Task: api.Task{
+			if err := set.Add(context.Background(), taskset.Item{ID: id, Task: api.Task{
 				Resources: api.Scalars(1, 128),
 				Command:   &api.Command{Shell: line},
 			}}); err != nil {
@@ -51,7 +52,7 @@ func Example_service() {
 	}
 	frameworktest.Example(cluster, func(c *frameworktest.Handle) {
 		web := taskset.New(taskset.Config{Apart: api.ByAgent, Unreachable: time.Minute})
-		err := web.Scale("web", taskset.Item{Task: api.Task{
+		err := web.Scale(context.Background(), "web", taskset.Item{Task: api.Task{
 			Resources: api.Scalars(0.5, 128),
 			Command:   &api.Command{Shell: "exec python3 -m http.server $TENDER_TASK_PORT_HTTP"},
 			Ports:     map[string]uint16{"http": 0}, // any of the offer's
@@ -85,7 +86,7 @@ func Example_speculative() {
 	frameworktest.Example(cluster, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{Speculate: 1.5}) // when it has taken 1.5 times the median
 		for i := range 8 {
-			if err := set.Add(taskset.Item{ID: fmt.Sprint("part-", i), Task: api.Task{
+			if err := set.Add(context.Background(), taskset.Item{ID: fmt.Sprint("part-", i), Task: api.Task{
 				Resources: api.Scalars(1, 128), Command: &api.Command{Shell: "work"},
 			}}); err != nil {
 				fmt.Println(err)
@@ -106,7 +107,7 @@ func Example_locality() {
 	frameworktest.Example(frameworktest.Cluster{Agents: 3}, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{Locality: locality.Config{Node: locality.Wait{Time: 5 * time.Second}}})
 		for i := range 5 { // four have room there at once
-			if err := set.Add(taskset.Item{
+			if err := set.Add(context.Background(), taskset.Item{
 				ID:     fmt.Sprint("block-", i),
 				Task:   api.Task{Resources: api.Scalars(1, 128), Command: &api.Command{Shell: "sleep 60"}},
 				Prefer: locality.Prefer{Agents: []api.AgentID{c.Agent(2).ID()}},

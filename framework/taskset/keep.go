@@ -91,7 +91,7 @@ type change struct {
 
 // make makes changes to the set, each one completely or not at all. With Config.Keep a change is written to the store
 // before it is made in the set.
-func (s *Set) make(changes ...change) error {
+func (s *Set) make(ctx context.Context, changes ...change) error {
 	var faults []error
 	if s.config.Keep == "" {
 		s.do(func(now time.Time) {
@@ -106,13 +106,16 @@ func (s *Set) make(changes ...change) error {
 		return errors.Join(faults...)
 	}
 	defer s.tell()
-	s.writing.Lock()
-	defer s.writing.Unlock()
+	done, err := s.write(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	if s.keeper() == nil {
 		return api.E("taskset.keep", api.Unavailable, s.config.Keep, errNotLoaded)
 	}
 	for _, one := range changes {
-		if err := s.makeKept(one); err != nil {
+		if err := s.makeKept(ctx, one); err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -128,7 +131,17 @@ func (s *Set) keeper() *framework.Store {
 	return s.store
 }
 
-func (s *Set) makeKept(one change) error {
+// write waits until nobody else changes the store. It returns a function to call at the end.
+func (s *Set) write(ctx context.Context) (done func(), err error) {
+	select {
+	case s.writing <- struct{}{}:
+		return func() { <-s.writing }, nil
+	case <-ctx.Done():
+		return nil, api.E("taskset.keep", api.Unavailable, s.config.Keep, fmt.Errorf("another change is being kept: %w", ctx.Err()))
+	}
+}
+
+func (s *Set) makeKept(ctx context.Context, one change) error {
 	s.mu.Lock()
 	err := one.check()
 	var value kept
@@ -140,12 +153,18 @@ func (s *Set) makeKept(one change) error {
 		return err
 	}
 	if one.value == nil {
-		err = s.unsave(context.Background(), one.key)
+		err = s.unsave(ctx, one.key)
 	} else {
-		err = s.save(context.Background(), one.key, value)
+		err = s.save(ctx, one.key, value)
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		s.apply(one.work)
+	case ctx.Err() != nil: // the store may have taken it all the same; it is made to hold what the set has
+		s.apply(func(now time.Time) {
+			s.state.changed(one.key)
+			s.state.alarms.Add(now, func(time.Time) {})
+		})
 	}
 	return err
 }
@@ -173,8 +192,11 @@ func (s *Set) flush(ctx context.Context) error {
 	if s.config.Keep == "" {
 		return nil
 	}
-	s.writing.Lock()
-	defer s.writing.Unlock()
+	done, err := s.write(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	for {
 		s.mu.Lock()
 		if len(s.state.unsaved) == 0 {
@@ -195,18 +217,21 @@ func (s *Set) flush(ctx context.Context) error {
 
 // flushOne returns a function that writes the present value of the key to the store.
 func (s *Set) flushOne(key string) func(ctx context.Context) error {
-	nothing := func(context.Context) error { return nil }
+	var value kept
+	var err error
 	if id, is := strings.CutPrefix(key, itemKeys); is {
-		if s.state.items[id] != nil { // another item with this ID was added meanwhile
-			return nothing
+		it := s.state.items[id]
+		if it == nil || it.service != nil { // items of services are not kept one by one
+			return func(ctx context.Context) error { return s.unsave(ctx, key) }
 		}
-		return func(ctx context.Context) error { return s.unsave(ctx, key) }
+		value.Item, err = keep(it.Item) // another item with this ID was added meanwhile, or it was not removed after all
+	} else {
+		v := s.state.rollouts.services[strings.TrimPrefix(key, serviceKeys)]
+		if v == nil {
+			return func(ctx context.Context) error { return s.unsave(ctx, key) }
+		}
+		value, err = keepService(v)
 	}
-	v := s.state.rollouts.services[strings.TrimPrefix(key, serviceKeys)]
-	if v == nil {
-		return nothing
-	}
-	value, err := keepService(v)
 	return func(ctx context.Context) error {
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package taskset_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -34,29 +35,29 @@ func storeKeys(c *frameworktest.Handle, f *frameworktest.Framework) string {
 func TestKeep(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Masters: 3, Agents: 2}, func(c *frameworktest.Handle) {
 		loaded := 0
-		config := taskset.Config{Keep: "items", Loaded: func(set *taskset.Set) error {
+		config := taskset.Config{Keep: "items", Loaded: func(ctx context.Context, set *taskset.Set) error {
 			loaded++
 			if len(set.Services()) > 0 {
 				return nil
 			}
-			return set.Scale("web", command("", "sleep infinity"), 2)
+			return set.Scale(ctx, "web", command("", "sleep infinity"), 2)
 		}}
 		set := taskset.New(config)
-		if err := set.Add(command("early", "true")); !api.Is(err, api.Unavailable) || !strings.Contains(err.Error(), "Config.Loaded or later") {
+		if err := set.Add(context.Background(), command("early", "true")); !api.Is(err, api.Unavailable) || !strings.Contains(err.Error(), "Config.Loaded or later") {
 			t.Errorf("before the first session: %v", err)
 		}
 		f := c.Start(framework.Config{Name: "shop", Standby: true, FailoverTimeout: time.Hour}, set)
 		c.AwaitRunning(2)
 		night := command("night", "sleep infinity")
 		night.Role, night.Group = "night", "night"
-		if err := set.Add(command("short", "sleep 5"), command("long", "sleep infinity"), command("gone", "sleep infinity"), night); err != nil {
+		if err := set.Add(context.Background(), command("short", "sleep 5"), command("long", "sleep infinity"), command("gone", "sleep infinity"), night); err != nil {
 			t.Fatal(err)
 		}
-		if err := set.Add(command("short", "sleep 5")); !api.Is(err, api.Exists) {
+		if err := set.Add(context.Background(), command("short", "sleep 5")); !api.Is(err, api.Exists) {
 			t.Errorf("an ID that is taken: %v", err)
 		}
 		mustScale(t, set, command("", "sleep infinity"), 3)
-		if err := set.Remove("gone", "nobody"); err != nil {
+		if err := set.Remove(context.Background(), "gone", "nobody"); err != nil {
 			t.Fatal(err)
 		}
 		f.AwaitCount(1, api.TaskFinished)
@@ -74,11 +75,58 @@ func TestKeep(t *testing.T) {
 			t.Errorf("services %+v", services)
 		}
 		mustScale(t, set, command("", "sleep infinity"), 0)
-		if err := set.Remove("night"); err != nil {
+		if err := set.Remove(context.Background(), "night"); err != nil {
 			t.Fatal(err)
 		}
 		if keys := storeKeys(c, f); keys != "items/item/long" {
 			t.Errorf("the store has %s", keys)
+		}
+	})
+}
+
+// TestAChangeIsLeft: while no master answers, who changes a kept set waits as long as its context says, also behind
+// another change, and the set is as before. Afterwards the store holds what the set has.
+func TestAChangeIsLeft(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 1}, func(c *frameworktest.Handle) {
+		set := taskset.New(taskset.Config{Keep: "items"})
+		f := c.Start(framework.Config{Name: "shop", FailoverTimeout: time.Hour}, set)
+		c.Await("the store to be read", func() bool { return set.Remove(context.Background()) == nil })
+		if err := set.Add(context.Background(), command("long", "sleep infinity")); err != nil {
+			t.Fatal(err)
+		}
+		mustScale(t, set, version("v1", "sleep infinity"), 1)
+		c.AwaitRunning(2)
+		master := c.Leader()
+		master.Kill()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		var calls sync.WaitGroup
+		for name, call := range map[string]func() error{
+			"Add":    func() error { return set.Add(ctx, command("late", "sleep infinity")) },
+			"Remove": func() error { return set.Remove(ctx, "long") },
+			"Scale":  func() error { return set.Scale(ctx, "web", version("v1", "sleep infinity"), 0) },
+			"Roll":   func() error { return set.Roll(ctx, "web", version("v2", "sleep infinity"), taskset.Rolling{}) },
+			"a role": func() error {
+				other := command("other", "sleep infinity")
+				other.Role, other.Group = "night", "night"
+				return set.Add(ctx, other)
+			},
+		} {
+			calls.Go(func() {
+				if err := call(); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+		calls.Wait()
+		if n, services := set.Numbers(), set.Services(); n.Items != 2 || len(services) != 1 || services[0].Rolling != nil {
+			t.Errorf("%d items, services %+v", n.Items, services)
+		}
+		master.Start()
+		c.Await("the store to be whole", func() bool { return storeKeys(c, f) == "items/item/long items/service/web" })
+		c.Advance(time.Minute)
+		if n := set.Numbers(); n.Items != 2 || n.Running != 2 || n.Attempts != 2 {
+			t.Errorf("%+v", n)
 		}
 	})
 }
@@ -90,7 +138,7 @@ func TestKeptRollGoesOn(t *testing.T) {
 		config := taskset.Config{Keep: "items"}
 		set := taskset.New(config)
 		f := c.Start(framework.Config{Name: "shop", FailoverTimeout: time.Hour}, set)
-		c.Await("the store to be read", func() bool { return set.Remove() == nil })
+		c.Await("the store to be read", func() bool { return set.Remove(context.Background()) == nil })
 		mustScale(t, set, version("v1", "sleep infinity"), 4)
 		c.AwaitRunning(4)
 		mustRoll(t, set, version("v2", "sleep infinity"), taskset.Rolling{Proof: 20 * time.Second})
@@ -155,9 +203,9 @@ func TestKeptQueue(t *testing.T) {
 		set := taskset.New(config)
 		f := c.Start(framework.Config{Name: "queue", FailoverTimeout: time.Hour}, set)
 		for i := range 24 {
-			c.Await("the store to be read", func() bool { return set.Remove() == nil })
+			c.Await("the store to be read", func() bool { return set.Remove(context.Background()) == nil })
 			id := fmt.Sprint("job-", i)
-			if err := set.Add(command(id, fmt.Sprintf("sleep %v", random.Float64()))); err != nil {
+			if err := set.Add(context.Background(), command(id, fmt.Sprintf("sleep %v", random.Float64()))); err != nil {
 				t.Fatal(err)
 			}
 			asked = append(asked, id)
@@ -168,7 +216,9 @@ func TestKeptQueue(t *testing.T) {
 				f = f.Again(set)
 			}
 		}
-		c.Await("the store to be empty", func() bool { return set.Remove() == nil && set.Numbers().Items == 0 && storeKeys(c, f) == "" })
+		c.Await("the store to be empty", func() bool {
+			return set.Remove(context.Background()) == nil && set.Numbers().Items == 0 && storeKeys(c, f) == ""
+		})
 		for _, id := range asked {
 			if ended[id] == 0 || len(finished[id]) != 1 {
 				t.Errorf("%s has ended %d times, by the tasks %v", id, ended[id], finished[id])

@@ -1,6 +1,7 @@
 package taskset_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ func TestSpreadOfMany(t *testing.T) {
 		}
 		c.AwaitAgents(12)
 		set := taskset.New(taskset.Config{Spread: api.ByAttribute("rack"), Apart: api.ByAgent, Most: 2})
-		if err := set.Scale("web", command("", "sleep infinity"), 22); err != nil {
+		if err := set.Scale(context.Background(), "web", command("", "sleep infinity"), 22); err != nil {
 			t.Fatal(err)
 		}
 		f := c.Start(framework.Config{Name: "web"}, set)
@@ -42,7 +43,7 @@ func TestSpreadOfMany(t *testing.T) {
 		if f.Offered() > 24 {
 			t.Errorf("%d offers came for 22 tasks on 12 agents", f.Offered())
 		}
-		if err := set.Scale("web", command("", "sleep infinity"), 30); err != nil {
+		if err := set.Scale(context.Background(), "web", command("", "sleep infinity"), 30); err != nil {
 			t.Fatal(err)
 		}
 		c.AwaitRunning(24)
@@ -75,7 +76,7 @@ func TestAddRefusesWhatCanNeverRun(t *testing.T) {
 		good, bad := command("good", "true"), command("bad", "true")
 		good.Task.Ports = map[string]uint16{"http": 0} // the offer's
 		spoil(&bad.Task)
-		err := set.Add(bad, good)
+		err := set.Add(context.Background(), bad, good)
 		if !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q: %v", want, err)
 		}

@@ -1,6 +1,7 @@
 package taskset_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -27,7 +28,7 @@ func oneByOne(c *frameworktest.Handle, items ...taskset.Item) (order []string) {
 			one.Task.Resources = api.Scalars(1, 64)
 		}
 		one.Task.Command = &api.Command{Shell: "sleep 5"}
-		if err := set.Add(one); err != nil {
+		if err := set.Add(context.Background(), one); err != nil {
 			fmt.Println(err)
 		}
 	}
@@ -69,7 +70,7 @@ func TestPriorityGoesBeforeGroups(t *testing.T) {
 				cpus = 8
 			}
 			task := api.Task{Resources: api.Scalars(cpus, 64), Command: &api.Command{Shell: "sleep 5"}}
-			if err := set.Add(taskset.Item{ID: id, Task: task, Priority: priority}); err != nil {
+			if err := set.Add(context.Background(), taskset.Item{ID: id, Task: task, Priority: priority}); err != nil {
 				t.Fatal(err)
 			}
 		}

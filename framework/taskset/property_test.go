@@ -1,6 +1,7 @@
 package taskset
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -244,14 +245,14 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			if rapid.Bool().Draw(t, "prefers") {
 				one.Prefer = locality.Prefer{Agents: []api.AgentID{"agent-1"}}
 			}
-			if w.set.Add(one) == nil {
+			if w.set.Add(context.Background(), one) == nil {
 				w.added[id] = true
 			}
 		},
 		"remove": func(t *rapid.T) {
 			id := fmt.Sprint("item-", rapid.IntRange(0, max(0, len(w.added)-1)).Draw(t, "which"))
 			if w.ended[id] == 0 {
-				if err := w.set.Remove(id); err != nil {
+				if err := w.set.Remove(context.Background(), id); err != nil {
 					t.Fatal(err)
 				}
 				w.ended[id], w.added[id] = 1, true
@@ -262,7 +263,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			for _, service := range w.set.Services() {
 				like = service.Like // else it would be scaled to another version than that of its change
 			}
-			if err := w.set.Scale("web", like, rapid.IntRange(0, 3).Draw(t, "n")); err != nil {
+			if err := w.set.Scale(context.Background(), "web", like, rapid.IntRange(0, 3).Draw(t, "n")); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -271,7 +272,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 				Proof:    rapid.SampledFrom([]time.Duration{-1, 0, time.Minute}).Draw(t, "proof"),
 				Patience: rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(t, "patience for the proof"),
 				Failures: rapid.IntRange(0, 2).Draw(t, "failures"), Back: rapid.Bool().Draw(t, "back")}
-			err := w.set.Roll("web", web(rapid.SampledFrom([]string{"v1", "v2", "v3"}).Draw(t, "version")), how)
+			err := w.set.Roll(context.Background(), "web", web(rapid.SampledFrom([]string{"v1", "v2", "v3"}).Draw(t, "version")), how)
 			if err != nil && !api.Is(err, api.NotFound) {
 				t.Fatal(err)
 			}
@@ -325,7 +326,7 @@ func (w *world) settle() {
 // calm lets all tasks do well until nothing is left.
 func (w *world) calm() {
 	w.settle()
-	if err := w.set.Scale("web", Item{}, 0); err != nil {
+	if err := w.set.Scale(context.Background(), "web", Item{}, 0); err != nil {
 		w.t.Fatal(err)
 	}
 	w.set.Close()
@@ -388,7 +389,7 @@ func TestEveryItemEndsOnce(t *testing.T) {
 func TestAfterRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config{Timeout: time.Hour})
-		if err := s.Add(Item{ID: "x", Task: api.Task{Resources: api.Scalars(1, 1), Command: &api.Command{Shell: "true"}}}); err != nil {
+		if err := s.Add(context.Background(), Item{ID: "x", Task: api.Task{Resources: api.Scalars(1, 1), Command: &api.Command{Shell: "true"}}}); err != nil {
 			t.Fatal(err)
 		}
 		s.client = gone{}

@@ -1,6 +1,7 @@
 package taskset_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ func TestRememberForgets(t *testing.T) {
 			before := set.Numbers().Done
 			for i := from; i < to; i++ {
 				item := command(fmt.Sprintf("job-%02d", i), "x")
-				if err := set.Add(item); err != nil {
+				if err := set.Add(context.Background(), item); err != nil {
 					t.Fatal(err)
 				}
 				c.Await("the job to end", func() bool { return set.Numbers().Done == before+i+1-from })
@@ -51,13 +52,13 @@ func TestRememberForgets(t *testing.T) {
 		}
 		failing := command("bad", "x")
 		failing.Task.Name = "fails"
-		if err := set.Add(failing); err != nil {
+		if err := set.Add(context.Background(), failing); err != nil {
 			t.Fatal(err)
 		}
 		f.AwaitCount(1, api.TaskFailed)
 		run(0, 8)
 		wantRecords("jobs/bad", "jobs/job-03", "jobs/job-04", "jobs/job-05", "jobs/job-06", "jobs/job-07")
-		if err := set.Remove("bad"); err != nil {
+		if err := set.Remove(context.Background(), "bad"); err != nil {
 			t.Fatal(err)
 		}
 		f.Kill()
@@ -66,10 +67,10 @@ func TestRememberForgets(t *testing.T) {
 		c.Advance(time.Minute)
 		run(8, 11)
 		wantRecords("jobs/bad", "jobs/job-06", "jobs/job-07", "jobs/job-08", "jobs/job-09", "jobs/job-10")
-		if err := set.Add(failing); err != nil {
+		if err := set.Add(context.Background(), failing); err != nil {
 			t.Fatal(err)
 		}
-		if err := set.Remove("bad"); err != nil {
+		if err := set.Remove(context.Background(), "bad"); err != nil {
 			t.Fatal(err)
 		}
 		run(11, 14)

@@ -1,6 +1,7 @@
 package taskset_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func TestRoles(t *testing.T) {
 		c.Limit("night", api.Scalars(1, 4096)) // room for two
 		add := func(set *taskset.Set, items ...taskset.Item) {
 			t.Helper()
-			if err := set.Add(items...); err != nil {
+			if err := set.Add(context.Background(), items...); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -53,10 +54,10 @@ func TestRoles(t *testing.T) {
 		bad := inRole("bad", "night")
 		bad.Group = ""
 		add(set, command("day-1", "sleep infinity"))
-		if err := set.Add(bad); err == nil || !strings.Contains(err.Error(), "a group has one role") {
+		if err := set.Add(context.Background(), bad); err == nil || !strings.Contains(err.Error(), "a group has one role") {
 			t.Errorf("a group of two roles: %v", err)
 		}
-		if err := set.Add(inRole("wrong", "a//b")); !api.Is(err, api.Invalid) {
+		if err := set.Add(context.Background(), inRole("wrong", "a//b")); !api.Is(err, api.Invalid) {
 			t.Errorf("a wrong role: %v", err)
 		}
 		c.AwaitRunning(4)
@@ -68,14 +69,14 @@ func TestWhichRole(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		config := framework.Config{Name: "web", Roles: []api.Role{"day", "night"}}
 		set := taskset.New(taskset.Config{})
-		if err := set.Add(command("a", "sleep infinity")); err != nil {
+		if err := set.Add(context.Background(), command("a", "sleep infinity")); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Start(config, set).Await(); err == nil || !strings.Contains(err.Error(), "Config.Role or Item.Role") {
 			t.Errorf("Run returned %v", err)
 		}
 		set = taskset.New(taskset.Config{Role: "night"})
-		if err := set.Add(command("a", "sleep infinity")); err != nil {
+		if err := set.Add(context.Background(), command("a", "sleep infinity")); err != nil {
 			t.Fatal(err)
 		}
 		f := c.Start(config, set)

@@ -114,12 +114,12 @@ var errNoService = errors.New("no service of this name is kept; Scale keeps one"
 //
 // nil means that the change has begun; if all items run the new version already, it is done at once. Another Roll of
 // the service replaces the change.
-func (s *Set) Roll(name string, like Item, how Rolling) error {
+func (s *Set) Roll(ctx context.Context, name string, like Item, how Rolling) error {
 	like = likeOf(name, like)
-	if err := s.join(context.Background(), like.Role); err != nil {
+	if err := s.join(ctx, like.Role); err != nil {
 		return err
 	}
-	return s.make(change{
+	return s.make(ctx, change{
 		check: func() error { return s.state.rollouts.checkRoll(name, like) },
 		key:   serviceKeys + name,
 		value: func() (kept, error) {

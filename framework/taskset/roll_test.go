@@ -1,6 +1,7 @@
 package taskset_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,14 +58,14 @@ func (r *rolled) done(n int) bool {
 
 func mustScale(t *testing.T, set *taskset.Set, item taskset.Item, n int) {
 	t.Helper()
-	if err := set.Scale("web", item, n); err != nil {
+	if err := set.Scale(context.Background(), "web", item, n); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func mustRoll(t *testing.T, set *taskset.Set, item taskset.Item, how taskset.Rolling) {
 	t.Helper()
-	if err := set.Roll("web", item, how); err != nil {
+	if err := set.Roll(context.Background(), "web", item, how); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -251,18 +252,18 @@ func TestRollWaitsForTheOthers(t *testing.T) {
 
 func TestRollIsRefused(t *testing.T) {
 	set := taskset.New(taskset.Config{})
-	if err := set.Roll("web", version("v2", "true"), taskset.Rolling{}); !api.Is(err, api.NotFound) || !strings.Contains(err.Error(), "Scale keeps one") {
+	if err := set.Roll(context.Background(), "web", version("v2", "true"), taskset.Rolling{}); !api.Is(err, api.NotFound) || !strings.Contains(err.Error(), "Scale keeps one") {
 		t.Errorf("a service that is not kept: %v", err)
 	}
 	mustScale(t, set, version("v1", "true"), 1)
 	bad := version("v2", "true")
 	bad.Task.Command = nil
-	if err := set.Roll("web", bad, taskset.Rolling{}); !api.Is(err, api.Invalid) {
+	if err := set.Roll(context.Background(), "web", bad, taskset.Rolling{}); !api.Is(err, api.Invalid) {
 		t.Errorf("what can never run: %v", err)
 	}
 	other := version("v2", "true")
 	other.Group = "shop"
-	if err := set.Roll("web", other, taskset.Rolling{}); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), `group is "web"`) {
+	if err := set.Roll(context.Background(), "web", other, taskset.Rolling{}); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), `group is "web"`) {
 		t.Errorf("another group: %v", err)
 	}
 }

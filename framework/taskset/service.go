@@ -59,8 +59,8 @@ func (v *service) id(number int) string { return fmt.Sprintf("%s-%d", v.name, nu
 // Scale keeps n tasks like this one running: services named NAME-0 to NAME-(n-1), of the group NAME unless the item
 // names a group. If there were more before, those with the highest numbers are killed. Tasks that run stay as they are;
 // to change them use [Set.Roll].
-func (s *Set) Scale(name string, like Item, n int) error {
-	if err := s.join(context.Background(), like.Role); err != nil {
+func (s *Set) Scale(ctx context.Context, name string, like Item, n int) error {
+	if err := s.join(ctx, like.Role); err != nil {
 		return err
 	}
 	like = likeOf(name, like)
@@ -74,7 +74,7 @@ func (s *Set) Scale(name string, like Item, n int) error {
 	if n <= 0 {
 		scaled.value = nil
 	}
-	made := s.make(scaled) // sets err
+	made := s.make(ctx, scaled) // sets err
 	return errors.Join(made, err)
 }
 

@@ -1,6 +1,7 @@
 package taskset
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -15,7 +16,7 @@ func TestSpreadAmongOffers(t *testing.T) {
 		racks, each := rapid.IntRange(1, 4).Draw(t, "racks"), rapid.IntRange(1, 3).Draw(t, "tasks of each")
 		set := New(Config{Spread: api.ByAttribute("rack"), Rank: pack.WorstFit})
 		w := &world{t: t, set: set}
-		if err := set.Scale("web", Item{Task: api.Task{Resources: api.Scalars(1, 1), Command: &api.Command{Shell: "true"}}}, racks*each); err != nil {
+		if err := set.Scale(context.Background(), "web", Item{Task: api.Task{Resources: api.Scalars(1, 1), Command: &api.Command{Shell: "true"}}}, racks*each); err != nil {
 			t.Fatal(err)
 		}
 		set.client, set.state.known = w, true

@@ -6,7 +6,7 @@
 //
 //	set := taskset.New(taskset.Config{})
 //	for _, file := range files {
-//		set.Add(taskset.Item{ID: file.ID, Task: file.Task()})
+//		set.Add(ctx, taskset.Item{ID: file.ID, Task: file.Task()})
 //	}
 //	set.Close() // no more items will come
 //	err := framework.Run(ctx, framework.Config{Name: "batch"}, set)
@@ -136,7 +136,7 @@ type Config struct {
 	Keep string
 	// Loaded is called once, if Keep is set, when the items of the store are in the set and nothing is started yet. It
 	// may change the set, for example to add what a new framework begins with. Its error ends Run.
-	Loaded func(set *Set) error
+	Loaded func(ctx context.Context, set *Set) error
 	// Remember keeps in the framework's store, under this prefix, how often each item has failed and whether it has
 	// ended. An item that is added again after a restart then continues from there, and one that was done stays done.
 	// Only the item's Timeout begins anew, even if the item was given up because of it. Each record is a write to the
@@ -192,7 +192,7 @@ type Set struct {
 	torn      bool // it has asked for the framework's removal
 
 	store   *framework.Store // from the first session on
-	writing sync.Mutex       // with Keep: one change at a time; taken before mu
+	writing chan struct{}    // with Keep: one change at a time; whoever put its element in makes it, without holding mu
 	loaded  bool             // the items of the store are in the set
 	endings []string         // items whose record says that they have ended, the oldest first; only callbacks use it
 	// takenIn holds the tasks whose last status the set has handled but has not acknowledged yet. Only callbacks use
@@ -222,7 +222,7 @@ var _ interface {
 // New makes a set without items.
 func New(config Config) *Set {
 	config = config.withDefaults()
-	return &Set{config: config, state: newState(config), takenIn: make(map[api.TaskID]struct{})}
+	return &Set{config: config, state: newState(config), takenIn: make(map[api.TaskID]struct{}), writing: make(chan struct{}, 1)}
 }
 
 // do runs work on the set under the lock, performs what follows from it, and calls Ended and Rolled where they have to
@@ -356,7 +356,7 @@ func (s *Set) read(ctx context.Context, client *framework.Client) error {
 		}
 	}
 	if s.config.Keep != "" && s.config.Loaded != nil {
-		return s.config.Loaded(s)
+		return s.config.Loaded(ctx, s)
 	}
 	return nil
 }
@@ -374,12 +374,15 @@ func (s *Set) Settled(context.Context) {
 
 // Add puts items into the set. It adds those that it can, and its error says what is wrong with the others, such as an
 // ID that is taken or a task that no agent could ever run.
-func (s *Set) Add(items ...Item) error {
+//
+// Add, Remove, Scale and Roll wait where a role is new to the framework or Config.Keep is set: for a session, a majority
+// of the masters, and changes before this one. When ctx ends first they return its error, and the change was not made.
+func (s *Set) Add(ctx context.Context, items ...Item) error {
 	var roles []api.Role
 	for _, one := range items {
 		roles = append(roles, one.Role)
 	}
-	if err := s.join(context.Background(), roles...); err != nil {
+	if err := s.join(ctx, roles...); err != nil {
 		return err
 	}
 	var changes []change
@@ -391,7 +394,7 @@ func (s *Set) Add(items ...Item) error {
 			work:  func(now time.Time) { s.state.add(one, now) },
 		})
 	}
-	return s.make(changes...)
+	return s.make(ctx, changes...)
 }
 
 var (
@@ -436,7 +439,7 @@ func (s *state) checkTask(one Item) error {
 
 // Remove removes items from the set, whatever state they are in: their tasks are killed, and Ended is not called. An item
 // that Scale keeps is refused (api.Invalid), because its service would have fewer than Scale has said: use Scale.
-func (s *Set) Remove(ids ...string) error {
+func (s *Set) Remove(ctx context.Context, ids ...string) error {
 	var changes []change
 	for _, id := range ids {
 		changes = append(changes, change{
@@ -445,7 +448,7 @@ func (s *Set) Remove(ids ...string) error {
 			work:  func(time.Time) { s.state.remove(id) },
 		})
 	}
-	return s.make(changes...)
+	return s.make(ctx, changes...)
 }
 
 func (s *state) checkRemove(id string) error {

@@ -24,7 +24,7 @@ func TestLocalityIsShown(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 3}, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{Locality: locality.Config{Node: locality.Wait{Time: 5 * time.Second}, Withhold: true}})
 		for i := range 12 {
-			err := set.Add(taskset.Item{
+			err := set.Add(context.Background(), taskset.Item{
 				ID:     fmt.Sprint("block-", i),
 				Task:   api.Task{Resources: api.Scalars(0.5, 128), Command: &api.Command{Shell: "sleep 60"}},
 				Prefer: locality.Prefer{Agents: []api.AgentID{c.Agent(2).ID()}},
