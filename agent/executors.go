@@ -49,7 +49,7 @@ const (
 // stream's writer, so that neither the loop nor other executors wait.
 type outgoing struct {
 	event  protocol.ExecutorEvent
-	task   api.TaskRef
+	task   core.TaskLaunch
 	folder string
 	as     executor.As
 	// shared is the folder of the task's group, which is in the folder of one of its tasks.

@@ -107,8 +107,6 @@ func (a *Agent) stepItem(now time.Time, it item) {
 		a.executors.links[what.Conn] = it.executor
 	case core.ExecutorClosed:
 		delete(a.executors.links, what.Conn)
-	case core.TaskPrepared:
-		a.preparing.stop(what.Task)
 	case core.DiskRoom:
 		if what.Full || what.Low {
 			a.startWork(a.preparing.giveUpImages)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/rs/zerolog"
 
@@ -24,9 +25,10 @@ const fetchesMax = 16
 
 // preparations fetch files, images and secrets for tasks and executors.
 type preparations struct {
-	images *images.Store                      // nil: no task runs in an image
-	places chan struct{}                      // has one element for each fetch that is under way
-	tasks  map[api.TaskRef]context.CancelFunc // cancels the fetch of each task; the loop's goroutine only
+	images *images.Store // nil: no task runs in an image
+	places chan struct{} // has one element for each fetch that is under way
+	mu     sync.Mutex
+	tasks  map[api.TaskRef]*preparation // those that are not over; guarded by mu
 	// secrets holds those of tasks that are about to start; the loop's goroutine only.
 	secrets  secrets.Box
 	launcher executor.Launcher
@@ -34,9 +36,15 @@ type preparations struct {
 	log      zerolog.Logger
 }
 
+// preparation is what is being made ready for one launch of a task.
+type preparation struct {
+	cancel context.CancelFunc
+	over   chan struct{} // closed when nothing more is done for it
+}
+
 func newPreparations(launcher executor.Launcher, views views, log zerolog.Logger) preparations {
 	return preparations{
-		places: make(chan struct{}, fetchesMax), tasks: map[api.TaskRef]context.CancelFunc{}, launcher: launcher, views: views, log: log,
+		places: make(chan struct{}, fetchesMax), tasks: map[api.TaskRef]*preparation{}, launcher: launcher, views: views, log: log,
 	}
 }
 
@@ -60,22 +68,48 @@ func (p *preparations) enterLine(ctx context.Context) (leave func()) {
 	}
 }
 
-// stop cancels the fetch of a task's files, if one is under way.
-func (p *preparations) stop(task api.TaskRef) {
-	if cancel := p.tasks[task]; cancel != nil {
-		cancel()
+// begin notes a preparation. It returns the one of a former launch of the task's ID, which shares its folder, if that is
+// not over yet; else nil.
+func (p *preparations) begin(task api.TaskRef, cancel context.CancelFunc) (mine, former *preparation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	former = p.tasks[task]
+	mine = &preparation{cancel: cancel, over: make(chan struct{})}
+	p.tasks[task] = mine
+	return mine, former
+}
+
+func (p *preparations) end(task api.TaskRef, one *preparation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tasks[task] == one {
 		delete(p.tasks, task)
+	}
+	one.cancel()
+	close(one.over)
+}
+
+// stop cancels what is being made ready for a task, if anything is.
+func (p *preparations) stop(task api.TaskRef) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if one := p.tasks[task]; one != nil {
+		one.cancel()
 	}
 }
 
 // prepareTask gives a task its volumes, files and image. If the task ends first, by a kill or with its executor,
-// preparations.stop cancels the fetch.
+// preparations.stop cancels that.
 func (a *Agent) prepareTask(e core.PrepareTask) {
-	files, missing := a.preparing.secrets.Files(e.Task, e.Secrets)
+	task := e.Task.TaskRef
+	files, missing := a.preparing.secrets.Files(task, e.Secrets)
 	ctx, cancel := context.WithCancel(a.context)
-	a.preparing.tasks[e.Task] = cancel
+	mine, former := a.preparing.begin(task, cancel)
 	a.startWork(func() {
-		defer cancel()
+		defer a.preparing.end(task, mine)
+		if former != nil {
+			<-former.over // it was cancelled, and may still take back what it has made
+		}
 		done := core.TaskPrepared{Task: e.Task}
 		place := executor.TaskPlace(e.Sandbox, e.Builtin, executor.As{User: e.User, Owner: e.Owner})
 		place.DiskMax = e.DiskMax
@@ -93,8 +127,8 @@ func (a *Agent) prepareTask(e core.PrepareTask) {
 			err = a.config.Launcher.TryPorts(e.Ports)
 		}
 		if ctx.Err() != nil {
-			a.preparing.images.Release(e.Task)
-			a.preparing.hideSecrets(e.Task, e.Sandbox, len(files) > 0)
+			a.preparing.images.Release(task)
+			a.preparing.hideSecrets(task, e.Sandbox, len(files) > 0)
 			return
 		}
 		if err != nil {
@@ -116,7 +150,7 @@ func (a *Agent) pullImage(ctx context.Context, e core.PrepareTask) (pinned strin
 	}
 	defer leave()
 	pinned, err = a.preparing.images.Prepare(ctx, images.Wish{
-		Task: e.Task, Reference: e.Image, Sandbox: a.folder.below.At(e.Sandbox), UserAsked: e.User != "", Copied: a.cells.CopyImages(),
+		Task: e.Task.TaskRef, Reference: e.Image, Sandbox: a.folder.below.At(e.Sandbox), UserAsked: e.User != "", Copied: a.cells.CopyImages(),
 	})
 	if err != nil {
 		return "", &executor.FetchError{Err: err, Away: fetch.IsAway(err) || api.Is(err, api.Unavailable)}
@@ -239,7 +273,7 @@ func (p *preparations) launch(e core.HandOver) (out outgoing, err error) {
 	if out.builtin && e.Launch.Task.Image == "" { // other executors make the folder; an image's exists
 		out.folder = e.Launch.Sandbox
 	}
-	if e.Launch.Secrets, err = p.secrets.Variables(e.Task, e.Launch.Task.Secrets); err != nil {
+	if e.Launch.Secrets, err = p.secrets.Variables(e.Task.TaskRef, e.Launch.Task.Secrets); err != nil {
 		return out, err
 	}
 	out.event = e.Launch
@@ -256,7 +290,7 @@ func (v views) reveal(e core.HandOver) error {
 	if launch.Task.Executor == nil || a.cells == nil {
 		return nil
 	}
-	task, _ := a.core.Task(e.Task)
+	task, _ := a.core.Task(e.Task.TaskRef)
 	folders := a.folder.volumeFolders(task.Volumes)
 	if slices.ContainsFunc(launch.Task.Secrets, func(s api.Secret) bool { return s.File != "" }) {
 		folders = append(folders, filepath.Join(launch.Sandbox, secrets.Folder))

@@ -120,6 +120,18 @@ func (t Term) String() string {
 	return number + "e" + strconv.FormatUint(t.Epoch, 10)
 }
 
+// LaunchID names one launch of a task: its number among all launches of a term. The ID of a task that was DROPPED may be
+// launched again, so it does not tell two launches apart, and neither do clocks. The zero value names none.
+type LaunchID struct {
+	Term   Term
+	Number uint64
+}
+
+// Compare returns -1, 0 or +1 as l was made before, is, or was made after m.
+func (l LaunchID) Compare(m LaunchID) int {
+	return cmp.Or(l.Term.Compare(m.Term), cmp.Compare(l.Number, m.Number))
+}
+
 // MintOffer names offer number n of the term.
 func (t Term) MintOffer(n uint64) OfferID {
 	return OfferID("offer-" + t.String() + "-" + strconv.FormatUint(n, 10))

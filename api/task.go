@@ -151,6 +151,9 @@ type Status struct {
 	// Previous is the number of the status before this one, as long as that one is not acknowledged. 0: no status must
 	// be told before this one. By it the SDK tells statuses in order.
 	Previous uint64
+	// Launch is the launch of the task that the status is about. Zero: it is a master's answer about a task of which the
+	// master knows no launch.
+	Launch   LaunchID
 	State    TaskState
 	Reason   Reason
 	Message  string // for people: what happened, and what would be right

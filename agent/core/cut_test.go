@@ -138,7 +138,7 @@ func (a *afterlife) react(effect Effect) {
 	case KillGroups:
 		a.killed(e)
 	case HandOver:
-		if run, before := a.before.handed[e.Task]; before {
+		if run, before := a.before.handed[e.Task.TaskRef]; before {
 			a.fail("%s is handed over, and was handed to %s before (promise 2)", e.Task, showRun(run))
 		}
 		states := []api.TaskState{api.TaskFinished}

@@ -50,7 +50,7 @@ type (
 	// task's secrets that are environment variables.
 	HandOver struct {
 		Conn   Conn
-		Task   api.TaskRef
+		Task   TaskLaunch
 		Launch protocol.ExecutorLaunch
 	}
 	// CloseExecutor ends a stream after all that is queued was sent; Err is the stream's status.
@@ -94,7 +94,7 @@ type (
 	// PrepareTask makes the task's folder, makes its volumes visible there, fetches its files and pulls its image. Then
 	// it tries whether the task's ports are free. TaskPrepared follows.
 	PrepareTask struct {
-		Task    api.TaskRef
+		Task    TaskLaunch
 		Image   string // "": it has none
 		URIs    []api.URI
 		Volumes []api.VolumeID

@@ -85,9 +85,10 @@ type (
 	}
 
 	// TaskPrepared answers PrepareTask. It also comes unasked when a task's folder could not be made. Reason is
-	// ReasonNone when everything is there. Image is the image of PrepareTask with the digest that was pulled.
+	// ReasonNone when everything is there. Image is the image of PrepareTask with the digest that was pulled. It is
+	// ignored when it comes so late that its launch is over.
 	TaskPrepared struct {
-		Task    api.TaskRef
+		Task    TaskLaunch
 		Image   string
 		Reason  api.Reason
 		Message string
@@ -144,6 +145,12 @@ func (Away) happening()            {}
 type Run struct {
 	Executor api.ExecutorRef
 	Number   uint64
+}
+
+// TaskLaunch identifies one launch of a task. Once a task that was DROPPED is forgotten, its ID may be launched again.
+type TaskLaunch struct {
+	api.TaskRef
+	Launch api.LaunchID
 }
 
 // Process is an executor's process, or a task's process group, named by its leader. Start is the process's start time

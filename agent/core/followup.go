@@ -44,16 +44,16 @@ type (
 	}
 
 	// handOverTask: the launch is safe, so the task may start.
-	handOverTask struct{ task launchID }
+	handOverTask struct{ task TaskLaunch }
 	// carryOutKill: the kill is safe, so it is carried out (R12).
-	carryOutKill struct{ task launchID }
+	carryOutKill struct{ task TaskLaunch }
 	// confirmKill: the kill is safe, so the leader may rely on it (R12).
 	confirmKill struct{ task api.TaskRef }
 	// endGroup: the bad end of a task is safe, so the others of its group are killed (R46).
-	endGroup struct{ task launchID }
+	endGroup struct{ task TaskLaunch }
 	// tellStatus: the status is safe, so the leader may see it.
 	tellStatus struct {
-		task    launchID
+		task    TaskLaunch
 		number  uint64
 		running bool // the status is RUNNING
 	}
@@ -66,12 +66,6 @@ type (
 		generation uint64
 	}
 )
-
-// launchID identifies one launch of a task. Once a task is forgotten, the same task ID may be launched again.
-type launchID struct {
-	task  api.TaskRef
-	order uint64
-}
 
 func (greetLeader) followUp()         {}
 func (obeyHeld) followUp()            {}

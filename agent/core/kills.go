@@ -59,7 +59,7 @@ func (k *kills) shortenKill(t *task, grace time.Duration) {
 func (k *kills) writeKill(t *task, record TaskKilled) {
 	t.killRecord = k.writeRecord(record)
 	k.log("task is to be killed", field("task", t.ref.String()), field("why", record.Reason.String()))
-	k.follow(t.killRecord, carryOutKill{t.launchID()})
+	k.follow(t.killRecord, carryOutKill{t.taskLaunch()})
 }
 
 // killWithin kills a task with its own grace, or with bound if that is shorter; a bound of 0 means none. A task that is

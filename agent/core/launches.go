@@ -57,7 +57,7 @@ func (la *launches) takeOn(record TaskLaunched, framework api.Framework) {
 		la.pressure.watchPressure()
 	}
 	t.launchRecord = number
-	la.follow(number, handOverTask{t.launchID()})
+	la.follow(number, handOverTask{t.taskLaunch()})
 	la.executors.placeTask(t)
 	if was {
 		la.sandboxes.sweepFolder(former)
@@ -110,7 +110,7 @@ func (la *launches) refuseKnown(t *task) bool {
 	if old == nil && !la.state.usedUp(t.ref) {
 		return false
 	}
-	if old != nil && old.launch.Term == t.launch.Term && old.launch.Number == t.launch.Number {
+	if old != nil && old.launch.id() == t.launch.id() {
 		return true
 	}
 	status := t.latest
@@ -203,7 +203,7 @@ func (la *launches) prepareTask(t *task) {
 	}
 	t.files = filesComing
 	la.emit(PrepareTask{
-		Task: t.ref, Image: t.launch.Task.Image, URIs: uris, Volumes: volumes, Sandbox: la.taskFolder(t.executor, t.ref.Task),
+		Task: t.taskLaunch(), Image: t.launch.Task.Image, URIs: uris, Volumes: volumes, Sandbox: la.taskFolder(t.executor, t.ref.Task),
 		Builtin: t.launch.Task.Executor == nil, User: t.user(), Owner: t.launch.Task.Owner, Secrets: t.secretFiles(), Ports: t.launch.Task.Ports,
 		DiskMax: t.diskMax(),
 	})
@@ -236,7 +236,7 @@ func (t *task) wants() ([]api.URI, []api.VolumeID) {
 // task's fault, as with a port that another program has (R64), it is as good as not launched and may be tried again
 // (R59).
 func (la *launches) taskPrepared(w TaskPrepared) {
-	t := la.state.tasks[w.Task]
+	t := la.state.launched(w.Task)
 	switch {
 	case t == nil || t.ended():
 	case w.Reason.Blameless():
@@ -268,7 +268,7 @@ func (la *launches) handOverTask(t *task) {
 			continue
 		}
 		one.handed = true
-		la.emit(HandOver{Conn: e.conn, Task: one.ref, Launch: protocol.ExecutorLaunch{
+		la.emit(HandOver{Conn: e.conn, Task: one.taskLaunch(), Launch: protocol.ExecutorLaunch{
 			Task: one.launch.Task, Sandbox: la.taskFolder(one.executor, one.ref.Task), Shared: la.sharedFolder(one),
 			GPUs: la.gpusOf(one),
 		}})

@@ -58,7 +58,7 @@ func TestPagesFitMessages(t *testing.T) {
 				t.Errorf("%s is reported twice", reported.Task.ID)
 			}
 			seen[reported.Task.ID] = true
-			if reported.Receipt != receiptOf(int(reported.LaunchNumber)) {
+			if reported.Receipt != receiptOf(int(reported.Status.Launch.Number)) {
 				t.Errorf("%s is reported with the receipt %q", reported.Task.ID, reported.Receipt)
 			}
 		}

@@ -48,7 +48,7 @@ func (r *reports) sendReport() {
 		p.makeRoom(protocol.TaskBytes(&t.launch.Task) + t.launch.Resources.Bytes() + protocol.StatusBytes(status))
 		p.page.Tasks = append(p.page.Tasks, protocol.ReportedTask{
 			Task: t.launch.Task, Framework: t.ref.Framework, Role: t.launch.Role, Resources: t.launch.Resources, Status: status,
-			LaunchTerm: t.launch.Term, LaunchNumber: t.launch.Number, Ended: status.State.Terminal(), LaunchedAt: t.launch.At,
+			Ended: status.State.Terminal(), LaunchedAt: t.launch.At,
 			Receipt: t.launch.Receipt,
 		})
 	}

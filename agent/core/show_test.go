@@ -193,7 +193,7 @@ func showReport(r protocol.AgentReport) string {
 		if t.Ended {
 			mark = " ended"
 		}
-		words = append(words, fmt.Sprintf("task %s %s%s (launch %s.%d)", t.Status.Ref(), t.Status.State, mark, t.LaunchTerm, t.LaunchNumber))
+		words = append(words, fmt.Sprintf("task %s %s%s (launch %s.%d)", t.Status.Ref(), t.Status.State, mark, t.Status.Launch.Term, t.Status.Launch.Number))
 	}
 	for _, s := range r.Stubs {
 		words = append(words, fmt.Sprintf("stub %s %s", s.TaskRef, s.Status.State))

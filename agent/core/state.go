@@ -210,8 +210,8 @@ func (s *state) use(id api.FrameworkID, change int) {
 }
 
 // launched returns the task of exactly that launch, or nil if it has been forgotten.
-func (s *state) launched(id launchID) *task {
-	if t := s.tasks[id.task]; t != nil && t.order == id.order {
+func (s *state) launched(l TaskLaunch) *task {
+	if t := s.tasks[l.TaskRef]; t != nil && t.launch.id() == l.Launch {
 		return t
 	}
 	return nil

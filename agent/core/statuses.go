@@ -24,7 +24,7 @@ func (st *statuses) newStatus(t *task, state api.TaskState, reason api.Reason, m
 	return api.Status{
 		Framework: t.ref.Framework, Task: t.ref.Task, Agent: st.state.identity.Agent, Executor: t.executor.Executor,
 		Number: t.next(), State: state, Reason: reason, Message: message, Source: api.MoverAgent, At: st.now,
-		Given: api.Given{Image: t.image(), GPUs: t.launch.GPUs},
+		Launch: t.launch.id(), Given: api.Given{Image: t.image(), GPUs: t.launch.GPUs},
 	}
 }
 
@@ -39,9 +39,9 @@ func (st *statuses) storeStatus(t *task, record TaskStatus) uint64 {
 	if t.ended() {
 		st.takeOffExecutor(t)
 	}
-	st.follow(number, tellStatus{t.launchID(), record.Status.Number, record.Status.State == api.TaskRunning})
+	st.follow(number, tellStatus{t.taskLaunch(), record.Status.Number, record.Status.State == api.TaskRunning})
 	if t.endedBadly() {
-		st.follow(number, endGroup{t.launchID()})
+		st.follow(number, endGroup{t.taskLaunch()})
 	}
 	return number
 }
@@ -248,7 +248,7 @@ func (st *statuses) takeStatus(conn Conn, ref api.ExecutorRef, s protocol.Execut
 	status := api.Status{
 		Framework: t.ref.Framework, Task: t.ref.Task, Agent: st.state.identity.Agent, Executor: ref.Executor,
 		Number: t.next(), State: state, Reason: reason, Message: message, Source: source, At: st.now,
-		Data: s.Data, ExitCode: s.ExitCode, Healthy: s.Healthy, Output: s.Output, Given: api.Given{Image: t.image(), GPUs: t.launch.GPUs},
+		Data: s.Data, ExitCode: s.ExitCode, Healthy: s.Healthy, Output: s.Output, Launch: t.launch.id(), Given: api.Given{Image: t.image(), GPUs: t.launch.GPUs},
 	}
 	number := st.storeStatus(t, TaskStatus{Status: status, ExecutorNumber: s.Number, Group: group, Progress: s.Progress})
 	st.watchCompletion(t)

@@ -99,12 +99,14 @@ func newTask(launch TaskLaunched, agent api.AgentID) *task {
 	}
 	t.latest = api.Status{
 		Framework: launch.Framework, Task: launch.Task.ID, Agent: agent, Executor: t.executor.Executor,
-		State: api.TaskStaging, Source: api.MoverMaster, At: launch.At, Given: api.Given{GPUs: launch.GPUs},
+		State: api.TaskStaging, Source: api.MoverMaster, At: launch.At, Launch: launch.id(), Given: api.Given{GPUs: launch.GPUs},
 	}
 	return t
 }
 
-func (t *task) launchID() launchID { return launchID{t.ref, t.order} }
+func (l TaskLaunched) id() api.LaunchID { return api.LaunchID{Term: l.Term, Number: l.Number} }
+
+func (t *task) taskLaunch() TaskLaunch { return TaskLaunch{t.ref, t.launch.id()} }
 
 func (t *task) ended() bool { return t.latest.State.Terminal() }
 

@@ -241,6 +241,18 @@ func (w *world) run(name string) Run {
 	return Run{w.xref(name), 0}
 }
 
+// prepared returns the launch of a task that was prepared: of= names the number of one that is over.
+func (w *world) prepared(a transcript.Line) TaskLaunch {
+	ref := w.ref(a.Word(0))
+	if a.Named["of"] != "" {
+		return TaskLaunch{ref, api.LaunchID{Term: w.term, Number: a.Number(w.t, "of")}}
+	}
+	if t := w.core.state.tasks[ref]; t != nil {
+		return t.taskLaunch()
+	}
+	return TaskLaunch{TaskRef: ref}
+}
+
 func (w *world) happening(a transcript.Line) Happening {
 	message := a.Named["message"]
 	switch a.Verb {
@@ -272,11 +284,11 @@ func (w *world) happening(a transcript.Line) Happening {
 	case "hangup":
 		return ExecutorClosed{Conn(a.Number(w.t, "conn"))}
 	case "prepared":
-		return TaskPrepared{Task: w.ref(a.Word(0)), Image: a.Named["image"]}
+		return TaskPrepared{Task: w.prepared(a), Image: a.Named["image"]}
 	case "taken":
-		return TaskPrepared{Task: w.ref(a.Word(0)), Reason: api.ReasonPortTaken, Message: message}
+		return TaskPrepared{Task: w.prepared(a), Reason: api.ReasonPortTaken, Message: message}
 	case "unprepared":
-		return TaskPrepared{Task: w.ref(a.Word(0)), Reason: api.ReasonFetchFailed, Message: message}
+		return TaskPrepared{Task: w.prepared(a), Reason: api.ReasonFetchFailed, Message: message}
 	case "disk":
 		return DiskRoom{Full: a.Word(0) == "full", NoInodes: a.Has("no-inodes")}
 	case "measured":

@@ -1657,7 +1657,11 @@ type Status struct {
 	Gpus []uint32 `protobuf:"varint,21,rep,packed,name=gpus,proto3" json:"gpus,omitempty"`
 	// The number of the task's status before this one, as long as that one is not acknowledged. 0: there is none. A
 	// scheduler that has not handled that one does not handle this one either: both are sent again, in order.
-	Previous      uint64 `protobuf:"varint,22,opt,name=previous,proto3" json:"previous,omitempty"`
+	Previous uint64 `protobuf:"varint,22,opt,name=previous,proto3" json:"previous,omitempty"`
+	// The launch of the task that the status is about: the term of the leader that launched it, and the number of the
+	// launch in that term. Absent: a master's answer about a task of which it knows no launch.
+	LaunchTerm    *Term  `protobuf:"bytes,23,opt,name=launch_term,json=launchTerm,proto3" json:"launch_term,omitempty"`
+	LaunchNumber  uint64 `protobuf:"varint,24,opt,name=launch_number,json=launchNumber,proto3" json:"launch_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1842,6 +1846,20 @@ func (x *Status) GetGpus() []uint32 {
 func (x *Status) GetPrevious() uint64 {
 	if x != nil {
 		return x.Previous
+	}
+	return 0
+}
+
+func (x *Status) GetLaunchTerm() *Term {
+	if x != nil {
+		return x.LaunchTerm
+	}
+	return nil
+}
+
+func (x *Status) GetLaunchNumber() uint64 {
+	if x != nil {
+		return x.LaunchNumber
 	}
 	return 0
 }
@@ -2430,7 +2448,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\tPlacement\x12/\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x19.tender.v1.PlacementLevelR\x05level\x121\n" +
 	"\x06waited\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06waited\x12-\n" +
-	"\x04idle\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04idle\"\xec\x06\n" +
+	"\x04idle\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04idle\"\xc3\a\n" +
 	"\x06Status\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x19\n" +
@@ -2455,7 +2473,10 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x06output\x18\x13 \x01(\v2\x15.tender.v1.OutputSizeR\x06output\x12\x14\n" +
 	"\x05image\x18\x14 \x01(\tR\x05image\x12\x12\n" +
 	"\x04gpus\x18\x15 \x03(\rR\x04gpus\x12\x1a\n" +
-	"\bprevious\x18\x16 \x01(\x04R\bprevious\x1a9\n" +
+	"\bprevious\x18\x16 \x01(\x04R\bprevious\x120\n" +
+	"\vlaunch_term\x18\x17 \x01(\v2\x0f.tender.v1.TermR\n" +
+	"launchTerm\x12#\n" +
+	"\rlaunch_number\x18\x18 \x01(\x04R\flaunchNumber\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +
@@ -2699,22 +2720,23 @@ var file_api_v1_common_proto_depIdxs = []int32{
 	29, // 32: tender.v1.Status.labels:type_name -> tender.v1.Status.LabelsEntry
 	30, // 33: tender.v1.Status.ports:type_name -> tender.v1.Status.PortsEntry
 	20, // 34: tender.v1.Status.output:type_name -> tender.v1.OutputSize
-	7,  // 35: tender.v1.Agent.resources:type_name -> tender.v1.Resource
-	31, // 36: tender.v1.Agent.attributes:type_name -> tender.v1.Agent.AttributesEntry
-	34, // 37: tender.v1.Framework.failover_timeout:type_name -> google.protobuf.Duration
-	7,  // 38: tender.v1.Framework.min_offer:type_name -> tender.v1.Resource
-	7,  // 39: tender.v1.Framework.max_offer:type_name -> tender.v1.Resource
-	32, // 40: tender.v1.Framework.labels:type_name -> tender.v1.Framework.LabelsEntry
-	33, // 41: tender.v1.Framework.endpoints:type_name -> tender.v1.Framework.EndpointsEntry
-	35, // 42: tender.v1.Usage.at:type_name -> google.protobuf.Timestamp
-	34, // 43: tender.v1.Usage.cpu_time:type_name -> google.protobuf.Duration
-	4,  // 44: tender.v1.Error.kind:type_name -> tender.v1.ErrorKind
-	34, // 45: tender.v1.Error.retry_after:type_name -> google.protobuf.Duration
-	46, // [46:46] is the sub-list for method output_type
-	46, // [46:46] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	5,  // 35: tender.v1.Status.launch_term:type_name -> tender.v1.Term
+	7,  // 36: tender.v1.Agent.resources:type_name -> tender.v1.Resource
+	31, // 37: tender.v1.Agent.attributes:type_name -> tender.v1.Agent.AttributesEntry
+	34, // 38: tender.v1.Framework.failover_timeout:type_name -> google.protobuf.Duration
+	7,  // 39: tender.v1.Framework.min_offer:type_name -> tender.v1.Resource
+	7,  // 40: tender.v1.Framework.max_offer:type_name -> tender.v1.Resource
+	32, // 41: tender.v1.Framework.labels:type_name -> tender.v1.Framework.LabelsEntry
+	33, // 42: tender.v1.Framework.endpoints:type_name -> tender.v1.Framework.EndpointsEntry
+	35, // 43: tender.v1.Usage.at:type_name -> google.protobuf.Timestamp
+	34, // 44: tender.v1.Usage.cpu_time:type_name -> google.protobuf.Duration
+	4,  // 45: tender.v1.Error.kind:type_name -> tender.v1.ErrorKind
+	34, // 46: tender.v1.Error.retry_after:type_name -> google.protobuf.Duration
+	47, // [47:47] is the sub-list for method output_type
+	47, // [47:47] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_common_proto_init() }

@@ -75,16 +75,14 @@ type (
 
 // ReportedTask is a task as its agent knows it.
 type ReportedTask struct {
-	Task         api.Task
-	Framework    api.FrameworkID
-	Role         api.Role
-	Resources    api.Resources // as the leader took them from the offers, with labels
-	Status       api.Status    // the latest
-	LaunchTerm   api.Term
-	LaunchNumber uint64
-	Ended        bool // its terminal status awaits acknowledgement; its resources are free
-	LaunchedAt   time.Time
-	Receipt      string // the receipt that came with the launch; bytes (R40)
+	Task       api.Task
+	Framework  api.FrameworkID
+	Role       api.Role
+	Resources  api.Resources // as the leader took them from the offers, with labels
+	Status     api.Status    // the latest, with the launch that made the task
+	Ended      bool          // its terminal status awaits acknowledgement; its resources are free
+	LaunchedAt time.Time
+	Receipt    string // the receipt that came with the launch; bytes (R40)
 }
 
 // ReportedExecutor is a running executor as its agent knows it. LaunchTerm and LaunchNumber are those of the launch that

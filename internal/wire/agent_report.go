@@ -66,16 +66,14 @@ func (c *checker) report(m *apiv1.AgentReport) protocol.AgentReport {
 // ReportedTaskToProto makes the message of a task as its agent knows it.
 func ReportedTaskToProto(task protocol.ReportedTask) *apiv1.ReportedTask {
 	return &apiv1.ReportedTask{
-		Task:         TaskToProto(task.Task),
-		FrameworkId:  clean(task.Framework),
-		Role:         clean(task.Role),
-		Resources:    ResourcesToProto(task.Resources),
-		Status:       StatusToProto(task.Status),
-		LaunchTerm:   TermToProto(task.LaunchTerm),
-		LaunchNumber: task.LaunchNumber,
-		Ended:        task.Ended,
-		LaunchedAt:   TimeToProto(task.LaunchedAt),
-		Receipt:      []byte(task.Receipt),
+		Task:        TaskToProto(task.Task),
+		FrameworkId: clean(task.Framework),
+		Role:        clean(task.Role),
+		Resources:   ResourcesToProto(task.Resources),
+		Status:      StatusToProto(task.Status),
+		Ended:       task.Ended,
+		LaunchedAt:  TimeToProto(task.LaunchedAt),
+		Receipt:     []byte(task.Receipt),
 	}
 }
 
@@ -105,16 +103,14 @@ func (c *checker) reportedTask(m *apiv1.ReportedTask) protocol.ReportedTask {
 		c.fail("a reported task is not described")
 	}
 	task := protocol.ReportedTask{
-		Task:         TaskFromProto(m.GetTask()),
-		Framework:    api.FrameworkID(c.id("framework ID", m.GetFrameworkId())),
-		Role:         c.role(m.GetRole()),
-		Resources:    c.resources("resources of a task", m.GetResources()),
-		Status:       c.status(m.GetStatus()),
-		LaunchTerm:   TermFromProto(m.GetLaunchTerm()),
-		LaunchNumber: m.GetLaunchNumber(),
-		Ended:        m.GetEnded(),
-		LaunchedAt:   c.time("the launch of a task", m.GetLaunchedAt()),
-		Receipt:      c.receipt(m.GetReceipt()),
+		Task:       TaskFromProto(m.GetTask()),
+		Framework:  api.FrameworkID(c.id("framework ID", m.GetFrameworkId())),
+		Role:       c.role(m.GetRole()),
+		Resources:  c.resources("resources of a task", m.GetResources()),
+		Status:     c.status(m.GetStatus()),
+		Ended:      m.GetEnded(),
+		LaunchedAt: c.time("the launch of a task", m.GetLaunchedAt()),
+		Receipt:    c.receipt(m.GetReceipt()),
 	}
 	c.id("task ID", string(task.Task.ID))
 	c.id("executor ID", string(task.Task.ExecutorID()))

@@ -131,8 +131,8 @@ func BenchmarkReport(b *testing.B) {
 			report := protocol.AgentReport{Last: true}
 			for i := range tasks {
 				report.Tasks = append(report.Tasks, protocol.ReportedTask{Task: benchTask(i), Framework: "framework-1", Role: "default",
-					Resources: api.Scalars(0.1, 32), LaunchNumber: uint64(i + 1),
-					Status: api.Status{Framework: "framework-1", Task: benchTask(i).ID, Agent: "agent-1", Number: 1, State: api.TaskRunning}})
+					Resources: api.Scalars(0.1, 32),
+					Status:    api.Status{Framework: "framework-1", Task: benchTask(i).ID, Agent: "agent-1", Number: 1, State: api.TaskRunning, Launch: api.LaunchID{Number: uint64(i + 1)}}})
 			}
 			b.ReportAllocs()
 			for b.Loop() {

@@ -269,7 +269,7 @@ func (g gen) status() api.Status {
 		Executor: api.ExecutorID(g.maybeID()), Number: g.number() - 1, State: g.state(), Reason: g.reason(), Message: g.text(),
 		Source: rapid.SampledFrom([]api.Mover{0, api.MoverMaster, api.MoverAgent, api.MoverExecutor}).Draw(g.t, "source"),
 		At:     g.time(), Data: g.data(), ExitCode: g.exit(), Healthy: g.healthy(),
-		Previous: g.number() - 1, Output: g.output(),
+		Previous: g.number() - 1, Output: g.output(), Launch: api.LaunchID{Term: g.term(), Number: g.number()},
 		Given: api.Given{Image: g.text(), GPUs: some(g, 3, func() uint32 { return uint32(g.number()) }, nil)},
 		Whereabouts: api.Whereabouts{Hostname: g.text(), Region: g.text(), Zone: g.text(), Labels: g.words(),
 			Ports: rapid.SampledFrom([]map[string]uint16{nil, {"http": 80}, {"a": 1, "b": 65535}}).Draw(g.t, "ports")}}
@@ -464,7 +464,7 @@ func (g gen) report(limit int) protocol.AgentReport {
 	report := protocol.AgentReport{Session: g.number(), Volumes: some(g, 3, g.volume, nil), Last: g.bool(), Rebooted: g.bool()}
 	report.Tasks = some(g, limit, func() protocol.ReportedTask {
 		return protocol.ReportedTask{Task: g.task(), Framework: api.FrameworkID(g.id()), Role: g.role(), Resources: g.resources(),
-			Status: g.status(), LaunchTerm: g.term(), LaunchNumber: g.number(), Ended: g.bool(), LaunchedAt: g.time(),
+			Status: g.status(), Ended: g.bool(), LaunchedAt: g.time(),
 			Receipt: g.receipt()}
 	}, nil)
 	report.Executors = some(g, limit, func() protocol.ReportedExecutor {

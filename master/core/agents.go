@@ -65,8 +65,7 @@ type agent struct {
 
 // agentTasks holds the tasks of an agent, and what must be known when a task of the same ID comes.
 type agentTasks struct {
-	tasks  map[api.TaskRef]*task        // all tasks that it may run, or whose end is not acknowledged yet
-	former map[api.TaskRef]formerLaunch // launches that it has DROPPED
+	tasks map[api.TaskRef]*task // all tasks that it may run, or whose end is not acknowledged yet
 }
 
 // agentLife is the state of an agent's life, and the reasons for it.
@@ -75,7 +74,7 @@ type agentLife struct {
 	account life.Account
 	clock   *deadline // for the session timeout, then for TOMBSTONE, then for gone
 	gone    string    // why it has no stream
-	ending  int       // changes that mark it gone or remove it and that the registry has not answered yet
+	pending int       // changes of its description or that end it, and that the registry has not answered yet
 	leftAt  time.Time // when its last stream of this term ended; zero: it has had none
 	refused string    // why its version is not accepted; "" = it is accepted
 	unable  string    // why it can start nothing, as it said in this session; "" = it can

@@ -156,24 +156,30 @@ func (r *agents) markOverdue() {
 // proposeEnd asks the quorum to end an agent: to mark it gone, or to remove it. Until the registry has answered, the
 // agent's return goes through the registry too, behind this change, so that it does not come back to be ended at once.
 func (r *agents) proposeEnd(a *agent, change registry.Change, then ...follows) {
-	a.ending++
+	a.pending++
 	r.proposals.propose(change, append(then, endAgent{a})...)
 }
 
 // endAnswered continues when the registry has answered. An agent that the leader had given up, and whose marks had
 // changed since, waits again to be marked gone.
 func (r *agents) endAnswered(a *agent, result registry.Result) {
-	a.ending--
+	a.pending--
 	if result.Err != nil && a.phase == life.Tombstone && a.link == nil && r.agentByID[a.id] == a {
 		r.awaitReturn(a)
 	}
 }
 
-// refuseIfBack refuses to propose the end of an agent once more, under a new number, if it was decided because the agent
-// was away, and the agent is back by now. Nil for all other changes.
-func (r *agents) refuseIfBack(change registry.Change) *api.Error {
+// refuseOutdated refuses to propose a change of an agent once more, under a new number: its end, if that was decided
+// because the agent was away, and the agent is back by now; what it has said of itself, if that stream has ended, because
+// a later one may have said something else. Nil for all other changes.
+func (r *agents) refuseOutdated(lost proposal) *api.Error {
+	for _, what := range lost.follows {
+		if waits, is := what.(greetAgent); is && r.links[waits.link.conn] != waits.link {
+			return api.E("agent.register", api.Stale, waits.greeting.Agent.ID, errors.New("its stream has ended"))
+		}
+	}
 	id, saw := api.AgentID(""), uint64(registry.Whatever)
-	switch change := change.(type) {
+	switch change := lost.command.Change.(type) {
 	case registry.RemoveAgent:
 		id, saw = change.ID, change.Saw
 	case registry.MarkAgent:

@@ -163,7 +163,7 @@ func (b *base) receiptOf(launch receipts.Launch) string {
 // signed returns what the receipt of the task says.
 func (t *task) signed() receipts.Launch {
 	return receipts.Launch{
-		Framework: t.ref.Framework, Task: t.ref.Task, Executor: t.task.ExecutorID(), Agent: t.agent.id, Term: t.launch.term, Number: t.launch.number,
+		Framework: t.ref.Framework, Task: t.ref.Task, Executor: t.task.ExecutorID(), Agent: t.agent.id, Term: t.launch.Term, Number: t.launch.Number,
 		Role: t.role, Resources: t.resources, Secrets: t.task.Secrets, Owner: t.task.Owner,
 	}
 }
@@ -171,7 +171,7 @@ func (t *task) signed() receipts.Launch {
 // signedExecutor returns what the receipt of the executor says that the task's launch starts with these resources.
 func (t *task) signedExecutor(resources api.Resources) receipts.Launch {
 	return receipts.Launch{
-		Framework: t.ref.Framework, Executor: t.task.ExecutorID(), Agent: t.agent.id, Term: t.launch.term, Number: t.launch.number,
+		Framework: t.ref.Framework, Executor: t.task.ExecutorID(), Agent: t.agent.id, Term: t.launch.Term, Number: t.launch.Number,
 		Role: t.role, Resources: resources,
 	}
 }
@@ -179,7 +179,7 @@ func (t *task) signedExecutor(resources api.Resources) receipts.Launch {
 // signedTask returns what the receipt of a reported task must say.
 func signedTask(agent api.AgentID, rt protocol.ReportedTask) receipts.Launch {
 	return receipts.Launch{
-		Framework: rt.Framework, Task: rt.Task.ID, Executor: rt.Task.ExecutorID(), Agent: agent, Term: rt.LaunchTerm, Number: rt.LaunchNumber,
+		Framework: rt.Framework, Task: rt.Task.ID, Executor: rt.Task.ExecutorID(), Agent: agent, Term: rt.Status.Launch.Term, Number: rt.Status.Launch.Number,
 		Role: rt.Role, Resources: rt.Resources, Secrets: rt.Task.Secrets, Owner: rt.Task.Owner,
 	}
 }
@@ -207,7 +207,7 @@ func (b *base) isProven(agent api.AgentID, rt protocol.ReportedTask) bool {
 // launchedHere reports whether a leader has launched a reported task on the agent. This leader knows its own launches.
 func (r *agents) launchedHere(a *agent, rt protocol.ReportedTask) bool {
 	own := a.tasks[api.TaskRef{Framework: rt.Framework, Task: rt.Task.ID}]
-	return own != nil && own.launch == launchID{rt.LaunchTerm, rt.LaunchNumber} || r.hasReceipt(a, signedTask(a.id, rt), rt.Receipt)
+	return own != nil && own.launch == rt.Status.Launch || r.hasReceipt(a, signedTask(a.id, rt), rt.Receipt)
 }
 
 // startedHere reports whether a leader has had the agent start a reported executor. This leader knows those that its own
@@ -364,7 +364,7 @@ func (r *tasks) takeTasks(a *agent, got *report) {
 			r.info("reported task dropped", field("task", ref.String()), field("agent", a.id))
 			continue
 		}
-		if t := a.tasks[ref]; t != nil && rt.Status.State == api.TaskDropped && (launchID{rt.LaunchTerm, rt.LaunchNumber}).before(t.launch) {
+		if t := a.tasks[ref]; t != nil && rt.Status.State == api.TaskDropped && rt.Status.Launch.Compare(t.launch) < 0 {
 			// That end was settled, and the agent never got the launch that came after it.
 			r.acknowledge(a, ref, rt.Status.Number)
 			continue
@@ -438,7 +438,7 @@ func (r *tasks) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.
 		agent:     a,
 		role:      rt.Role,
 		resources: rt.Resources,
-		launch:    launchID{rt.LaunchTerm, rt.LaunchNumber},
+		launch:    rt.Status.Launch,
 		launched:  rt.LaunchedAt,
 		status:    api.Status{Framework: ref.Framework, Task: ref.Task, Agent: a.id, Executor: rt.Task.ExecutorID()},
 		proven:    r.isProven(a.id, rt),
@@ -457,7 +457,7 @@ func (r *tasks) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.
 	case first.status.State == api.TaskDropped:
 		fw.tasks[ref.Task] = t
 		first.standAside()
-	case first.launch.before(t.launch):
+	case first.launch.Compare(t.launch) < 0:
 		r.duplicate(t)
 	default:
 		fw.tasks[ref.Task] = t
@@ -469,8 +469,8 @@ func (r *tasks) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.
 // launchedBefore reports whether an earlier leader may have made the launch. This leader knows its own launches, and
 // every launch has a term. An agent that reports a launch without a term speaks of another agent's task, and must not
 // cause that task to be killed. (Protocol rule R40.)
-func (r *tasks) launchedBefore(launch launchID) bool {
-	return launch.number > 0 && launch.term != (api.Term{}) && launch.term.Before(r.term)
+func (r *tasks) launchedBefore(launch api.LaunchID) bool {
+	return launch.Number > 0 && launch.Term != (api.Term{}) && launch.Term.Before(r.term)
 }
 
 // holdReported books the resources that a reported task uses.

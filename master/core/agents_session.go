@@ -69,7 +69,9 @@ func (r *agents) agentVersionRefused(g admission.Greeting, err error) {
 // the agent stores them, and launches carry them.
 func (r *agents) keepsReceipts(g admission.Greeting) bool { return g.Can.Receipts && r.signs() }
 
-// greet opens the session. Where the registry must admit or update the agent, it asks the registry first.
+// greet opens the session. Where the registry must admit or update the agent, it asks the registry first, also while
+// another change of the agent is on its way there: what the agent has said last must be what the registry is told last.
+// (Protocol rule R49.)
 func (r *agents) greet(l *link, g admission.Greeting) {
 	known, admitted := r.registry.Agents[g.Agent.ID]
 	switch {
@@ -78,23 +80,29 @@ func (r *agents) greet(l *link, g admission.Greeting) {
 		if !g.First { // it may have tasks that were launched before it stored receipts
 			change.ReceiptsAfter = r.term
 		}
-		r.proposals.propose(change, greetAgent{l, g})
+		r.proposals.propose(change, greetAgent{l, g, nil})
 	case known.Nonce != g.Nonce:
 		r.refuseAgent(l, g.Agent.ID, api.Exists, fmt.Errorf("the agent with this ID on %s has another nonce: a cloned data folder?", known.Agent.Hostname))
 	case known.Marks.Has(api.MarkGone):
 		r.refuseGone(l, g.Agent.ID, "it was marked gone: "+known.Why)
 	case r.contested(g.Agent.ID, g):
 		r.askPredecessor(l, r.agentByID[g.Agent.ID], g)
-	case known.BootID != g.Boot || !admission.SameAgent(known.Agent, g.Agent) || r.keepsReceipts(g) && !known.Receipts || r.agentByID[g.Agent.ID].ending > 0:
+	case known.BootID != g.Boot || !admission.SameAgent(known.Agent, g.Agent) || r.keepsReceipts(g) && !known.Receipts || r.agentByID[g.Agent.ID].pending > 0:
 		change := registry.UpdateAgent{Agent: g.Agent, BootID: g.Boot, Receipts: r.keepsReceipts(g), ReceiptsAfter: r.term}
-		r.proposals.propose(change, greetAgent{l, g})
+		a := r.agentByID[g.Agent.ID]
+		a.pending++
+		r.proposals.propose(change, greetAgent{l, g, a})
 	default:
 		r.openAgent(l, r.agentByID[g.Agent.ID], g)
 	}
 }
 
 // greeted continues greet when the registry has answered.
-func (r *agents) greeted(l *link, g admission.Greeting, result registry.Result) {
+func (r *agents) greeted(waits greetAgent, result registry.Result) {
+	l, g := waits.link, waits.greeting
+	if waits.updated != nil {
+		waits.updated.pending--
+	}
 	switch {
 	case r.links[l.conn] != l: // the stream was closed meanwhile
 	case result.Err != nil && result.Err.Kind == api.Removed:

@@ -117,7 +117,8 @@ func (m *mill) endLaunched() int {
 	for number, state := range []api.TaskState{api.TaskRunning, api.TaskFinished} {
 		for _, to := range launched {
 			task := to.Event.(protocol.LaunchTask)
-			status := api.Status{Framework: task.Framework.ID, Task: task.Task.ID, Number: uint64(number + 1), State: state, Source: api.MoverExecutor}
+			status := api.Status{Framework: task.Framework.ID, Task: task.Task.ID, Number: uint64(number + 1), State: state, Source: api.MoverExecutor,
+				Launch: api.LaunchID{Term: api.Term{Number: 1}, Number: task.Number}}
 			m.step(core.AgentCalled{Conn: to.Conn, Calls: []protocol.AgentCall{protocol.StatusUpdate{Status: status}}})
 			m.call(protocol.Acknowledge{Items: []protocol.Acknowledgement{{Task: task.Task.ID, Agent: m.conns[to.Conn], Number: uint64(number + 1)}}})
 		}
@@ -283,7 +284,8 @@ func reportOf(id api.AgentID, agent, tasks int) protocol.AgentReport {
 	for i := range tasks {
 		task := api.Task{ID: api.TaskID(fmt.Sprintf("t%d-%d", agent, i)), Resources: api.Scalars(1, 1024), Command: &api.Command{Shell: "true"}}
 		page.Tasks = append(page.Tasks, protocol.ReportedTask{Task: task, Framework: "framework-1", Role: "default", Resources: task.Resources,
-			Status: api.Status{Framework: "framework-1", Task: task.ID, Agent: id, Number: 1, State: api.TaskRunning}, LaunchNumber: 1})
+			Status: api.Status{Framework: "framework-1", Task: task.ID, Agent: id, Number: 1, State: api.TaskRunning,
+				Launch: api.LaunchID{Number: 1}}})
 	}
 	return page
 }

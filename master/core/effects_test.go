@@ -287,8 +287,9 @@ func (w *world) taken(a *fakeAgent, launch protocol.LaunchTask) {
 	}
 	a.tasks[ref] = &fakeTask{ReportedTask: protocol.ReportedTask{
 		Task: launch.Task, Framework: ref.Framework, Role: launch.Role, Resources: launch.Resources,
-		Status:     api.Status{Framework: ref.Framework, Task: ref.Task, Agent: a.info.ID, State: api.TaskStaging},
-		LaunchTerm: w.term, LaunchNumber: launch.Number, LaunchedAt: w.now,
+		Status: api.Status{Framework: ref.Framework, Task: ref.Task, Agent: a.info.ID, State: api.TaskStaging,
+			Launch: api.LaunchID{Term: w.term, Number: launch.Number}},
+		LaunchedAt: w.now,
 	}}
 	if !a.keepsNone {
 		a.tasks[ref].Receipt = launch.Receipt

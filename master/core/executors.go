@@ -89,7 +89,7 @@ func (r *executors) neverStarted(t *task) {
 	if x == nil || x.starter != t {
 		return
 	}
-	if x.starter = r.starterOf(x, t.launch.number+1); x.starter == nil {
+	if x.starter = r.starterOf(x, t.launch.Number+1); x.starter == nil {
 		r.dropExecutor(x)
 	}
 }
@@ -103,10 +103,10 @@ func (r *executors) starterOf(x *executor, from uint64) *task {
 	}
 	var first *task
 	for _, t := range x.agent.tasks { // order: irrelevant because launches are numbered
-		if !t.held || t.launch.term != r.term || t.launch.number < from || t.framework != x.framework || t.task.ExecutorID() != x.ref.Executor {
+		if !t.held || t.launch.Term != r.term || t.launch.Number < from || t.framework != x.framework || t.task.ExecutorID() != x.ref.Executor {
 			continue
 		}
-		if first == nil || t.launch.before(first.launch) {
+		if first == nil || t.launch.Compare(first.launch) < 0 {
 			first = t
 		}
 	}

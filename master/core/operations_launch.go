@@ -45,14 +45,13 @@ func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launching.Pla
 		agent:     x.agent,
 		role:      x.role,
 		resources: plan.Task,
-		launch:    launchID{r.term, r.launched},
+		launch:    api.LaunchID{Term: r.term, Number: r.launched},
 		launched:  r.now,
 		held:      true,
 		proven:    true,
-		former:    x.agent.takeFormer(api.TaskRef{Framework: fw.id, Task: wish.ID}),
 	}
 	t.status = api.Status{Framework: fw.id, Task: wish.ID, Agent: x.agent.id, Executor: wish.ExecutorID(),
-		State: api.TaskStaging, Source: api.MoverMaster, At: r.now}
+		Launch: t.launch, State: api.TaskStaging, Source: api.MoverMaster, At: r.now}
 	fw.tasks[wish.ID], x.agent.tasks[t.ref] = t, t
 	x.agent.meter.Add(t.metered())
 	x.agent.Use(x.agent.id, plan.Task)
@@ -68,7 +67,7 @@ func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launching.Pla
 		Role:              x.role,
 		Resources:         plan.Task,
 		ExecutorResources: plan.Executor,
-		Number:            t.launch.number,
+		Number:            t.launch.Number,
 		Receipt:           r.receiptOf(t.signed()),
 		ExecutorReceipt:   r.receiptOf(t.signedExecutor(plan.Executor)),
 	}

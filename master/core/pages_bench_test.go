@@ -24,7 +24,8 @@ func (m *mill) fill(perOffer int) {
 	}
 	for _, to := range m.launch {
 		task := to.Event.(protocol.LaunchTask)
-		status := api.Status{Framework: task.Framework.ID, Task: task.Task.ID, Number: 1, State: api.TaskRunning, Source: api.MoverExecutor}
+		status := api.Status{Framework: task.Framework.ID, Task: task.Task.ID, Number: 1, State: api.TaskRunning, Source: api.MoverExecutor,
+			Launch: api.LaunchID{Term: api.Term{Number: 1}, Number: task.Number}}
 		m.step(core.AgentCalled{Conn: to.Conn, Calls: []protocol.AgentCall{protocol.StatusUpdate{Status: status}}})
 	}
 }

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -30,51 +29,6 @@ type tasks struct {
 	stubs int // how many stubs all agents have together
 }
 
-// launchID identifies a launch. It orders launches over all terms (R9).
-type launchID struct {
-	term   api.Term
-	number uint64
-}
-
-func (l launchID) before(m launchID) bool {
-	return cmp.Or(l.term.Compare(m.term), cmp.Compare(l.number, m.number)) < 0
-}
-
-// formerLaunch is a launch that its agent has DROPPED and whose end is acknowledged, so that its ID may be launched
-// there again. The agent may repeat the statuses of this launch until it has got the acknowledgement. They have the
-// same numbers as the statuses of the next launch.
-type formerLaunch struct {
-	number uint64    // the number of its last status
-	at     time.Time // when the agent made that status
-}
-
-// formerLaunchesMax bounds the former launches that are remembered of an agent. When there are more, all are forgotten.
-const formerLaunchesMax = 1000
-
-// has reports whether the status belongs to this launch and not to the next one of the same ID.
-func (f formerLaunch) has(status api.Status) bool {
-	return status.Number <= f.number && !status.At.After(f.at)
-}
-
-// rememberFormer remembers a launch whose ID may be used again.
-func (t *task) rememberFormer() {
-	a := t.agent
-	if t.duplicate || t.number == 0 || t.status.State != api.TaskDropped {
-		return
-	}
-	if a.former == nil || len(a.former) >= formerLaunchesMax {
-		a.former = make(map[api.TaskRef]formerLaunch)
-	}
-	a.former[t.ref] = formerLaunch{t.number, t.status.At}
-}
-
-// takeFormer removes and returns the launch before this one of the same ID; the zero value if there is none.
-func (a *agent) takeFormer(ref api.TaskRef) formerLaunch {
-	former := a.former[ref]
-	delete(a.former, ref)
-	return former
-}
-
 // task is a task that runs, may run, or whose end is not acknowledged yet.
 type task struct {
 	ref       api.TaskRef
@@ -83,7 +37,7 @@ type task struct {
 	agent     *agent
 	role      api.Role
 	resources api.Resources // as carved out of the offers, with labels
-	launch    launchID
+	launch    api.LaunchID
 	launched  time.Time
 
 	status api.Status // the latest
@@ -95,7 +49,6 @@ type task struct {
 	duplicate bool
 	// proven: its secrets are certainly those with which a leader has launched it.
 	proven bool
-	former formerLaunch // the former launch of the same ID on the same agent
 
 	kill    *kill       // the kill that was asked for; nil if there is none
 	waiters []RequestID // operators who wait until the agent has the kill
@@ -125,7 +78,7 @@ func (r *tasks) releaseTask(t *task) {
 // moveTask records a status that the leader itself makes.
 func (r *tasks) moveTask(t *task, status api.Status) {
 	status.Framework, status.Task, status.Agent = t.ref.Framework, t.ref.Task, t.agent.id
-	status.Executor, status.Source, status.At = t.task.ExecutorID(), api.MoverMaster, r.now
+	status.Executor, status.Launch, status.Source, status.At = t.task.ExecutorID(), t.launch, api.MoverMaster, r.now
 	t.status = status
 	if status.State.Terminal() {
 		r.kills.killOver(t)
@@ -150,7 +103,6 @@ func (r *tasks) forgetTask(t *task) {
 		return // it was forgotten before
 	}
 	delete(t.agent.tasks, t.ref)
-	t.rememberFormer()
 	if t.duplicate {
 		t.framework.unlisted--
 	}
@@ -235,11 +187,11 @@ func (r *tasks) statusUpdate(a *agent, status api.Status) {
 		return
 	case t == nil: // the agent refuses a launch that is over; nobody waits for that
 		return
+	// A former launch of this ID was DROPPED. The acknowledgement of that is on the way to the agent, ahead of the launch.
+	case status.Launch != t.launch:
+		return
 	case status.Number == 0:
 		r.endUnmadeLaunch(t, status)
-		return
-	// The status belongs to the former launch. Its acknowledgement is on the way to the agent, ahead of the launch.
-	case t.number == 0 && t.former.has(status):
 		return
 	}
 	if status.Number > t.number && !r.step(t, status) {

@@ -183,6 +183,7 @@ type (
 	greetAgent struct {
 		link     *link
 		greeting admission.Greeting
+		updated  *agent // nil: it is to be admitted
 	}
 	// markDrained: a draining agent has become empty.
 	markDrained struct{ agent *agent }
@@ -260,7 +261,7 @@ func (keepKill) follows()           {}
 func (c *Core) goOn(what follows, result registry.Result) {
 	switch what := what.(type) {
 	case greetAgent:
-		c.agents.greeted(what.link, what.greeting, result)
+		c.agents.greeted(what, result)
 	case markDrained:
 		c.maintenance.drainedAnswered(what.agent, result)
 	case turnMaintenance:
@@ -333,12 +334,12 @@ func (c *Core) applyCommand(command registry.Command) {
 		c.applied(command.Change, result)
 	}
 	if asked && overtaken {
-		back := c.agents.refuseIfBack(command.Change)
-		if back == nil {
+		outdated := c.agents.refuseOutdated(mine)
+		if outdated == nil {
 			c.proposals.propose(command.Change, mine.follows...)
 			return
 		}
-		result.Err = back
+		result.Err = outdated
 	}
 	for _, what := range mine.follows {
 		c.goOn(what, result)

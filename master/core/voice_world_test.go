@@ -36,8 +36,7 @@ func (w *world) verbOfVoices(verb string, args transcript.Line) bool {
 		}
 		a.tasks[ref] = &fakeTask{ReportedTask: protocol.ReportedTask{
 			Framework: ref.Framework, Task: api.Task{ID: ref.Task, Command: &api.Command{Shell: "sleep 1"}}, Role: api.DefaultRole, Resources: resources,
-			LaunchTerm: api.Term{Number: number}, LaunchNumber: number,
-			Status: api.Status{Framework: ref.Framework, Task: ref.Task, Number: 1, State: api.TaskRunning},
+			Status: api.Status{Launch: api.LaunchID{Term: api.Term{Number: number}, Number: number}, Framework: ref.Framework, Task: ref.Task, Number: 1, State: api.TaskRunning},
 		}}
 		if other := args.Named["receipt-of"]; other != "" { // what it shows is another launch's
 			holder, name, _ := strings.Cut(other, ":")

@@ -1,10 +1,6 @@
 package core
 
-import (
-	"time"
-
-	"github.com/tenderhq/tender/api"
-)
+import "github.com/tenderhq/tender/api"
 
 // endingsMax bounds how many ended tasks are remembered. They are remembered so that an end that comes again, because
 // its acknowledgement was lost, is not told again.
@@ -26,10 +22,8 @@ type taskEnd struct {
 // former is a launch that was DROPPED by its agent. The same ID may be launched again, even on that agent. Then
 // statuses of the former launch may still come again, with the same numbers as those of the new one.
 type former struct {
-	agent  api.AgentID
-	number uint64    // number of the status that dropped the launch
-	at     time.Time // when the agent made that status
-	// session is the session in which that status was acknowledged, as tasks.sessions counts them; 0: not yet.
+	launch api.LaunchID
+	// session is the session in which its end was acknowledged, as tasks.sessions counts them; 0: not yet.
 	session uint64
 }
 
@@ -39,12 +33,12 @@ func formerOf(status api.Status, session uint64) *former {
 	if status.State != api.TaskDropped || status.Number == 0 {
 		return nil
 	}
-	return &former{status.Agent, status.Number, status.At, session}
+	return &former{status.Launch, session}
 }
 
-// has reports whether the status belongs to this launch, and not to a later one.
+// has reports whether the agent's status belongs to this launch, and not to a later one.
 func (f *former) has(status api.Status) bool {
-	return f != nil && status.Number > 0 && status.Number <= f.number && status.Agent == f.agent && !status.At.After(f.at)
+	return f != nil && status.Number > 0 && status.Launch == f.launch
 }
 
 // judge judges a status of this launch that comes again. It is acknowledged at most once in a session. An

@@ -373,7 +373,7 @@ func (w *world) status(a transcript.Line) api.Status {
 		w.t.Fatalf("unknown state %q", a.Word(2))
 	}
 	return api.Status{Framework: "framework-1", Task: api.TaskID(a.Word(1)), Agent: agent, State: state, Number: a.Number(w.t, "n"), Previous: a.Number(w.t, "previous"),
-		Reason: reasons[strings.ReplaceAll(a.Named["reason"], " ", "_")], At: time.Unix(1_000_000_000, 0).Add(w.duration(a.Named["at"]))}
+		Reason: reasons[strings.ReplaceAll(a.Named["reason"], " ", "_")], Launch: api.LaunchID{Term: api.Term{Number: 1}, Number: a.Number(w.t, "launch")}}
 }
 
 // wish reads a request of a caller of the Client.

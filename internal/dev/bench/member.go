@@ -301,8 +301,9 @@ func (m *member) launch(term api.Term, e protocol.LaunchTask) error {
 		return nil
 	}
 	m.tasks[ref] = &herdTask{reported: protocol.ReportedTask{
-		Task: e.Task, Framework: ref.Framework, Role: e.Role, Resources: e.Resources, LaunchTerm: term, LaunchNumber: e.Number,
-		LaunchedAt: time.Now(), Status: api.Status{Framework: ref.Framework, Task: ref.Task, Agent: m.info.ID, Executor: e.Task.ExecutorID()},
+		Task: e.Task, Framework: ref.Framework, Role: e.Role, Resources: e.Resources,
+		LaunchedAt: time.Now(), Status: api.Status{Framework: ref.Framework, Task: ref.Task, Agent: m.info.ID, Executor: e.Task.ExecutorID(),
+			Launch: api.LaunchID{Term: term, Number: e.Number}},
 	}}
 	if span, err := strconv.Atoi(string(e.Task.Data)); err == nil {
 		time.AfterFunc(time.Duration(span)*time.Millisecond, func() {

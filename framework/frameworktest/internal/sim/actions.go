@@ -195,7 +195,9 @@ func (w *World) removeFramework(id api.FrameworkID, force bool) {
 	if force {
 		until = w.now.Add(time.Hour)
 	}
-	w.truth.decided.asked[id] = until
+	if until.After(w.truth.decided.asked[id]) { // what was asked for by force is on its way all the same
+		w.truth.decided.asked[id] = until
+	}
 	w.ask(core.RemoveFramework{Framework: string(id), Force: force})
 }
 

@@ -106,7 +106,7 @@ func (t *truth) performs(d *daemon, effect agentcore.Effect) {
 	disk, early := d.machine.stored, ""
 	switch e := effect.(type) {
 	case agentcore.HandOver:
-		if _, is := disk.launched[e.Task]; !is {
+		if _, is := disk.launched[e.Task.TaskRef]; !is {
 			early = "task " + e.Task.String() + " is handed over"
 		}
 	case agentcore.StartExecutor:

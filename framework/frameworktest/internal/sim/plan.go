@@ -101,9 +101,6 @@ func Run(p chaos.Plan, story *strings.Builder) Outcome {
 	}
 	w.pass(max(time.Second, epoch.Add(21*time.Second).Sub(w.now)))
 	w.calm()
-	if isOpen(w.broken) {
-		w.broken = nil
-	}
 	return Outcome{Err: w.broken, Steps: w.steps, Tasks: len(w.truth.order), Coverage: w.coverage}
 }
 
