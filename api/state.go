@@ -52,6 +52,10 @@ func ParseTaskState(name string) (TaskState, error) {
 // Terminal reports whether the state ends the task.
 func (s TaskState) Terminal() bool { return s >= TaskFinished && s <= TaskGoneByOperator }
 
+// Settled reports whether nothing more is to be expected of a task in this state: it is terminal, or UNKNOWN, because
+// nobody has the task.
+func (s TaskState) Settled() bool { return s.Terminal() || s == TaskUnknown }
+
 // Mover is who may move a task from one state to another.
 type Mover uint8
 

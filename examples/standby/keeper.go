@@ -127,7 +127,7 @@ func (k *keeper) Update(_ context.Context, status api.Status) error {
 	fmt.Println(status.Task, status.State)
 	for i := range k.slots {
 		s := &k.slots[i]
-		if s.Task == status.Task && (status.State.Terminal() || status.State == api.TaskUnknown) {
+		if s.Task == status.Task && status.State.Settled() {
 			s.wanted = true
 			return k.demand()
 		}

@@ -37,7 +37,7 @@ func (s *Set) Update(ctx context.Context, status api.Status) error {
 // the store did not take the end that followed from it; a failure must then not be counted twice.
 func (s *Set) tookIn(status api.Status) bool {
 	_, before := s.takenIn[status.Task]
-	return before && settles(status.State)
+	return before && status.State.Settled()
 }
 
 // takeIn has the set take in a status, and remembers a status that settles its task.
@@ -54,7 +54,7 @@ func (s *Set) takeIn(ctx context.Context, id string, status api.Status) error {
 	}
 	_, number, _ := parse(status.Task)
 	s.do(func(now time.Time) { s.state.hear(id, number, status, now) })
-	if settles(status.State) {
+	if status.State.Settled() {
 		s.takenIn[status.Task] = struct{}{}
 	}
 	return nil
@@ -73,7 +73,7 @@ func (s *state) hear(id string, number int, status api.Status, now time.Time) {
 	a.heard(status, now)
 	s.rollouts.touch(a.item)
 	switch {
-	case settles(status.State):
+	case status.State.Settled():
 		s.over(a, status, now)
 	case status.State == api.TaskUnreachable:
 		s.missing(a, now)
@@ -92,16 +92,12 @@ func (s *state) hear(id string, number int, status api.Status, now time.Time) {
 	}
 }
 
-// settles reports whether nothing more is to be expected of a task in this state. UNKNOWN settles it too: nobody has
-// the task.
-func settles(state api.TaskState) bool { return state.Terminal() || state == api.TaskUnknown }
-
 // adopt takes over a task of an earlier process, or one that was given up for lost. If the set has no such item, it
 // kills the task and returns nil.
 func (s *state) adopt(id string, number int, status api.Status, now time.Time) *attempt {
 	it := s.items[id]
 	if it == nil {
-		if !settles(status.State) {
+		if !status.State.Settled() {
 			s.kills = append(s.kills, status.Task)
 		}
 		return nil
@@ -114,7 +110,7 @@ func (s *state) adopt(id string, number int, status api.Status, now time.Time) *
 	}
 	s.settle(a, status)
 	s.begin(a)
-	if !settles(status.State) {
+	if !status.State.Settled() {
 		s.trim(it)
 	}
 	return a

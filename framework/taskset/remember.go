@@ -122,7 +122,7 @@ func (s *Set) forgetRecord(ctx context.Context, id string) error {
 
 func (s *state) foresee(id string, status api.Status) (next record, news bool) {
 	it := s.items[id]
-	if it == nil || it.Service || !settles(status.State) {
+	if it == nil || it.Service || !status.State.Settled() {
 		return next, false
 	}
 	a := s.attempts[status.Task]

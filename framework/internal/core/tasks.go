@@ -195,11 +195,8 @@ func (t *tasks) hold(one *task, status api.Status) {
 	one.asked = false
 }
 
-// settles reports whether nothing more is to be expected of a task in this state.
-func settles(state api.TaskState) bool { return state.Terminal() || state == api.TaskUnknown }
-
 // isOver reports whether a status that settles the task was taken in.
-func (t *task) isOver() bool { return settles(t.latest) }
+func (t *task) isOver() bool { return t.latest.Settled() }
 
 // settledBefore returns the verdict on a status whose task was settled before. Only a status with a number is
 // acknowledged.
@@ -231,7 +228,7 @@ func (t *task) judge(status api.Status, full bool) verdict {
 		return settledBefore(status)
 	case status.Number == 0 && (status.State == t.latest || status.Reason == api.ReasonTaskDuplicate && t.latest > api.TaskStaging):
 		return ignore
-	case (full || len(t.held) >= heldPerTaskMax) && !(status.Number == 0 && settles(status.State)):
+	case (full || len(t.held) >= heldPerTaskMax) && !(status.Number == 0 && status.State.Settled()):
 		return ignore
 	}
 	return deliver
@@ -240,7 +237,7 @@ func (t *task) judge(status api.Status, full bool) verdict {
 // isForeign reports whether the status is the answer to a question about an earlier launch of the ID, and that launch's
 // end: about the present launch nobody has asked yet.
 func (t *task) isForeign(status api.Status) bool {
-	return status.Number == 0 && status.Reason == api.ReasonReconciliation && settles(status.State) && !t.questioned
+	return status.Number == 0 && status.Reason == api.ReasonReconciliation && status.State.Settled() && !t.questioned
 }
 
 // judgeCopy judges a status whose number was taken in before.
@@ -265,7 +262,7 @@ func (t *tasks) handled(one *task, acknowledged bool) (status api.Status, settle
 	one.delivery, one.failures = deliveryNone, 0
 	one.state = status.State
 	one.number = max(one.number, status.Number)
-	if !settles(status.State) || status.State == api.TaskUnknown && len(one.held) > 0 {
+	if !status.State.Settled() || status.State == api.TaskUnknown && len(one.held) > 0 {
 		return status, false
 	}
 	session := uint64(0)

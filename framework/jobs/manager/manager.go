@@ -326,7 +326,7 @@ func (m *Manager) Update(_ context.Context, status api.Status) (err error) {
 				return
 			}
 			err = framework.ErrLater
-		case !status.State.Terminal() && status.State != api.TaskUnknown && m.client != nil:
+		case !status.State.Settled() && m.client != nil:
 			err = m.client.Kill(status.Task) // its job is gone
 		}
 	})

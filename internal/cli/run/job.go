@@ -204,7 +204,7 @@ func (j *job) Update(_ context.Context, status api.Status) error {
 	}
 	j.startFollowing(a)
 	switch {
-	case status.State.Terminal():
+	case status.State.Settled():
 		j.ended(a, status)
 	case status.State == api.TaskUnreachable:
 		j.silence(a)

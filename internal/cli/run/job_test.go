@@ -177,6 +177,7 @@ func TestRetryIsForWhatTheTaskIsNotToBlameFor(t *testing.T) {
 	}{
 		{api.Status{State: api.TaskGone, Reason: api.ReasonAgentRebooted}, true},
 		{api.Status{State: api.TaskGoneByOperator, Reason: api.ReasonAgentGone}, true},
+		{api.Status{State: api.TaskUnknown, Reason: api.ReasonReconciliation}, true}, // its agent was never admitted, as a restored registry says
 		{api.Status{State: api.TaskKilled, Reason: api.ReasonRevoked, ExitCode: &code}, true},
 		{api.Status{State: api.TaskKilled, Reason: api.ReasonPreempted, ExitCode: &code}, true},
 		{api.Status{State: api.TaskKilled, Reason: api.ReasonAgentDraining, ExitCode: &code}, true},

@@ -377,5 +377,3 @@ func (s *scheduler) ask(tasks ...api.TaskID) {
 		s.step(sdk.ReconcileAsked{Tasks: tasks})
 	}
 }
-
-func settles(state api.TaskState) bool { return state.Terminal() || state == api.TaskUnknown }

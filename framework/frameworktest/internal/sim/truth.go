@@ -132,7 +132,7 @@ func (t *truth) told(s *scheduler, j *job, status api.Status) {
 			t.world.breaks("launch %s runs, and its framework is told %s (%s: %s) (R11)", l.label, state, status.Reason, status.Message)
 		}
 	}
-	if settles(status.State) {
+	if status.State.Settled() {
 		l.end = status
 	}
 	t.toldParts(l, status)
@@ -181,7 +181,7 @@ func (t *truth) toldAgain(s *scheduler, status api.Status) {
 	var last *launch
 	dropped := false
 	for _, label := range t.order {
-		if l := t.launches[label]; l.task == status.Task && settles(l.end.State) {
+		if l := t.launches[label]; l.task == status.Task && l.end.State.Settled() {
 			dropped = dropped || l.end.State == api.TaskDropped
 			last = l
 		}

@@ -215,7 +215,7 @@ func (k *work) update(s *scheduler, status api.Status) {
 	j.state = status.State
 	switch {
 	case status.State == api.TaskFinished:
-	case !settles(status.State):
+	case !status.State.Settled():
 		return
 	default:
 		k.todo++

@@ -168,7 +168,7 @@ func (c copying) hear(one *slot, status api.Status) {
 		c.do(Kill{c.s.detach(one).Task})
 		c.s.detachCopy(one)
 		c.settle(c.s, one, true)
-	case status.State.Terminal() || status.State == api.TaskUnknown || status.State == api.TaskUnreachable:
+	case status.State.Settled() || status.State == api.TaskUnreachable:
 		c.s.detachCopy(one)
 		c.savePart(c.s, one.Index)
 	default:

@@ -200,7 +200,7 @@ func (m *JobMaster) hear(status api.Status) {
 		return
 	}
 	one := s.slot(index)
-	ends := status.State.Terminal() || status.State == api.TaskUnknown
+	ends := status.State.Settled()
 	switch {
 	case one == nil:
 		m.stray(status)
@@ -224,7 +224,7 @@ func (m *JobMaster) hear(status api.Status) {
 
 // stray ends a task that no longer belongs to the job.
 func (m *JobMaster) stray(status api.Status) {
-	if !status.State.Terminal() && status.State != api.TaskUnknown {
+	if !status.State.Settled() {
 		m.do(Kill{status.Task})
 	}
 	m.do(Acknowledge{status})
@@ -341,7 +341,7 @@ func (m *JobMaster) cameBack(s *subJob, one *slot, status api.Status) {
 			s.detach(one)
 		}
 		m.settle(s, one, true)
-	case status.State.Terminal() || status.State == api.TaskUnknown:
+	case status.State.Settled():
 		one.Lost = nil
 		if s.EachAgent && !one.busy() { // its agent may get another
 			s.drop(one)
