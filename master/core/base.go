@@ -7,9 +7,9 @@ import (
 	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/alarms"
+	"github.com/tenderhq/tender/internal/wallclock"
 	"github.com/tenderhq/tender/master/core/admission"
 	"github.com/tenderhq/tender/master/core/principals"
-	"github.com/tenderhq/tender/master/core/wallclock"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )

@@ -12,11 +12,11 @@ import (
 	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/value"
+	"github.com/tenderhq/tender/internal/wallclock"
 	"github.com/tenderhq/tender/master/core/admission"
 	"github.com/tenderhq/tender/master/core/expiry"
 	"github.com/tenderhq/tender/master/core/principals"
 	"github.com/tenderhq/tender/master/core/receipts"
-	"github.com/tenderhq/tender/master/core/wallclock"
 	"github.com/tenderhq/tender/master/registry"
 )
 

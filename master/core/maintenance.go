@@ -10,7 +10,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/trust/rights"
-	"github.com/tenderhq/tender/master/core/wallclock"
+	"github.com/tenderhq/tender/internal/wallclock"
 	"github.com/tenderhq/tender/master/registry"
 )
 

@@ -23,6 +23,7 @@ func (m *Manager) load(ctx context.Context, client masters) error {
 		return err
 	}
 	m.do(func(now time.Time) {
+		m.clock.calendar.Distrust(now)
 		for _, one := range loads {
 			m.loadJob(one, now)
 		}
@@ -114,7 +115,7 @@ func (m *Manager) loadJob(one *loading, now time.Time) {
 	e := &entry{name: one.name, master: one.master}
 	m.jobs[one.name] = e
 	if e.master.Phase.Ended() {
-		m.endings = append(m.endings, ending{e.name, e.master.Run, e.master.EndedAt})
+		m.endings = append(m.endings, ending{e.name, e.master.Run, m.endedAt(e.master, now)})
 	}
 	m.noteChange(e)
 	m.planRuns(e, now)

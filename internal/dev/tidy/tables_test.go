@@ -8,7 +8,7 @@ const module = "github.com/tenderhq/tender"
 type floor struct{ pkg, may string }
 
 // values are packages of plain values, which every floor above them may use.
-const values = "api internal/alarms internal/protocol internal/invariant internal/trust/rights internal/value internal/words internal/work "
+const values = "api internal/alarms internal/protocol internal/invariant internal/trust/rights internal/value internal/wallclock internal/words internal/work "
 
 // shell is what master, agent and framework may each import. They never import each other.
 const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/strangers internal/datafolder internal/logging internal/trust internal/trust/transport internal/trust/joining internal/trust/nearby "
@@ -22,6 +22,7 @@ var floors = []floor{
 	{"api", ""},
 	{"api/v1", ""},
 	{"internal/alarms", ""},
+	{"internal/wallclock", ""},
 	{"internal/allowance", ""},
 	{"internal/calendar", ""},
 	{"internal/logging", ""},
@@ -141,7 +142,7 @@ var floors = []floor{
 // pure packages only make decisions: the same events give the same effects, byte for byte. The packages of values that
 // they use are pure too. Left out are the test suite, which needs package testing, the remote allocator, which does
 // I/O, and the journal and their codec, which use protobuf.
-const pure = "api internal/alarms internal/lookout/leadersearch internal/protocol internal/trust/rights internal/words master/core/... master/quorum master/view master/registry/... agent/core/... framework/internal/core " +
+const pure = "api internal/alarms internal/wallclock internal/lookout/leadersearch internal/protocol internal/trust/rights internal/words master/core/... master/quorum master/view master/registry/... agent/core/... framework/internal/core " +
 	"framework/jobs framework/jobs/internal/core framework/jobs/internal/rules internal/work internal/verify examples/rdd/plan allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
 
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,

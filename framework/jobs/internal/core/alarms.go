@@ -2,6 +2,7 @@ package core
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -35,6 +36,12 @@ type alarms []alarm
 
 // set adds an alarm.
 func (a *alarms) set(one alarm) { heap.Push((*byTime)(a), one) }
+
+// drop removes all alarms of these kinds.
+func (a *alarms) drop(kinds ...alarmKind) {
+	*a = slices.DeleteFunc(*a, func(one alarm) bool { return slices.Contains(kinds, one.Kind) })
+	heap.Init((*byTime)(a))
+}
 
 // next returns when the first alarm is due; zero: there is none.
 func (a alarms) next() time.Time {

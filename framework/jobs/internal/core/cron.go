@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/internal/wallclock"
 )
 
 // cron is what a cron job remembers of its runs. Each run that goes on is a sub-job.
@@ -53,35 +54,40 @@ func (c *cron) versionOf(s *subJob, current int) int {
 }
 
 // Unplanned reports whether the job waits to be told when its next run is due ([Planned]), which is the first time
-// after from.
-func (m *JobMaster) Unplanned() (from time.Time, is bool) {
-	return m.Cron.From, m.Job.Cron != nil && m.Phase == jobs.Running && m.Cron.Next.IsZero()
+// after from. If the last run was due more than a minute from now, some clock was wrong when it began or is wrong now,
+// and from is now: otherwise nothing would run until then. The clocks of two managers may differ by a minute without
+// any run beginning twice. (Protocol rule R56.)
+func (m *JobMaster) Unplanned(now time.Time) (from time.Time, is bool) {
+	if from = m.Cron.From; from.Sub(now.Round(0)) > wallclock.Doubt {
+		from = now
+	}
+	return from, m.Job.Cron != nil && m.Phase == jobs.Running && m.Cron.Next.IsZero()
 }
 
 // plan handles when the next run is due. A run whose time has passed begins now, or was missed.
 func (m *JobMaster) plan(e Planned) {
-	if _, is := m.Unplanned(); !is {
+	if _, is := m.Unplanned(m.now); !is {
 		return
 	}
-	switch {
+	switch late := jobs.OnTime + e.Doubted; {
 	case e.Next.After(m.now):
 		m.Cron.Next = e.Next
-		m.Alarms.set(alarm{At: e.Next, Kind: runDue})
-	case e.Latest.Equal(e.Next) && m.now.Sub(e.Next) <= jobs.OnTime:
+		m.Alarms.set(alarm{At: m.now.Add(e.Next.Sub(m.now)), Kind: runDue}) // from here on by the monotonic clock
+	case e.Latest.Equal(e.Next) && m.now.Sub(e.Next) <= late:
 		m.due(e.Next)
 	case m.Job.Cron.Missed == jobs.RunOnce:
-		m.note("what was due since %s was missed; one run makes up for it", clock(e.Next))
+		m.note("what was due since %s was missed; one run makes up for it", timeText(e.Next))
 		m.due(e.Latest)
-	case m.now.Sub(e.Latest) <= jobs.OnTime: // the latest run is on time, and only those before it were missed
-		m.note("what was due from %s on was missed and is skipped, up to the run of %s", clock(e.Next), clock(e.Latest))
+	case m.now.Sub(e.Latest) <= late: // the latest run is on time, and only those before it were missed
+		m.note("what was due from %s on was missed and is skipped, up to the run of %s", timeText(e.Next), timeText(e.Latest))
 		m.due(e.Latest)
 	default:
-		m.note("what was due from %s to %s was missed, and is skipped", clock(e.Next), clock(e.Latest))
+		m.note("what was due from %s to %s was missed, and is skipped", timeText(e.Next), timeText(e.Latest))
 		m.Cron.From = e.Latest
 	}
 }
 
-func clock(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+func timeText(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
 // due begins the run that is due, if the runs before it allow that.
 func (m *JobMaster) due(at time.Time) {
@@ -99,19 +105,19 @@ func (m *JobMaster) due(at time.Time) {
 			m.endRun(older.name(), "replaced")
 		}
 	default:
-		m.note("the run of %s is skipped, for run %d goes on", clock(at), c.Runs[0].Number)
+		m.note("the run of %s is skipped, for run %d goes on", timeText(at), c.Runs[0].Number)
 		return
 	}
 	c.Number = next.Number
 	c.Runs = append(c.Runs, next)
 	m.Subs = append(m.Subs, next.subJob(m.Job))
-	m.Alarms.watchRun(next, m.Job)
+	m.watchRun(next, m.Job)
 }
 
 // watchRun sets the alarm for the deadline of a run.
-func (a *alarms) watchRun(r run, job jobs.Job) {
+func (m *JobMaster) watchRun(r run, job jobs.Job) {
 	if limit := time.Duration(job.WithDefaults().Cron.Deadline); limit > 0 {
-		a.set(alarm{At: r.Began.Add(limit), Kind: deadlineAt, SubJob: r.name()})
+		m.Alarms.set(alarm{At: m.after(r.Began, limit), Kind: deadlineAt, SubJob: r.name()})
 	}
 }
 
@@ -163,7 +169,7 @@ func (m *JobMaster) runEnded(r run, state string) {
 		one.After = slices.DeleteFunc(one.After, isIt)
 	}
 	if state != success {
-		m.note("run %d of %s ended: %s; %d done, %d failed", r.Number, clock(r.Due), state, s.Done, s.Failed)
+		m.note("run %d of %s ended: %s; %d done, %d failed", r.Number, timeText(r.Due), state, s.Done, s.Failed)
 	}
 	m.saveHeader()
 	m.prune()

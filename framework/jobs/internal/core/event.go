@@ -45,8 +45,19 @@ type (
 		Why    string
 	}
 	// Planned says when the next run of a cron job is due after the time that Unplanned has returned. Latest is the
-	// last time up to now at which a run was due; zero: there was none.
-	Planned struct{ Next, Latest time.Time }
+	// last time up to now at which a run was due; zero: there was none. Doubted is for how long the job was not told
+	// because the wall clock was not trusted.
+	Planned struct {
+		Next, Latest time.Time
+		Doubted      time.Duration
+	}
+	// ClockSet says by how much somebody has set the wall clock, and until when it is not trusted. The job is not told
+	// Planned before that. Believed says that the clock was trusted before.
+	ClockSet struct {
+		By       time.Duration
+		Doubt    time.Time
+		Believed bool
+	}
 	// Woken says that the time has come that Wake has returned.
 	Woken struct{}
 )
@@ -59,6 +70,7 @@ func (Undispatched) event() {}
 func (Heard) event()        {}
 func (Asked) event()        {}
 func (Planned) event()      {}
+func (ClockSet) event()     {}
 func (Woken) event()        {}
 
 // Effect is something that a JobMaster wants done, once all Save effects before it are in the store.

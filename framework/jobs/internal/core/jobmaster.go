@@ -43,6 +43,7 @@ type JobMaster struct {
 	Gone      bool // the job is deleted, and none of its records is kept
 
 	now     time.Time
+	doubt   time.Time // during a step: until when the wall clock is not trusted
 	effects []Effect
 }
 
@@ -86,7 +87,9 @@ func (m *JobMaster) Wake() time.Time { return m.Alarms.next() }
 // Step handles an event, and returns what has to be done.
 func (m *JobMaster) Step(now time.Time, happened Event) []Effect {
 	m.now, m.effects = now, nil
-	m.ring()
+	if _, is := happened.(ClockSet); !is { // an alarm may stand for a time that was wrong
+		m.ring()
+	}
 	switch e := happened.(type) {
 	case Begun:
 		m.begin()
@@ -104,12 +107,14 @@ func (m *JobMaster) Step(now time.Time, happened Event) []Effect {
 		m.ask(e)
 	case Planned:
 		m.plan(e)
+	case ClockSet:
+		m.clockSet(e)
 	case Woken:
 	}
 	m.rollOn()
 	m.conclude()
 	effects := m.effects
-	m.now, m.effects = time.Time{}, nil
+	m.now, m.doubt, m.effects = time.Time{}, time.Time{}, nil
 	return effects
 }
 
@@ -144,12 +149,7 @@ func (m *JobMaster) begin() {
 		m.resize(s)
 	}
 	m.watchProgress()
-	if limit := deadlineOf(m.Job); limit > 0 {
-		m.Alarms.set(alarm{At: m.Submitted.Add(limit), Kind: deadlineAt})
-	}
-	for _, r := range m.Cron.Runs {
-		m.Alarms.watchRun(r, m.Versions[r.Version].Job)
-	}
+	m.watchDeadlines()
 }
 
 // deadlineOf returns how long a job may take; 0: no limit.

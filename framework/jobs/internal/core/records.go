@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/internal/wallclock"
 )
 
 // The keys of a job's records; in the store they follow the job's name.
@@ -160,7 +161,7 @@ func Load(now time.Time, records map[string][]byte) (m *JobMaster, left []string
 		return nil, nil, fmt.Errorf("the record of the job: %w", err)
 	}
 	m = &JobMaster{Run: h.Run, Version: h.Version, Stable: h.Stable, Phase: h.Phase, Why: h.Why, Submitted: h.Submitted, EndedAt: h.Ended,
-		Roll: h.Roll, Gang: h.Gang, Notes: h.Notes, Versions: make(map[int]jobs.Version), now: now}
+		Roll: h.Roll, Gang: h.Gang, Notes: h.Notes, Versions: make(map[int]jobs.Version), now: now, doubt: now.Add(wallclock.Doubt)}
 	latest := 0
 	for _, key := range slices.Sorted(maps.Keys(records)) {
 		if !strings.HasPrefix(key, versionPrefix) {
@@ -194,7 +195,7 @@ func Load(now time.Time, records map[string][]byte) (m *JobMaster, left []string
 		}
 	}
 	m.resume()
-	m.now, m.effects = time.Time{}, nil
+	m.now, m.doubt, m.effects = time.Time{}, time.Time{}, nil
 	return m, left, nil
 }
 
@@ -259,7 +260,7 @@ func (m *JobMaster) loadPart(key string, value []byte) (needed bool, err error) 
 				s.Pace.Wishes = append(s.Pace.Wishes, one.Index)
 			}
 		} else if known.Pause.After(m.now) {
-			s.pause(one, known.Pause)
+			s.pause(one, m.now.Add(min(known.Pause.Sub(m.now), backoffOf(s.Task).Max)))
 		}
 	}
 	return true, nil
@@ -302,6 +303,9 @@ func (m *JobMaster) resume() {
 	}
 	if m.Phase == jobs.Running {
 		m.begin()
+		if g := &m.Gang; g.Pause.After(m.now) {
+			g.Pause = m.now.Add(min(g.Pause.Sub(m.now), backoffOf(m.Subs[0].Task).Max))
+		}
 		m.Alarms.resumeGang(m.Subs, m.Gang.Pause, m.now)
 		m.resumeRoll()
 	}

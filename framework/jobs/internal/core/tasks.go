@@ -111,7 +111,7 @@ func (m *JobMaster) apiTask(s *subJob, version, index, attempt, try int) api.Tas
 		"TENDER_JOB_TASKS": strconv.Itoa(s.Tasks), "TENDER_JOB_ATTEMPT": strconv.Itoa(try), "TENDER_JOB_VERSION": strconv.Itoa(version),
 	})
 	if at := m.Cron.find(s.Name); at >= 0 {
-		task.Command.Env["TENDER_JOB_DUE"] = clock(m.Cron.Runs[at].Due)
+		task.Command.Env["TENDER_JOB_DUE"] = timeText(m.Cron.Runs[at].Due)
 	}
 	if s.EachAgent {
 		delete(task.Command.Env, "TENDER_JOB_TASKS")
@@ -172,7 +172,7 @@ func (m *JobMaster) assign(e Assigned) {
 // watchTime sets the alarm for an attempt that may take only so long.
 func (m *JobMaster) watchTime(s *subJob, one *slot) {
 	if limit := time.Duration(m.task(s, one.Live.Version).Timeout); limit > 0 && !s.Keep {
-		m.Alarms.set(alarm{At: one.Live.Since.Add(limit), Kind: timeOver, SubJob: s.Name, Index: one.Index, Attempt: one.Live.Number})
+		m.Alarms.set(alarm{At: m.after(one.Live.Since, limit), Kind: timeOver, SubJob: s.Name, Index: one.Index, Attempt: one.Live.Number})
 	}
 }
 

@@ -11,23 +11,29 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/internal/testing/clock"
 	"github.com/tenderhq/tender/internal/testing/transcript"
+	"github.com/tenderhq/tender/internal/wallclock"
 )
 
 // TestTranscripts plays testdata. Each line of a block is one event, and below it is what the JobMaster wants done. A
 // clone is told every event too, and must end in the same state.
 func TestTranscripts(t *testing.T) {
-	transcript.Play(t, func(t *testing.T) transcript.Story { return &story{store: map[string][]byte{}, now: transcript.Epoch} })
+	transcript.Play(t, func(t *testing.T) transcript.Story {
+		return &story{store: map[string][]byte{}, now: clock.At(transcript.Epoch, time.Hour)}
+	})
 }
 
 // story is a JobMaster with a clock and a store, to which everything is written at once.
 type story struct {
-	t     *testing.T
-	m     *JobMaster
-	now   time.Time
-	store map[string][]byte
-	kept  string // by this line the only key that is written ("none": no key), before the manager is killed; "": all are, and it lives
-	out   transcript.Out
+	t        *testing.T
+	m        *JobMaster
+	now      time.Time
+	trusted  time.Time // until when the clock that was set is not trusted; zero: it is
+	believed time.Time // until when times of the store are not believed
+	store    map[string][]byte
+	kept     string // by this line the only key that is written ("none": no key), before the manager is killed; "": all are, and it lives
+	out      transcript.Out
 }
 
 func (s *story) Said() string { return s.out.Take() }
@@ -82,19 +88,26 @@ func (s *story) Play(t *testing.T, line transcript.Line) {
 	case "stop", "delete":
 		s.step(Asked{Delete: line.Verb == "delete", Why: "somebody asked for it"})
 	case "tick":
-		transcript.Tick(&s.now, transcript.Duration(t, line.Word(0)), s.m.Wake, func() { s.step(Woken{}) })
+		transcript.Tick(&s.now, transcript.Duration(t, line.Word(0)), s.wake, func() { s.step(Woken{}) })
 	case "away": // time passes without a manager
 		s.now = s.now.Add(transcript.Duration(t, line.Word(0)))
-	case "load": // another manager takes over
+	case "set": // somebody sets the wall clock by so much, and the manager notices
+		by := transcript.Duration(t, line.Word(0))
+		s.setClock(by)
+		believed := !s.now.Before(s.believed)
+		s.trusted = s.now.Add(wallclock.Doubt)
+		s.believed = s.trusted
+		s.step(ClockSet{By: by, Doubt: s.trusted, Believed: believed})
+	case "load": // another manager takes over; with clock= its wall clock differs so much from that of the one before
+		s.setClock(transcript.Duration(t, line.Named["clock"]))
+		s.trusted, s.believed = time.Time{}, s.now.Add(wallclock.Doubt)
 		m, left, err := Load(s.now, s.store)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.m = m
 		s.out.Say("loaded; unheard %v, to be killed %v, not needed %v", m.Unheard(), m.Kills(), left)
-		if planned, is := plan(m, s.now); is {
-			s.step(planned)
-		}
+		s.plan()
 	case "show":
 		s.show()
 	default: // a state, as in "RUNNING 0.1"
@@ -208,14 +221,41 @@ func (s *story) step(happened Event) {
 			s.tell(effect)
 		}
 	}
+	s.plan()
+}
+
+// setClock sets the wall clock; the monotonic time continues.
+func (s *story) setClock(by time.Duration) {
+	passed := s.now.Sub(clock.At(s.now.Round(0), 0))
+	s.now = clock.At(s.now.Round(0).Add(by), passed)
+}
+
+// wake returns when the manager has something to do: it plans once the clock is trusted.
+func (s *story) wake() time.Time {
+	at := s.m.Wake()
+	if s.trusted.After(s.now) && (at.IsZero() || s.trusted.Before(at)) {
+		return s.trusted
+	}
+	return at
+}
+
+// plan tells a cron job when its next run is due, if the clock is trusted.
+func (s *story) plan() {
+	if s.now.Before(s.trusted) {
+		return
+	}
 	if planned, is := plan(s.m, s.now); is {
+		if !s.trusted.IsZero() {
+			planned.Doubted = wallclock.Doubt
+		}
+		s.trusted = time.Time{}
 		s.step(planned)
 	}
 }
 
 // plan plays a manager's calendar, in which a schedule is the time between two runs.
 func plan(m *JobMaster, now time.Time) (planned Planned, is bool) {
-	from, is := m.Unplanned()
+	from, is := m.Unplanned(now)
 	if !is {
 		return planned, false
 	}
@@ -230,7 +270,7 @@ func plan(m *JobMaster, now time.Time) (planned Planned, is bool) {
 }
 
 func (s *story) tell(effect Effect) {
-	at := s.now.Sub(transcript.Epoch)
+	at := s.now.Round(0).Sub(transcript.Epoch)
 	switch effect := effect.(type) {
 	case Save:
 		s.save(effect.Key)

@@ -13,14 +13,14 @@ const (
 	Doubt = time.Minute
 )
 
-// Calendar converts times of the wall clock to times of one leadership's monotonic clock.
+// Calendar converts times of the wall clock to times of the monotonic clock of one leadership, or of one job manager.
 type Calendar struct {
-	began time.Time     // when the leadership began, with its monotonic part
+	began time.Time     // when that began, with its monotonic part
 	set   time.Duration // how far the wall clock was set since then, forward or back
 	doubt time.Time     // nothing begins by the wall clock before this time
 }
 
-// Began returns the calendar of a leadership that begins now.
+// Began returns the calendar of a leadership or a manager that begins now.
 func Began(now time.Time) Calendar { return Calendar{began: now} }
 
 // Look compares the wall clock with the monotonic time, and returns how far the clock was set since the last call.
@@ -38,6 +38,12 @@ func (c *Calendar) Look(now time.Time) time.Duration {
 func (c *Calendar) Moment(now, at time.Time) time.Time {
 	return now.Add(max(Until(now, at), c.doubt.Sub(now)))
 }
+
+// Distrust makes nothing begin by the wall clock for a while, because it may have been set just before.
+func (c *Calendar) Distrust(now time.Time) { c.doubt = now.Add(Doubt) }
+
+// Trusted returns from when on the wall clock is trusted; zero: it always was.
+func (c *Calendar) Trusted() time.Time { return c.doubt }
 
 // Until returns how long it is until a time of the wall clock, by the wall clock.
 func Until(now, at time.Time) time.Duration { return at.Sub(now.Round(0)) }

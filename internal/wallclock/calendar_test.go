@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenderhq/tender/master/core/wallclock"
+	"github.com/tenderhq/tender/internal/wallclock"
 )
 
 // TestMoment: while nobody sets the clock, a time of the wall clock is as far away as the clock says, and a past one

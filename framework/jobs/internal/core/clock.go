@@ -1,0 +1,88 @@
+package core
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/internal/wallclock"
+)
+
+// Times that this manager has taken have a monotonic part, by which they are compared; so nothing moves when somebody
+// sets the wall clock. Times of the store are times of the wall clock of some manager, which may have been wrong then or
+// may be wrong now. What follows from them is put off while the clock is in doubt: for a minute after a takeover and
+// after the clock was set. After such a minute they are believed, and moved no more. (Protocol rule R56.)
+
+// clockSet handles that somebody has set the wall clock. What this manager has measured or believes goes on, and is
+// stored anew by the clock as it is now. What waits because of another time in the store is awaited anew.
+func (m *JobMaster) clockSet(e ClockSet) {
+	m.doubt = e.Doubt
+	before := m.now.Round(0).Add(-e.By)
+	for _, at := range m.times() {
+		switch {
+		case *at != at.Round(0):
+			*at = m.now.Add(at.Sub(m.now)) // the same moment, by the clock as it is now
+		case e.Believed && !at.IsZero() && !at.After(before):
+			*at = m.now.Add(at.Sub(before))
+		}
+	}
+	m.Cron.Next = time.Time{}
+	m.Alarms.drop(runDue, deadlineAt, timeOver)
+	m.watchDeadlines()
+	for _, s := range m.Subs {
+		for _, one := range s.all() {
+			if one.busy() {
+				m.watchTime(s, one)
+			}
+		}
+	}
+	if e.By.Abs() > wallclock.Doubt { // else the difference means little
+		m.saveAll()
+	}
+}
+
+// times lists the times that are stored and that something follows from.
+func (m *JobMaster) times() []*time.Time {
+	list := []*time.Time{&m.Submitted, &m.EndedAt, &m.Gang.Pause}
+	for i := range m.Cron.Runs {
+		list = append(list, &m.Cron.Runs[i].Began)
+	}
+	for _, s := range m.Subs {
+		for _, one := range s.all() {
+			list = append(list, &one.Pause)
+			for _, task := range []*attempt{one.Live, one.Lost, one.Copy} {
+				if task != nil {
+					list = append(list, &task.Since)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// saveAll stores the whole job anew.
+func (m *JobMaster) saveAll() {
+	m.saveHeader()
+	for _, s := range m.Subs {
+		for _, one := range s.all() {
+			m.savePart(s, one.Index)
+		}
+	}
+}
+
+// watchDeadlines sets the alarms for the deadlines of the job and of its runs.
+func (m *JobMaster) watchDeadlines() {
+	if m.Phase.Ended() {
+		return
+	}
+	if limit := deadlineOf(m.Job); limit > 0 {
+		m.Alarms.set(alarm{At: m.after(m.Submitted, limit), Kind: deadlineAt})
+	}
+	for _, r := range m.Cron.Runs {
+		m.watchRun(r, m.Versions[r.Version].Job)
+	}
+}
+
+// after returns when so much time has passed since then, but no sooner than the clock is trusted, and no later than
+// from now on.
+func (m *JobMaster) after(then time.Time, span time.Duration) time.Time {
+	return m.now.Add(min(span, max(then.Add(span).Sub(m.now), m.doubt.Sub(m.now))))
+}
