@@ -272,8 +272,9 @@ func TestOneOffer(t *testing.T) {
 		if launch.Task.ID != "t1" || launch.Framework.ID != "framework-1" {
 			t.Errorf("launch: %+v", launch)
 		}
+		term, _ := h.leader().Leading()
 		agent.call(protocol.StatusUpdate{Status: api.Status{
-			Framework: "framework-1", Task: "t1", Agent: offer.Agent, Executor: "command", Number: 1,
+			Framework: "framework-1", Task: "t1", Agent: offer.Agent, Executor: "command", Number: 1, Launch: api.LaunchID{Term: term, Number: launch.Number},
 			State: api.TaskRunning, Source: api.MoverExecutor, At: time.Now(),
 		}})
 		update := awaitEvent[protocol.Update](framework)
