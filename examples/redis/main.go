@@ -83,7 +83,7 @@ func (k *keeper) Settled(context.Context) {
 func (k *keeper) demand() error {
 	demand := api.Demand{}
 	if k.settled && !k.running {
-		demand.Shapes = []api.Shape{k.Volume.Shape(k.task())}
+		demand.Shapes = k.Volume.Shapes(k.task())
 	}
 	return k.client.Demand(demand)
 }
@@ -137,6 +137,7 @@ func (k *keeper) Update(_ context.Context, status api.Status) error {
 		return nil // the end of an earlier one
 	}
 	k.told(status)
+	k.Volume.Update(status)
 	if k.running = !status.State.Terminal(); k.running {
 		return nil
 	}

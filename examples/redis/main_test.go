@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -70,6 +71,34 @@ func TestRedisStaysWithItsData(t *testing.T) {
 		c.Advance(10 * time.Minute)
 		where.Rejoin()
 		back(second, "redis-4")
+	})
+}
+
+// unlucky is a keeper whose first answer never reaches a master.
+type unlucky struct {
+	*keeper
+	strike func()
+}
+
+func (u *unlucky) Offers(ctx context.Context, offers []api.Offer) []api.Answer {
+	answers := u.keeper.Offers(ctx, offers)
+	if len(answers) > 0 && u.strike != nil {
+		u.strike()
+		u.strike = nil
+	}
+	return answers
+}
+
+// TestRedisIsMadeInTheEnd: when the answer that makes the volume is lost, it is made by another one at the same home.
+func TestRedisIsMadeInTheEnd(t *testing.T) {
+	frameworktest.Run(t, disks(2, 3), func(c *frameworktest.Handle) {
+		k := newKeeper("sleep infinity", func(api.Status) {})
+		f := c.Start(configOf(), &unlucky{keeper: k, strike: func() { c.Leader().Kill() }})
+		f.AwaitState("redis-1", api.TaskDropped)
+		f.AwaitState("redis-2", api.TaskRunning)
+		if now := home(c); now.ID() != k.Volume.Home {
+			t.Errorf("it runs on %s, and its home is %s", now.ID(), k.Volume.Home)
+		}
 	})
 }
 

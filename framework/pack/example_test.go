@@ -71,7 +71,7 @@ func ExampleVolume() {
 			fmt.Println("launch", launched.Resources)
 		}
 	}
-	fmt.Println("home", volume.Home, "demands", volume.Shape(task("db-2", 1, 64)).Preferred)
+	fmt.Println("home", volume.Home, "demands", volume.Shapes(task("db-2", 1, 64))[0].Preferred)
 	// Output:
 	// launch cpus:1;disk(db,dynamic,volume=data):100;mem:64
 	// home agent-1 demands [agent-1]

@@ -23,15 +23,24 @@ type Volume struct {
 	Size api.Milli
 	// Home is the agent that has the volume; "": none has yet.
 	Home api.AgentID
+	// Made says that the volume is at its home for sure. Until then it may be that the answer that makes it was lost.
+	Made bool
 }
 
-// Shape returns what to demand while the task waits: room for the task and its volume anywhere, or room for the task at
-// the home.
-func (v *Volume) Shape(task api.Task) api.Shape {
-	if v.Home != "" {
-		return api.Shape{Resources: Ask(task).Plus(v.disk(v.label())), Count: 1, Preferred: []api.AgentID{v.Home}, OnlyPreferred: true}
+// Shapes returns what to demand while the task waits: room for the task and its volume anywhere, or room for the task
+// at the home; if it is not sure that the volume is there, also room to make it there.
+func (v *Volume) Shapes(task api.Task) []api.Shape {
+	room := api.Shape{Resources: Ask(task).Plus(v.disk(api.Label{Name: "disk"})), Count: 1}
+	if v.Home == "" {
+		return []api.Shape{room}
 	}
-	return api.Shape{Resources: Ask(task).Plus(v.disk(api.Label{Name: "disk"})), Count: 1}
+	room.Preferred, room.OnlyPreferred = []api.AgentID{v.Home}, true
+	home := room
+	home.Resources = Ask(task).Plus(v.disk(v.label()))
+	if v.Made {
+		return []api.Shape{home}
+	}
+	return []api.Shape{home, room}
 }
 
 // Launch returns the answer that launches the task with its volume, which is in the task's sandbox as volumes/ID; false:
@@ -95,14 +104,21 @@ func (v *Volume) make(offer api.Offer, task api.Task) (api.Answer, bool) {
 	return api.Answer{Offers: []api.OfferID{offer.ID}, Operations: operations}, true
 }
 
+// Update takes in a status of the task: one that its agent has taken on has the volume.
+func (v *Volume) Update(status api.Status) {
+	if status.Agent == v.Home && status.State != api.TaskDropped && status.State != api.TaskError {
+		v.Made = true
+	}
+}
+
 // Lost takes in that an agent was lost, and reports whether the volume's home is gone for ever. Then the data is gone
-// too, and the next Launch makes an empty volume elsewhere; so state the new Shape. A home that may come back is waited
-// for. Nothing need be written to the store: who states the Shape of a home that is gone is told of it again.
+// too, and the next Launch makes an empty volume elsewhere; so state the new Shapes. A home that may come back is waited
+// for. Nothing need be written to the store: who states the Shapes of a home that is gone is told of it again.
 func (v *Volume) Lost(agent api.AgentID, gone bool) (homeless bool) {
 	if !gone || agent != v.Home {
 		return false
 	}
-	v.Home = ""
+	v.Home, v.Made = "", false
 	return true
 }
 

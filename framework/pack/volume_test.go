@@ -2,6 +2,7 @@ package pack_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/tenderhq/tender/api"
@@ -24,9 +25,18 @@ func TestVolumeLife(t *testing.T) {
 	db := task("db-1", 1, 64)
 	db.Ports = map[string]uint16{"redis": 0}
 	small, large := dbOffer("a1", "cpus:4;mem:512;disk:50;ports:[31000-31009]"), dbOffer("a2", "cpus:4;mem:512;disk:500;ports:[31000-31009]")
-	if shape := v.Shape(db); shape.Resources.String() != "cpus:1;disk:100;mem:64;ports:1" || shape.OnlyPreferred {
-		t.Errorf("it demands %v at first", shape)
+	demands := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, shape := range v.Shapes(db) {
+			got = append(got, fmt.Sprint(shape.Resources, shape.Preferred, shape.OnlyPreferred))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("it demands %q, want %q", got, want)
+		}
 	}
+	const room, home = "cpus:1;disk:100;mem:64;ports:1", "cpus:1;disk(db,dynamic,volume=data):100;mem:64;ports:1"
+	demands(room + " [] false")
 	answer, ok := v.Launch([]api.Offer{small, large}, db)
 	if !ok || v.Home != "a2" || len(answer.Operations) != 3 || answer.Offers[0] != "of-a2" {
 		t.Fatalf("it is made by %v", answer)
@@ -38,9 +48,13 @@ func TestVolumeLife(t *testing.T) {
 	if want := fmt.Sprintf("cpus:1;disk(db,dynamic,volume=data):100;mem:64;ports:[%d]", launched.Ports["redis"]); launched.Resources.String() != want {
 		t.Errorf("the task has %v and ports %v, want %s", launched.Resources, launched.Ports, want)
 	}
-	if shape := v.Shape(db); len(shape.Preferred) != 1 || shape.Preferred[0] != "a2" || !shape.OnlyPreferred {
-		t.Errorf("it demands %v at its home", shape)
+	demands(home+" [a2] true", room+" [a2] true")
+	for _, lost := range []api.TaskState{api.TaskDropped, api.TaskError} { // it may be there, and it may not
+		v.Update(api.Status{State: lost, Agent: "a2"})
+		demands(home+" [a2] true", room+" [a2] true")
 	}
+	v.Update(api.Status{State: api.TaskRunning, Agent: "a2"})
+	demands(home + " [a2] true")
 	if _, ok := v.Launch([]api.Offer{dbOffer("a3", large.Resources.String())}, db); ok {
 		t.Error("it is launched away from its home")
 	}
@@ -48,12 +62,12 @@ func TestVolumeLife(t *testing.T) {
 		t.Error("it has no home although that may come back")
 	}
 
-	home := "cpus:3;mem:448;disk:400;ports:[31000-31009];cpus(db,dynamic):1;mem(db,dynamic):64;"
-	answer, ok = v.Launch([]api.Offer{dbOffer("a3", large.Resources.String()), dbOffer("a2", home+"disk(db,dynamic,volume=data):100")}, db)
+	atHome := "cpus:3;mem:448;disk:400;ports:[31000-31009];cpus(db,dynamic):1;mem(db,dynamic):64;"
+	answer, ok = v.Launch([]api.Offer{dbOffer("a3", large.Resources.String()), dbOffer("a2", atHome+"disk(db,dynamic,volume=data):100")}, db)
 	if !ok || v.Home != "a2" || len(answer.Operations) != 1 || answer.Offers[0] != "of-a2" {
 		t.Errorf("at its home it is launched by %v", answer)
 	}
-	answer, ok = v.Launch([]api.Offer{dbOffer("a2", home+"disk(db,dynamic):60")}, db) // the volume was not made
+	answer, ok = v.Launch([]api.Offer{dbOffer("a2", atHome+"disk(db,dynamic):60")}, db) // the volume was not made
 	if !ok || len(answer.Operations) != 3 || answer.Operations[0].Resources.String() != "disk:40" {
 		t.Errorf("what is missing is made by %v", answer)
 	}
@@ -63,4 +77,5 @@ func TestVolumeLife(t *testing.T) {
 	if !v.Lost("a2", true) || v.Home != "" {
 		t.Error("it waits for a home that is gone for ever")
 	}
+	demands(room + " [] false")
 }
