@@ -33,17 +33,17 @@ build: ## bin/tender
 	CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags '$(STAMP)' -o bin/tender .
 
 demo: build ## A cluster and a framework at work on this machine; CHAOS=1 kills parts of it meanwhile
-	CHAOS='$(CHAOS)' go run ./internal/dev/demo
+	go run ./internal/dev/demo $(if $(CHAOS),-chaos) count
 
 demo-jobs: build ## A job of each type; a manager, an agent and the leading master are killed meanwhile
-	go run ./internal/dev/demo/jobs
+	go run ./internal/dev/demo jobs
 
 GB ?= 1
 demo-rdd: build ## A small Spark at work on a GB of points, cached and not, and an executor killed: GB=0.1 for less
-	go run ./internal/dev/demo/rdd -gb $(GB) $(ARGS)
+	go run ./internal/dev/demo -gb $(GB) rdd
 
 demo-share: build ## Jobs and a small Spark share one cluster, fairly and by priority: who has what, as a chart
-	go run ./internal/dev/demo/share
+	go run ./internal/dev/demo share
 
 # Properties draw the same cases each time, so that a failure is the code's and not the draw's; make stress draws new ones.
 quick test: export RAPID_SEED ?= 1

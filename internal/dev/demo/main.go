@@ -1,7 +1,5 @@
-// Command demo is what `make demo` runs: it starts a cluster of three masters and four
-// agents, counts the words of Go's standard library on it, compares with a plain
-// count, and stops everything. With CHAOS=1 the masters are processes of their own and
-// the leading one is killed (kill -9) halfway.
+// Command demo is what `make demo`, demo-jobs, demo-rdd and demo-share run: each part starts a cluster on this machine,
+// has something happen on it, fails where that does not end as it should, and leaves nothing running.
 package main
 
 import (
@@ -9,128 +7,93 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
-	"io"
 	"log"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
-	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/tenderhq/tender/internal/dev/devcluster"
 )
 
-const (
-	tender  = "bin/tender"
-	masters = 3
-	agents  = 4
-)
+// hangAfter limits each part. It takes a minute or two on a laptop.
+const hangAfter = 15 * time.Minute
 
 func main() {
-	log.SetFlags(0)
+	log.SetFlags(log.Ltime)
 	log.SetPrefix("demo: ")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Getenv("CHAOS") != ""); err != nil {
-		log.Fatal(err)
+	ctx, cancel := context.WithTimeoutCause(ctx, hangAfter, fmt.Errorf("the demo has not ended for %v", hangAfter))
+	defer cancel()
+	binary := flag.String("binary", "bin/tender", "`path` of tender")
+	gb := flag.Float64("gb", 1, "how many `GB` of points rdd learns from")
+	chaos := flag.Bool("chaos", false, "count: kill the leading master halfway")
+	flag.Parse()
+	parts := map[string]func(context.Context) error{
+		"count": func(ctx context.Context) error { return count(ctx, *binary, *chaos) },
+		"jobs":  func(ctx context.Context) error { return playJobs(ctx, *binary) },
+		"rdd": func(ctx context.Context) error {
+			return (&learning{agents: 4, iterations: 10, plain: 3, gb: *gb, memory: 1024, binary: *binary}).run(ctx)
+		},
+		"share": func(ctx context.Context) error { return (&sharing{binary: *binary}).run(ctx) },
+	}
+	part := parts[flag.Arg(0)]
+	if part == nil {
+		log.Fatal("name a part: count, jobs, rdd or share")
+	}
+	if err := part(ctx); err != nil {
+		log.Fatal(errors.Join(err, context.Cause(ctx)))
 	}
 	log.Print("done; nothing is left running")
 }
 
-// hangAfter limits the demo. It takes less than a minute on a laptop.
-const hangAfter = 15 * time.Minute
+// stage is the cluster of a part.
+type stage struct {
+	*devcluster.Cluster
+	binary string
+}
 
-func run(ctx context.Context, chaos bool) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, hangAfter, fmt.Errorf("the demo has not ended for %v", hangAfter))
-	defer cancel()
-	log.Printf("starting %d masters and %d agents", masters, agents)
-	start := time.Now()
-	cluster, err := devcluster.Start(ctx, devcluster.Options{
-		Binary: tender, Masters: masters, Agents: agents, Processes: chaos, Log: os.Stderr,
-	})
+// open starts a cluster. Its Stop must be called.
+func open(ctx context.Context, options devcluster.Options) (stage, error) {
+	cluster, err := devcluster.Start(ctx, options)
 	if err != nil {
-		return fmt.Errorf("starting the cluster: %w", errors.Join(err, hung(ctx)))
+		return stage{}, fmt.Errorf("starting the cluster: %w", err)
 	}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	log.Printf("ready after %.1f s", time.Since(start).Seconds())
-
-	wordcount := filepath.Join(cluster.Dir, "wordcount")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", wordcount, "./examples/wordcount").CombinedOutput(); err != nil {
-		return fmt.Errorf("building examples/wordcount: %w\n%s", err, out)
-	}
-	if err := count(ctx, cluster, wordcount, chaos); err != nil {
-		return fmt.Errorf("counting words: %w", errors.Join(err, hung(ctx)))
-	}
-	return nil
+	return stage{cluster, options.Binary}, nil
 }
 
-// hung returns an error if the demo took too long.
-func hung(ctx context.Context) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return context.Cause(ctx)
+// build builds a program of the examples, and returns its path.
+func build(ctx context.Context, dir, example string) (path string, err error) {
+	path = filepath.Join(dir, filepath.Base(example))
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/tenderhq/tender/examples/"+example).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("building examples/%s: %w\n%s", example, err, out)
 	}
-	return nil
+	return path, nil
 }
 
-// showCluster prints the state of the cluster, for finding out what the demo waited for.
-func showCluster(cluster *devcluster.Cluster) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	for _, what := range []string{"masters", "agents", "frameworks", "tasks", "offers"} {
-		command := exec.CommandContext(ctx, tender, "get", what, "--master", cluster.MasterAddresses())
-		out, err := command.CombinedOutput()
-		fmt.Fprintf(os.Stderr, "$ tender get %s\n%s", what, out)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
+// tender runs a command of the command line.
+func (s stage) tender(ctx context.Context, stdin string, args ...string) ([]byte, error) {
+	command := exec.CommandContext(ctx, s.binary, append(args, "--master", s.MasterAddresses())...)
+	command.Stdin = strings.NewReader(stdin)
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if err != nil {
+		return out, fmt.Errorf("tender %s: %w\n%s%s", strings.Join(args, " "), err, out, stderr.Bytes())
 	}
+	return out, nil
 }
 
-// count runs the framework. Its progress shows when half of the work is done.
-func count(ctx context.Context, cluster *devcluster.Cluster, wordcount string, chaos bool) error {
-	args := []string{"-master", cluster.MasterAddresses(), "-verify"}
-	if terminal(os.Stderr) {
-		args = append(args, "-progress", "bar")
-	}
-	half := make(chan struct{})
-	command := exec.CommandContext(ctx, wordcount, args...)
-	command.Cancel = func() error {
-		if hung(ctx) != nil {
-			showCluster(cluster)
-		}
-		return command.Process.Signal(os.Interrupt)
-	}
-	command.WaitDelay = time.Minute
-	command.Stdout = os.Stdout
-	command.Stderr = &watch{out: os.Stderr, half: half}
-	if err := command.Start(); err != nil {
-		return err
-	}
-	killed := make(chan error, 1)
-	ended := make(chan struct{})
-	go func() {
-		select {
-		case <-half:
-			killed <- killLeader(ctx, cluster, chaos)
-		case <-ended:
-			killed <- errors.New("the count ended before it was halfway")
-		}
-	}()
-	err := command.Wait()
-	close(ended)
-	return errors.Join(err, <-killed)
-}
-
-// killLeader kills the leading master without a warning, if chaos is wanted.
-func killLeader(ctx context.Context, cluster *devcluster.Cluster, chaos bool) error {
-	if !chaos {
-		return nil
-	}
-	out, err := exec.CommandContext(ctx, tender, "get", "masters", "--master", cluster.MasterAddresses(), "-o", "json").Output()
+// killLeader kills the leading master without a warning.
+func (s stage) killLeader(ctx context.Context) error {
+	out, err := s.tender(ctx, "", "get", "masters", "-o", "json")
 	if err != nil {
 		return fmt.Errorf("asking for the leader: %w", err)
 	}
@@ -141,38 +104,12 @@ func killLeader(ctx context.Context, cluster *devcluster.Cluster, chaos bool) er
 		return err
 	}
 	for _, item := range list.Items {
-		for _, master := range cluster.Masters {
+		for _, master := range s.Masters {
 			if item.State == "leader" && item.ID == master.ID {
-				fmt.Fprintf(os.Stderr, "\ndemo: kill -9 %d: master %s, which leads\n", master.PID, master.ID)
+				log.Printf("kill -9 %d: master %s, which leads", master.PID, master.ID)
 				return syscall.Kill(master.PID, syscall.SIGKILL)
 			}
 		}
 	}
 	return fmt.Errorf("no master leads: %s", bytes.TrimSpace(out))
-}
-
-func terminal(file *os.File) bool {
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-// watch passes a progress report on, and closes half when half of the work is done.
-type watch struct {
-	out  io.Writer
-	half chan struct{}
-	done bool
-}
-
-var done = regexp.MustCompile(`(\d+)/(\d+) tasks`)
-
-func (w *watch) Write(data []byte) (int, error) {
-	for _, match := range done.FindAllSubmatch(data, -1) {
-		n, _ := strconv.Atoi(string(match[1])) // it consists of digits
-		of, _ := strconv.Atoi(string(match[2]))
-		if !w.done && 2*n >= of {
-			w.done = true
-			close(w.half)
-		}
-	}
-	return w.out.Write(data)
 }

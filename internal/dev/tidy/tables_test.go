@@ -121,16 +121,13 @@ var floors = []floor{
 	{"internal/dev/bench/...", "... !examples/... !internal/cli/... !internal/dev/demo"},
 	{"internal/dev/chaos", public + "agent/walls/cell internal/dev/devcluster internal/trust/joining internal/testing/chaos internal/testing/clerks internal/testing/history internal/trust/transport internal/trust"}, // runs the binary, and schedulers of its own
 	{"internal/dev/cost", ""}, // runs benchmarks and reads their counters
-	{"internal/dev/demo", "... !internal/cli/..."},
-	{"internal/dev/demo/jobs", "api/v1 internal/dev/devcluster internal/pause"},
-	{"internal/dev/demo/rdd", "internal/dev/devcluster"},
-	{"internal/dev/demo/share", "api/v1 internal/dev/devcluster internal/pause"},
+	{"internal/dev/demo", "api/v1 internal/dev/devcluster internal/pause"},
 	{"internal/dev/devcluster", "internal/trust/joining internal/trust/nearby internal/trust/transport internal/trust"}, // runs the binary, and reaches its masters
-	{"internal/dev/exported", ""},                                                                                       // reads sources, compiles nothing
-	{"internal/dev/loopback", ""},                                                                                       // knows addresses only
-	{"internal/dev/mutants", ""},                                                                                        // changes sources, knows nothing of them
-	{"internal/dev/stress", ""},                                                                                         // runs the tests, knows nothing of them
-	{"internal/dev/tidy", ""},                                                                                           // reads sources
+	{"internal/dev/exported", ""}, // reads sources, compiles nothing
+	{"internal/dev/loopback", ""}, // knows addresses only
+	{"internal/dev/mutants", ""},  // changes sources, knows nothing of them
+	{"internal/dev/stress", ""},   // runs the tests, knows nothing of them
+	{"internal/dev/tidy", ""},     // reads sources
 
 	// Programs.
 	{"tender", "internal/cli"}, // the door for mains of others
@@ -165,7 +162,7 @@ type names struct{ ban, only string }
 
 // programs are the packages that may read flags and the environment and end the process. Tests may too. The spawner of
 // tasks' namespaces is one of them, because the agent's program runs it under another name.
-const programs = ". internal/cli/... internal/dev/demo internal/dev/demo/jobs internal/dev/demo/rdd internal/dev/demo/share internal/dev/bench internal/dev/bench/allocator internal/dev/chaos internal/dev/exported " +
+const programs = ". internal/cli/... internal/dev/demo internal/dev/bench internal/dev/bench/allocator internal/dev/chaos internal/dev/exported " +
 	"internal/dev/stress internal/dev/mutants internal/dev/cost agent/walls/spaces"
 
 // exampleMains are programs as well, but only in their package main.

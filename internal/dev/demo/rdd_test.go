@@ -20,7 +20,7 @@ func TestDemo(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", binary, "github.com/tenderhq/tender").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	d := &demo{binary: binary, agents: 3, gb: 0.0003, iterations: 4, plain: 2, memory: 128, text: "."}
+	d := &learning{binary: binary, agents: 3, gb: 0.0003, iterations: 4, plain: 2, memory: 128, text: "."}
 	if err := d.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}

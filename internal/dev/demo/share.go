@@ -1,27 +1,19 @@
-// Command share is what `make demo-share` runs: two frameworks that know nothing of each other on one cluster, the job
-// manager with a batch of thousands of small tasks, and a program of the small Spark, which wants an executor on
-// every machine. The program comes, goes, and comes back; once under the policy fairshare and once under priority.
-// What each of them had of the cluster is drawn as a chart. It fails where that is not what the policy says.
 package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log"
 	"math"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -32,33 +24,17 @@ import (
 )
 
 const (
-	agents = 16
+	shareAgents = 16
 	// agentResources are enough for one task of the batch, or one executor.
 	agentResources = "cpus:1.1;mem:512;disk:1024"
-	// hangAfter limits the demo. It takes a minute on a laptop.
-	hangAfter = 10 * time.Minute
 	// hold is how long each state must last.
 	hold = 4 * time.Second
 )
 
-func main() {
-	log.SetFlags(log.Ltime)
-	log.SetPrefix("demo-share: ")
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ctx, cancel := context.WithTimeoutCause(ctx, hangAfter, fmt.Errorf("the demo has not ended for %v", hangAfter))
-	defer cancel()
-	d := demo{}
-	flag.StringVar(&d.binary, "binary", "bin/tender", "`path` of tender")
-	flag.Parse()
-	if err := d.run(ctx); err != nil {
-		log.Fatal(errors.Join(err, context.Cause(ctx)))
-	}
-	log.Print("done; nothing is left running")
-}
-
-// demo is what both turns have in common.
-type demo struct {
+// sharing is two frameworks that know nothing of each other on one cluster: the job manager with a batch of thousands of
+// small tasks, and a program of the small Spark, which wants an executor on every machine. The program comes, goes, and
+// comes back; once under the policy fairshare and once under priority. What each of them had is drawn as a chart.
+type sharing struct {
 	binary   string // the binary of tender
 	programs string // the binary of examples/rdd
 	points   string // the folder of the points
@@ -74,16 +50,15 @@ type policy struct {
 	say  string
 }
 
-func (d *demo) run(ctx context.Context) (err error) {
+func (d *sharing) run(ctx context.Context) (err error) {
 	dir, err := os.MkdirTemp("", "tender-share-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	d.programs, d.points = filepath.Join(dir, "programs"), filepath.Join(dir, "points")
-	build := exec.CommandContext(ctx, "go", "build", "-o", d.programs, "github.com/tenderhq/tender/examples/rdd/programs")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("building examples/rdd/programs: %w\n%s", err, out)
+	d.points = filepath.Join(dir, "points")
+	if d.programs, err = build(ctx, dir, "rdd/programs"); err != nil {
+		return err
 	}
 	if out, err := exec.CommandContext(ctx, d.programs, "generate", "-local", "-points", "20000", "-dir", d.points).CombinedOutput(); err != nil {
 		return fmt.Errorf("generating points: %w\n%s", err, out)
@@ -101,24 +76,23 @@ func (d *demo) run(ctx context.Context) (err error) {
 
 // turn is a cluster with one policy.
 type turn struct {
-	*demo
-	policy  policy
-	cluster *devcluster.Cluster
+	*sharing
+	stage
+	policy policy
 
 	mu    sync.Mutex
 	chart chart // guarded by mu
 }
 
-func (d *demo) play(ctx context.Context, p policy) (err error) {
-	log.Printf("a cluster of %d agents shares by %s", agents, p.name)
-	cluster, err := devcluster.Start(ctx, devcluster.Options{Binary: d.binary, Agents: agents,
-		Args: []string{"--allocator", p.name, "--agent-resources", agentResources}})
+func (d *sharing) play(ctx context.Context, p policy) (err error) {
+	log.Printf("a cluster of %d agents shares by %s", shareAgents, p.name)
+	t := &turn{sharing: d, policy: p}
+	t.stage, err = open(ctx, devcluster.Options{Binary: d.binary, Agents: shareAgents, Args: []string{"--allocator", p.name, "--agent-resources", agentResources}})
 	if err != nil {
-		return fmt.Errorf("starting the cluster: %w", err)
+		return err
 	}
-	t := &turn{demo: d, policy: p, cluster: cluster}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	conn, err := cluster.Connect(ctx)
+	defer func() { err = errors.Join(err, t.Stop()) }()
+	conn, err := t.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -287,19 +261,6 @@ func (t *turn) submit(ctx context.Context, file string) error {
 	}
 }
 
-// tender runs a command of the command line.
-func (t *turn) tender(ctx context.Context, stdin string, args ...string) ([]byte, error) {
-	command := exec.CommandContext(ctx, t.binary, append(args, "--master", t.cluster.MasterAddresses())...)
-	command.Stdin = strings.NewReader(stdin)
-	var stderr bytes.Buffer
-	command.Stderr = &stderr
-	out, err := command.Output()
-	if err != nil {
-		return out, fmt.Errorf("tender %s: %w\n%s%s", strings.Join(args, " "), err, out, stderr.Bytes())
-	}
-	return out, nil
-}
-
 // program is a driver of the small Spark. It works, and then keeps its executors until it is told to end.
 type program struct {
 	command *exec.Cmd
@@ -309,8 +270,8 @@ type program struct {
 
 func (t *turn) start(ctx context.Context) (*program, error) {
 	const works = 3 // iterations before it waits
-	command := exec.CommandContext(ctx, t.programs, "logreg", "-master", t.cluster.MasterAddresses(), "-role", "rdd",
-		"-executors", strconv.Itoa(agents), "-memory", "128", "-iterations", strconv.Itoa(works+1), "-hold", strconv.Itoa(works), t.points)
+	command := exec.CommandContext(ctx, t.programs, "logreg", "-master", t.MasterAddresses(), "-role", "rdd",
+		"-executors", strconv.Itoa(shareAgents), "-memory", "128", "-iterations", strconv.Itoa(works+1), "-hold", strconv.Itoa(works), t.points)
 	command.Stderr = os.Stderr
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	out, err := command.StdoutPipe()

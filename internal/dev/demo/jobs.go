@@ -1,19 +1,12 @@
-// Command jobs is what `make demo-jobs` runs: a cluster of three masters and four agents, each a process, and two
-// job managers. It submits one job of each type, changes the service, kills the active manager, an agent and the leading
-// master without a warning meanwhile, has a bad change go back by itself, and says how each job has ended. It fails
-// where one did not end as it should.
 package main
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -26,27 +19,8 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 )
 
-const (
-	tender  = "bin/tender"
-	masters = 3
-	agents  = 4
-)
-
-// hangAfter limits the demo. It takes a minute or two on a laptop.
-const hangAfter = 15 * time.Minute
-
-func main() {
-	log.SetFlags(log.Ltime)
-	log.SetPrefix("demo: ")
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ctx, cancel := context.WithTimeoutCause(ctx, hangAfter, fmt.Errorf("the demo has not ended for %v", hangAfter))
-	defer cancel()
-	if err := run(ctx); err != nil {
-		log.Fatal(errors.Join(err, context.Cause(ctx)))
-	}
-	log.Print("every job is as it should be; nothing is left running")
-}
+// jobAgents is how many agents the cluster of jobs begins with.
+const jobAgents = 4
 
 // jobFiles are the jobs of the demo by name. The service changes with each of its versions.
 var jobFiles = map[string]string{
@@ -89,38 +63,40 @@ task.spread = "agent"
 service = { count = 3, proof = "3s" }`, command)
 }
 
-// demo is the cluster with its job managers.
-type demo struct {
-	cluster  *devcluster.Cluster
+// managed is a cluster with its job managers.
+type managed struct {
+	stage
 	managers []*devcluster.Process
 }
 
-func run(ctx context.Context) (err error) {
-	log.Printf("starting %d masters, %d agents and two job managers", masters, agents)
-	cluster, err := devcluster.Start(ctx, devcluster.Options{Binary: tender, Masters: masters, Agents: agents, Processes: true,
-		Args: []string{"--agent-processes", "--jobs=false"}})
+// playJobs starts three masters, four agents, each a process, and two job managers. It submits one job of each type,
+// changes the service, kills the active manager, an agent and the leading master without a warning meanwhile, has a bad
+// change go back by itself, and says how each job has ended.
+func playJobs(ctx context.Context, binary string) (err error) {
+	log.Printf("starting 3 masters, %d agents and two job managers", jobAgents)
+	d := &managed{}
+	d.stage, err = open(ctx, devcluster.Options{Binary: binary, Masters: 3, Agents: jobAgents, Processes: true, Args: []string{"--agent-processes", "--jobs=false"}})
 	if err != nil {
-		return fmt.Errorf("starting the cluster: %w", err)
+		return err
 	}
-	d := &demo{cluster: cluster}
 	defer func() {
-		for _, one := range d.managers {
-			err = errors.Join(err, one.Kill())
+		for _, manager := range d.managers {
+			err = errors.Join(err, manager.Kill())
 		}
-		err = errors.Join(err, cluster.Stop())
+		err = errors.Join(err, d.Stop())
 	}()
 	for i := range 2 {
-		one := &devcluster.Process{Binary: tender, Args: []string{"jobs", "--master", cluster.MasterAddresses()},
-			Log: filepath.Join(cluster.Dir, fmt.Sprintf("manager-%d.log", i+1))}
-		if err := one.Start(); err != nil {
+		manager := &devcluster.Process{Binary: binary, Args: []string{"jobs", "--master", d.MasterAddresses()},
+			Log: filepath.Join(d.Dir, fmt.Sprintf("manager-%d.log", i+1))}
+		if err := manager.Start(); err != nil {
 			return err
 		}
-		d.managers = append(d.managers, one)
+		d.managers = append(d.managers, manager)
 	}
 	return d.play(ctx)
 }
 
-func (d *demo) play(ctx context.Context) error {
+func (d *managed) play(ctx context.Context) error {
 	for _, err := d.active(); err != nil; _, err = d.active() {
 		if !pause.For(ctx, 100*time.Millisecond) {
 			return err
@@ -150,20 +126,7 @@ func (d *demo) play(ctx context.Context) error {
 	return nil
 }
 
-// tender runs a command of the command line.
-func (d *demo) tender(ctx context.Context, stdin string, args ...string) ([]byte, error) {
-	command := exec.CommandContext(ctx, tender, append(args, "--master", d.cluster.MasterAddresses())...)
-	command.Stdin = strings.NewReader(stdin)
-	var stderr bytes.Buffer
-	command.Stderr = &stderr
-	out, err := command.Output()
-	if err != nil {
-		return out, fmt.Errorf("tender %s: %w\n%s%s", strings.Join(args, " "), err, out, stderr.Bytes())
-	}
-	return out, nil
-}
-
-func (d *demo) job(ctx context.Context, verb, name, file string) error {
+func (d *managed) job(ctx context.Context, verb, name, file string) error {
 	out, err := d.tender(ctx, fmt.Sprintf("name = %q\n%s\n", name, file), "job", verb, "-")
 	if err == nil {
 		first, _, _ := strings.Cut(string(out), "\n")
@@ -173,7 +136,7 @@ func (d *demo) job(ctx context.Context, verb, name, file string) error {
 }
 
 // status returns a job as the active manager shows it.
-func (d *demo) status(ctx context.Context, name string) (*apiv1.JobStatus, error) {
+func (d *managed) status(ctx context.Context, name string) (*apiv1.JobStatus, error) {
 	out, err := d.tender(ctx, "", "job", "status", name, "-o", "json")
 	if err != nil {
 		return nil, err
@@ -183,7 +146,7 @@ func (d *demo) status(ctx context.Context, name string) (*apiv1.JobStatus, error
 }
 
 // await looks at a job until it is as it should be. While parts of the cluster are down nobody may answer.
-func (d *demo) await(ctx context.Context, name, what string, good func(*apiv1.JobStatus) (bool, error)) error {
+func (d *managed) await(ctx context.Context, name, what string, good func(*apiv1.JobStatus) (bool, error)) error {
 	for {
 		status, err := d.status(ctx, name)
 		if err == nil {
@@ -203,7 +166,7 @@ func (d *demo) await(ctx context.Context, name, what string, good func(*apiv1.Jo
 	}
 }
 
-func (d *demo) awaitService(ctx context.Context, version int32) error {
+func (d *managed) awaitService(ctx context.Context, version int32) error {
 	what := fmt.Sprintf("three tasks run version %d, and no change is under way", version)
 	err := d.await(ctx, "web", what, func(j *apiv1.JobStatus) (bool, error) {
 		return j.GetRoll() == nil && j.GetVersion() == version && j.GetSubJobs()[0].GetRunning() == 3, nil
@@ -222,7 +185,7 @@ func (d *demo) awaitService(ctx context.Context, version int32) error {
 }
 
 // awaitEnds checks how all jobs have ended.
-func (d *demo) awaitEnds(ctx context.Context) error {
+func (d *managed) awaitEnds(ctx context.Context) error {
 	for _, one := range []struct {
 		name string
 		done int32
@@ -248,19 +211,19 @@ func (d *demo) awaitEnds(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.await(ctx, "logs", fmt.Sprintf("it runs on each of the %d agents that are left", agents-1), func(j *apiv1.JobStatus) (bool, error) {
+	return d.await(ctx, "logs", fmt.Sprintf("it runs on each of the %d agents that are left", jobAgents-1), func(j *apiv1.JobStatus) (bool, error) {
 		on := map[string]bool{}
 		for _, task := range j.GetTasks() {
 			if task.GetState() == "RUNNING" {
 				on[task.GetAgentId()] = true
 			}
 		}
-		return len(on) == agents-1, nil
+		return len(on) == jobAgents-1, nil
 	})
 }
 
 // active returns the index of the active manager: the latest one whose log says so.
-func (d *demo) active() (int, error) {
+func (d *managed) active() (int, error) {
 	for i, one := range d.managers {
 		text, err := os.ReadFile(one.Log)
 		if err != nil {
@@ -273,7 +236,7 @@ func (d *demo) active() (int, error) {
 	return 0, errors.New("no job manager is active")
 }
 
-func (d *demo) killManager(context.Context) error {
+func (d *managed) killManager(context.Context) error {
 	at, err := d.active()
 	if err != nil {
 		return err
@@ -283,12 +246,12 @@ func (d *demo) killManager(context.Context) error {
 }
 
 // killAgent kills an agent that has a task of the service.
-func (d *demo) killAgent(ctx context.Context) error {
+func (d *managed) killAgent(ctx context.Context) error {
 	status, err := d.status(ctx, "web")
 	if err != nil {
 		return err
 	}
-	for _, agent := range d.cluster.Agents {
+	for _, agent := range d.Agents {
 		for _, task := range status.GetTasks() {
 			if task.GetAgentId() == agent.ID {
 				log.Printf("kill -9 %d: %s, which has %s", agent.PID, agent.ID, task.GetTaskId())
@@ -296,27 +259,5 @@ func (d *demo) killAgent(ctx context.Context) error {
 			}
 		}
 	}
-	return fmt.Errorf("no agent of %v has a task of %v", d.cluster.Agents, status.GetTasks())
-}
-
-func (d *demo) killLeader(ctx context.Context) error {
-	out, err := d.tender(ctx, "", "get", "masters", "-o", "json")
-	if err != nil {
-		return err
-	}
-	var list struct {
-		Items []struct{ ID, State string }
-	}
-	if err := json.Unmarshal(out, &list); err != nil {
-		return err
-	}
-	for _, item := range list.Items {
-		for _, master := range d.cluster.Masters {
-			if item.State == "leader" && item.ID == master.ID {
-				log.Printf("kill -9 %d: master %s, which leads", master.PID, master.ID)
-				return syscall.Kill(master.PID, syscall.SIGKILL)
-			}
-		}
-	}
-	return fmt.Errorf("no master leads: %s", bytes.TrimSpace(out))
+	return fmt.Errorf("no agent of %v has a task of %v", d.Agents, status.GetTasks())
 }

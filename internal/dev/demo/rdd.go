@@ -1,21 +1,14 @@
-// Command rdd is what `make demo-rdd` runs: it starts a cluster of four agents, generates points as text, and goes over
-// them again and again with the logistic regression of examples/rdd: with the points cached, without, and with one
-// executor killed (kill -9) in the middle. Then it counts the words of Go's own source. It prints the times side by
-// side, and fails where a result is not what it should be.
 package main
 
 import (
 	"bufio"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"log"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -25,8 +18,10 @@ import (
 	"github.com/tenderhq/tender/internal/dev/devcluster"
 )
 
-// demo holds the options of the command line.
-type demo struct {
+// learning generates points as text on a cluster, and goes over them again and again with the logistic regression of
+// examples/rdd: with the points cached, without, and with one executor killed (kill -9) in the middle. Then it counts the
+// words of Go's own source. It prints the times side by side.
+type learning struct {
 	agents, iterations, plain int
 	gb                        float64 // of points
 	memory                    float64 // in MB, for each executor
@@ -40,47 +35,21 @@ type demo struct {
 // pointsPerMB: a million bytes of text are that many points of ten coordinates; slightly more, to be on the safe side.
 const pointsPerMB = 10_400
 
-func main() {
-	log.SetFlags(0)
-	log.SetPrefix("demo-rdd: ")
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	var d demo
-	flag.StringVar(&d.binary, "binary", "bin/tender", "`path` of tender")
-	flag.IntVar(&d.agents, "agents", 4, "`number` of agents, each with an executor")
-	flag.StringVar(&d.text, "text", "", "`folder` with text whose words are counted (default: Go's own source)")
-	flag.Float64Var(&d.gb, "gb", 1, "how many `GB` of points are generated")
-	flag.IntVar(&d.iterations, "iterations", 10, "`number` of times to go over them")
-	flag.IntVar(&d.plain, "plain", 3, "`number` of times without the cache")
-	flag.Float64Var(&d.memory, "memory", 1024, "`MB` for each executor")
-	flag.Parse()
-	if err := d.run(ctx); err != nil {
-		log.Fatal(err)
-	}
-	log.Print("done; nothing is left running")
-}
-
-func (d *demo) run(ctx context.Context) (err error) {
-	cluster, err := devcluster.Start(ctx, devcluster.Options{Binary: d.binary, Agents: d.agents})
+func (d *learning) run(ctx context.Context) (err error) {
+	s, err := open(ctx, devcluster.Options{Binary: d.binary, Agents: d.agents})
 	if err != nil {
-		return fmt.Errorf("starting the cluster: %w", err)
+		return err
 	}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	d.masters = cluster.MasterAddresses()
-	d.programs, d.dir = filepath.Join(cluster.Dir, "programs"), filepath.Join(cluster.Dir, "points")
-	build := exec.CommandContext(ctx, "go", "build", "-o", d.programs, "github.com/tenderhq/tender/examples/rdd/programs")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("building examples/rdd/programs: %w\n%s", err, out)
+	defer func() { err = errors.Join(err, s.Stop()) }()
+	d.masters, d.dir = s.MasterAddresses(), filepath.Join(s.Dir, "points")
+	if d.programs, err = build(ctx, s.Dir, "rdd/programs"); err != nil {
+		return err
 	}
 	log.Printf("generating %g GB of points", d.gb)
 	if _, err := d.drive(ctx, 0, "generate", "-points", strconv.Itoa(int(d.gb*1000*pointsPerMB)), "-dir", d.dir); err != nil {
 		return err
 	}
-	size, err := bytesBelow(d.dir)
-	if err != nil {
-		return err
-	}
-	log.Printf("%.2f GB of text; %d iterations on %d executors of %g MB", float64(size)/1e9, d.iterations, d.agents, d.memory)
+	log.Printf("%d iterations on %d executors of %g MB", d.iterations, d.agents, d.memory)
 	row, err := d.compare(ctx)
 	if err != nil {
 		return fmt.Errorf("logreg: %w", err)
@@ -96,7 +65,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 }
 
 // wordcount counts words on the cluster, and again in one process with as many goroutines as there are executors.
-func (d *demo) wordcount(ctx context.Context) (run, error) {
+func (d *learning) wordcount(ctx context.Context) (run, error) {
 	text := d.text
 	if text == "" {
 		root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
@@ -111,7 +80,7 @@ func (d *demo) wordcount(ctx context.Context) (run, error) {
 }
 
 // compare runs logreg in three ways, and returns a row of the table.
-func (d *demo) compare(ctx context.Context) (row string, err error) {
+func (d *learning) compare(ctx context.Context) (row string, err error) {
 	cached, err := d.learn(ctx, d.iterations, true, false)
 	if err != nil {
 		return "", err
@@ -149,7 +118,7 @@ func (r run) later() float64 {
 }
 
 // learn runs logreg. If kill is set, an executor is killed halfway, while the program pauses.
-func (d *demo) learn(ctx context.Context, iterations int, cache, kill bool) (run, error) {
+func (d *learning) learn(ctx context.Context, iterations int, cache, kill bool) (run, error) {
 	args := []string{"-iterations", strconv.Itoa(iterations), "-cache=" + strconv.FormatBool(cache)}
 	holds := 0
 	if kill {
@@ -165,7 +134,7 @@ func (d *demo) learn(ctx context.Context, iterations int, cache, kill bool) (run
 
 // drive starts a program with the common flags, and reads its output. If the program pauses after an iteration, an
 // executor is killed, and then the program continues.
-func (d *demo) drive(ctx context.Context, holds int, program string, args ...string) (r run, err error) {
+func (d *learning) drive(ctx context.Context, holds int, program string, args ...string) (r run, err error) {
 	common := []string{program, "-master", d.masters, "-executors", strconv.Itoa(d.agents), "-memory", fmt.Sprint(d.memory)}
 	command := exec.CommandContext(ctx, d.programs, append(common, args...)...)
 	command.Stderr = os.Stderr
@@ -216,7 +185,7 @@ func (r *run) read(out io.Reader, see func(iteration int) error) error {
 }
 
 // killOne kills one of a driver's executors.
-func (d *demo) killOne(driver int) error {
+func (d *learning) killOne(driver int) error {
 	executors, err := d.executors(driver)
 	if err != nil {
 		return err
@@ -229,7 +198,7 @@ func (d *demo) killOne(driver int) error {
 }
 
 // executors returns the processes that run the programs' binary, except the driver.
-func (d *demo) executors(driver int) (pids []int, err error) {
+func (d *learning) executors(driver int) (pids []int, err error) {
 	links, err := filepath.Glob("/proc/[0-9]*/exe")
 	for _, link := range links {
 		target, err := os.Readlink(link)
@@ -239,18 +208,4 @@ func (d *demo) executors(driver int) (pids []int, err error) {
 		}
 	}
 	return pids, err
-}
-
-func bytesBelow(dir string) (sum int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		info, err := entry.Info()
-		if err == nil {
-			sum += info.Size()
-		}
-		return err
-	})
-	return sum, err
 }
