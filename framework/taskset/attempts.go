@@ -233,9 +233,6 @@ func (s *state) over(a *attempt, status api.Status, now time.Time) {
 		return
 	}
 	s.rollouts.watchTrial(it)
-	if s.config.backoff().EndsRow(now.Sub(a.launched)) {
-		it.streak = 0
-	}
 	if !slices.ContainsFunc(it.live, (*attempt).holds) { // no attempt is left of which a copy could be wanted
 		for _, w := range slices.Clone(it.wishes) {
 			if w.copy {
@@ -246,46 +243,44 @@ func (s *state) over(a *attempt, status api.Status, now time.Time) {
 	for _, other := range it.live { // if the original is no more, its copy takes its place
 		other.copy = other.copy && slices.ContainsFunc(it.live, func(a *attempt) bool { return a.holds() && !a.copy })
 	}
-	switch said := work.Judge(a.kill, status); {
-	case said == work.Lost && a.kill == work.Unwanted:
-		s.ensure(it)
-	case said == work.Well && !it.Service:
+	switch end := it.tally.End(a.kill, status, now.Sub(a.launched), s.rules(it)); {
+	case end.Verdict == work.Well:
 		a.item.group.pace.Note(a.ran(now))
 		if a.copy {
 			s.numbers.CopiesWon++
 		}
 		s.finish(it, Outcome{Done: true, Status: status}, now)
 		s.watch(a.item.group, now)
-	case said == work.Lost:
+	case end.Verdict == work.Lost && a.kill == work.Unwanted:
+		s.ensure(it)
+	case end.Verdict == work.Lost:
 		s.numbers.Lost++
-		s.again(a, now, true)
+		s.again(it, end.Pause, now)
 		s.rollouts.tryAgain(it)
 	default:
-		s.failed(it, a, said, status, now)
+		s.failed(a, end, status, now)
 	}
 }
 
-// failed counts a failed attempt against its item. A task of a service has failed even if it ended well, because it
-// should not have ended.
-func (s *state) failed(it *item, a *attempt, said work.Verdict, status api.Status, now time.Time) {
+// failed goes on after an attempt that has failed.
+func (s *state) failed(a *attempt, end work.Outcome, status api.Status, now time.Time) {
+	it := a.item
 	s.numbers.Failed++
-	it.failures++
 	switch {
 	case s.rollouts.bad(it, a, status):
 		return
-	case it.Service:
-	case said == work.Refused:
+	case end.GivenUp && end.Verdict == work.Refused:
 		s.giveUp(it, status, "it can't run: "+work.Words(status), now)
 		return
-	case s.config.Attempts > 0 && it.failures >= s.config.Attempts:
+	case end.GivenUp:
 		why := work.Words(status)
 		if a.kill == work.Overdue {
 			why = fmt.Sprintf("an attempt took longer than %v", s.config.AttemptTimeout)
 		}
-		s.giveUp(it, status, fmt.Sprintf("%d attempts failed, the last: %s", it.failures, why), now)
+		s.giveUp(it, status, fmt.Sprintf("%d attempts failed, the last: %s", it.tally.Failures, why), now)
 		return
 	}
-	s.again(a, now, false)
+	s.again(it, end.Pause, now)
 	s.rollouts.tryAgain(it)
 }
 

@@ -61,8 +61,7 @@ type item struct {
 	nonce    string
 	number   int // of the newest attempt
 	launched int
-	failures int // attempts that have failed
-	streak   int // attempts in a row that ended badly
+	tally    work.Tally
 	added    time.Time
 	live     []*attempt // attempts that were launched and have not ended, the oldest first
 	service  *service   // the service to which it belongs; nil: none
@@ -236,11 +235,8 @@ func (s *state) giveUp(it *item, status api.Status, why string, now time.Time) {
 	s.finish(it, Outcome{Why: why, Status: status}, now)
 }
 
-// again starts another attempt of the item after this one, which has ended badly.
-func (s *state) again(a *attempt, now time.Time, lost bool) {
-	it := a.item
-	it.streak++
-	pause := s.config.backoff().After(it.streak, lost, a.id)
+// again starts another attempt of the item after a pause.
+func (s *state) again(it *item, pause time.Duration, now time.Time) {
 	if pause <= 0 || slices.ContainsFunc(it.live, (*attempt).holds) {
 		s.ensure(it)
 		return
@@ -254,5 +250,7 @@ func (s *state) again(a *attempt, now time.Time, lost bool) {
 	})
 }
 
-// backoff says how long an item waits before its next attempt.
-func (c Config) backoff() work.Backoff { return work.Backoff{First: c.Pause, Max: c.PauseMax} }
+// rules say what becomes of the item when an attempt has ended.
+func (s *state) rules(it *item) work.Rules {
+	return work.Rules{Service: it.Service, Attempts: s.config.Attempts, Backoff: work.Backoff{First: s.config.Pause, Max: s.config.PauseMax}}
+}

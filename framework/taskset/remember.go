@@ -60,7 +60,7 @@ func (s *state) recalled(it *item, now time.Time) bool {
 		return false
 	}
 	delete(s.records, it.ID)
-	it.failures = known.Failures
+	it.tally.Failures = known.Failures
 	if known.Ended {
 		s.finish(it, Outcome{Done: known.Done, Why: known.Why}, now)
 	}
@@ -129,17 +129,12 @@ func (s *state) foresee(id string, status api.Status) (next record, news bool) {
 	if a == nil {
 		a = new(attempt)
 	}
-	next.Failures = it.failures + 1
-	switch work.Judge(a.kill, status) {
-	case work.Lost:
+	tally := it.tally
+	end := tally.End(a.kill, status, 0, s.rules(it))
+	if end.Verdict == work.Lost {
 		return next, false
-	case work.Well:
-		next = record{Failures: it.failures, Ended: true, Done: true}
-	case work.Refused:
-		next.Ended = true
-	case work.Badly:
-		next.Ended = s.config.Attempts > 0 && next.Failures >= s.config.Attempts
 	}
+	next = record{Failures: tally.Failures, Ended: end.GivenUp || end.Verdict == work.Well, Done: end.Verdict == work.Well}
 	if next.Ended && !next.Done {
 		next.Why = work.Words(status)
 	}

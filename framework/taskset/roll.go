@@ -345,7 +345,7 @@ func (o *rollouts) become(it *item, to Item) {
 		o.state.waiting.unwish(it.wishes[0])
 	}
 	to.ID, to.Group, to.Role, to.Service = it.ID, it.Group, it.Role, true
-	it.Item, it.version, it.changed, it.streak, it.unproven = to, versionOf(to), true, 0, nil
+	it.Item, it.version, it.changed, it.tally.Row, it.unproven = to, versionOf(to), true, 0, nil
 	o.touch(it)
 }
 

@@ -464,7 +464,7 @@ func (s *state) remove(id string) {
 	if it == nil {
 		return
 	}
-	if s.config.Remember != "" && it.failures > 0 {
+	if s.config.Remember != "" && it.tally.Failures > 0 {
 		s.removed = append(s.removed, id)
 	}
 	s.drop(it)

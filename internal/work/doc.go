@@ -2,7 +2,7 @@
 // faces: for a program, for a job file, for a person at a terminal. What they decide alike is decided here, once:
 //
 //   - what the end of a task means for the work ([Judge]),
-//   - how long the next attempt waits ([Backoff]),
+//   - what follows for the next attempt ([Tally]), and how long that waits ([Backoff]),
 //   - for how long a task has to run well before that proves something ([TimeToFail]),
 //   - which attempts take too long, and how many of them get a copy ([Pace]),
 //   - which of two tasks goes on when one that was taken for lost comes back ([Stays]),

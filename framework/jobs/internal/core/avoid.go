@@ -17,13 +17,13 @@ const (
 
 // avoidIfBad lets a slot avoid the agent of the task that it had before, if that was not the first to end badly.
 func (m *JobMaster) avoidIfBad(s *subJob, one *slot, before *attempt) {
-	if s.EachAgent || one.Streak < avoidAfter {
+	if s.EachAgent || one.Row < avoidAfter {
 		return
 	}
 	s.avoid(one, before.Agent)
-	if one.Streak == avoidAfter {
+	if one.Row == avoidAfter {
 		m.note("index %d of %s has ended badly %d times in a row, the last time on %s; it goes to another agent, if one has room", one.Index, s.Name,
-			one.Streak, cmp.Or(before.Hostname, string(before.Agent)))
+			one.Row, cmp.Or(before.Hostname, string(before.Agent)))
 	}
 }
 

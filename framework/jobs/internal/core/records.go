@@ -64,7 +64,7 @@ type slotRecord struct {
 	Index    int            `json:"i"`
 	Tries    int            `json:"tries,omitempty"`
 	Failures int            `json:"failures,omitempty"`
-	Streak   int            `json:"streak,omitempty"`
+	Row      int            `json:"row,omitempty"`
 	Pause    time.Time      `json:"pause,omitzero"`
 	Version  int            `json:"version"`
 	Trial    bool           `json:"trial,omitempty"`
@@ -141,7 +141,7 @@ func (p *part) record(run string) partRecord {
 	}
 	for _, index := range slices.Sorted(maps.Keys(p.Slots)) {
 		one := p.Slots[index]
-		r.Slots = append(r.Slots, slotRecord{index, one.Tries, one.Failures, one.Streak, one.Pause, one.Version, one.Trial, recordOf(one.Live), recordOf(one.Lost),
+		r.Slots = append(r.Slots, slotRecord{index, one.Tries, one.Failures, one.Row, one.Pause, one.Version, one.Trial, recordOf(one.Live), recordOf(one.Lost),
 			one.Agent, one.Slow, recordOf(one.Copy)})
 	}
 	return r
@@ -250,7 +250,7 @@ func (m *JobMaster) loadPart(key string, value []byte) (needed bool, err error) 
 	for _, known := range r.Slots {
 		one := s.begin(known.Index, known.Version)
 		s.bind(one, known.Bound)
-		one.Tries, one.Failures, one.Streak, one.Trial, one.Slow = known.Tries, known.Failures, known.Streak, known.Trial, known.Slow
+		one.Tries, one.Failures, one.Row, one.Trial, one.Slow = known.Tries, known.Failures, known.Row, known.Trial, known.Slow
 		one.Lost = m.attemptOf(s, known.Index, known.Lost)
 		if live := m.attemptOf(s, known.Index, known.Live); live != nil {
 			s.attach(one, live)

@@ -36,7 +36,7 @@ const taskNumbers = 6
 // short reports whether the slot can be written in short form.
 func (r *slotRecord) short() bool {
 	live := r.Live
-	return live != nil && r.Tries == live.Try && r.Failures == 0 && r.Streak == 0 && r.Pause.IsZero() && !r.Trial && r.Lost == nil && r.Slow == notSlow && r.Copy == nil &&
+	return live != nil && r.Tries == live.Try && r.Failures == 0 && r.Row == 0 && r.Pause.IsZero() && !r.Trial && r.Lost == nil && r.Slow == notSlow && r.Copy == nil &&
 		(r.Bound == "" || r.Bound == live.Agent) && live.Version == r.Version && live.Killed == notKilled && len(live.Ports) == 0 && !live.Since.IsZero()
 }
 

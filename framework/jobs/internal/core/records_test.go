@@ -49,7 +49,7 @@ func drawSlot(t *rapid.T, index int) slotRecord {
 		one.Tries++
 	}
 	if !often("no failures") {
-		one.Failures, one.Streak = 2, 1
+		one.Failures, one.Row = 2, 1
 	}
 	if !often("no pause") {
 		one.Pause = transcript.Epoch

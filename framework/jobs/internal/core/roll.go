@@ -281,7 +281,7 @@ func (m *JobMaster) change(s *subJob, one *slot) {
 		return
 	}
 	m.changeTo(s, one, m.Version)
-	one.Trial, one.Streak = true, 0
+	one.Trial, one.Row = true, 0
 	switch {
 	case one.busy():
 		m.kill(one.Live, replaced)

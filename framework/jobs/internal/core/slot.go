@@ -9,21 +9,20 @@ import (
 
 // slot is an index of a sub-job that has begun and has not ended.
 type slot struct {
-	Index    int
-	Tries    int         // tasks that it has had so far, without those that never began
-	Failures int         // attempts that have failed
-	Streak   int         // attempts in a row that ended badly
-	Last     string      // how the latest of them ended, for people; not stored
-	Pause    time.Time   // when it may ask for an agent again; zero: it does not pause
-	Version  int         // the version of the job that it runs, or will run next
-	Queued   bool        // it waits for an agent
-	Live     *attempt    // its task; nil: none
-	Trial    bool        // it was changed to the version, and has not proven itself
-	Agent    api.AgentID // the agent to which it belongs, in a sub-job on each agent
-	Slow     slowness    // whether its task was found slow
-	Copy     *attempt    // a copy of its slow task; nil: none
-	Lost     *attempt    // a task on a silent agent that was started elsewhere; if it comes back, one of the two is ended
-	Avoids   api.AgentID // where its tasks have ended badly several times in a row; another agent is tried first; not stored
+	Index      int
+	Tries      int         // tasks that it has had so far, without those that never began
+	work.Tally             // how they ended
+	Last       string      // how the latest ended, for people; not stored
+	Pause      time.Time   // when it may ask for an agent again; zero: it does not pause
+	Version    int         // the version of the job that it runs, or will run next
+	Queued     bool        // it waits for an agent
+	Live       *attempt    // its task; nil: none
+	Trial      bool        // it was changed to the version, and has not proven itself
+	Agent      api.AgentID // the agent to which it belongs, in a sub-job on each agent
+	Slow       slowness    // whether its task was found slow
+	Copy       *attempt    // a copy of its slow task; nil: none
+	Lost       *attempt    // a task on a silent agent that was started elsewhere; if it comes back, one of the two is ended
+	Avoids     api.AgentID // where its tasks have ended badly several times in a row; another agent is tried first; not stored
 }
 
 // attempt is one task of a slot.

@@ -390,50 +390,40 @@ func (m *JobMaster) over(s *subJob, one *slot, status api.Status) {
 	if status.State == api.TaskDropped { // it never began
 		one.Tries--
 	}
-	backoff := backoffOf(task)
-	if backoff.EndsRow(m.now.Sub(live.Since)) {
-		one.Streak = 0
-	}
-	pause := time.Duration(0)
-	said := work.Judge(live.Killed.verdict(), status)
+	end := one.End(live.Killed.verdict(), status, m.now.Sub(live.Since), work.Rules{Service: s.Keep, Attempts: task.Attempts, Backoff: backoffOf(task)})
 	switch {
-	case said == work.Well && !s.Keep && !(s.Together && m.Gang.Regroup):
+	case end.Verdict == work.Well && !(s.Together && m.Gang.Regroup):
 		if s.Speculate > 0 && !live.Running.IsZero() {
 			s.Pace.Note(m.now.Sub(live.Running))
 		}
 		m.settle(s, one, true)
 		return
 	case s.Together:
-		m.memberOver(s, one, live, said, words(live, status, task))
+		m.memberOver(s, one, live, end.Verdict, words(live, status, task))
 		return
 	case live.Killed == unwanted || live.Killed == replaced:
-	case said == work.Lost && s.EachAgent: // the agent may have left
+	case end.Verdict == work.Lost && s.EachAgent: // the agent may have left
 		s.drop(one)
 		m.savePart(s, one.Index)
 		return
-	case said == work.Lost:
-		if blame := status.Reason.Blame(); one.Streak == 0 && (blame == api.BlameTender || blame == api.BlameMachine) {
+	case end.Verdict == work.Lost:
+		if blame := status.Reason.Blame(); one.Row == 1 && (blame == api.BlameTender || blame == api.BlameMachine) {
 			m.note("%s: %s; that was not its fault, and it is tried again", live.Task, words(live, status, task))
 		}
-		one.Streak++
-		pause = backoff.After(one.Streak, true, live.Task)
 	default:
-		one.Failures++
-		one.Streak++
-		pause = backoff.After(one.Streak, false, live.Task)
 		one.Last = fmt.Sprintf("%s: %s", live.Task, words(live, status, task))
 		m.note("%s", one.Last)
 		if m.bad(s, one, live, status) {
 			m.savePart(s, one.Index)
 			return
 		}
-		if !s.Keep && (said == work.Refused || one.Failures >= task.Attempts) {
+		if end.GivenUp {
 			m.settle(s, one, false)
 			return
 		}
 	}
 	m.avoidIfBad(s, one, live)
-	m.goOn(s, one, pause)
+	m.goOn(s, one, end.Pause)
 	m.savePart(s, one.Index)
 }
 
