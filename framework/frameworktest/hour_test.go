@@ -71,7 +71,7 @@ func busy(t *testing.T, tasks int) *taskset.Set {
 	added := 0
 	add := func() {
 		task := api.Task{Resources: api.Scalars(0.5, 128), Command: &api.Command{Shell: fmt.Sprintf("sleep %d", 270+added%61)}}
-		if err := set.Add(taskset.Item{ID: fmt.Sprintf("job-%d", added), Task: task}); err != nil {
+		if err := set.Add(t.Context(), taskset.Item{ID: fmt.Sprintf("job-%d", added), Task: task}); err != nil {
 			t.Error(err)
 		}
 		added++

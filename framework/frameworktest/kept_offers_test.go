@@ -19,7 +19,7 @@ func TestKeptOfferIsAskedBack(t *testing.T) {
 		c.Start(framework.Config{Name: "keeper"}, keeper)
 		c.Await("an offer", func() bool { return len(keeper.holds()) == 1 })
 		set := taskset.New(taskset.Config{})
-		err := set.Add(taskset.Item{ID: "a", Task: api.Task{
+		err := set.Add(t.Context(), taskset.Item{ID: "a", Task: api.Task{
 			Resources: api.Scalars(1, 128), Command: &api.Command{Shell: "sleep 3600"},
 		}})
 		if err != nil {
