@@ -9,7 +9,8 @@ import (
 )
 
 // TestEveryPromiseHasItsTest: docs/protocol.md says of each answer where its promise lives, and names the transcript or
-// the test that kills the leader right behind the answer, or says in words what ends the promise (R53).
+// the test that kills the leader right behind the answer, or says in words what ends the promise (R53). A transcript that
+// it names has a failover.
 func TestEveryPromiseHasItsTest(t *testing.T) {
 	_, table, found := strings.Cut(contents(t, "docs/protocol.md"), "## What answers promise")
 	if !found {
@@ -24,12 +25,17 @@ func TestEveryPromiseHasItsTest(t *testing.T) {
 			continue
 		}
 		rows++
-		where, test := strings.TrimSpace(cells[1]), strings.Trim(strings.TrimSpace(cells[2]), "`")
+		where := strings.TrimSpace(cells[1])
 		if !strings.HasPrefix(where, "registry") && !strings.HasPrefix(where, "agent's disk") && !strings.HasPrefix(where, "nowhere: ") {
 			t.Errorf("%q lives in %q: the registry, the agent's disk, or nowhere and why", cells[0], where)
 		}
-		if !tests[test] {
-			t.Errorf("%q names the test %q, which does not exist", cells[0], test)
+		for test := range strings.SplitSeq(cells[2], ",") {
+			test = strings.Trim(strings.TrimSpace(test), "`")
+			if !tests[test] {
+				t.Errorf("%q names the test %q, which does not exist", cells[0], test)
+			} else if strings.HasSuffix(test, ".txt") && !strings.Contains(contents(t, "master/core/testdata/"+test), "\nfailover\n") {
+				t.Errorf("%q names the transcript %s, in which no leader dies", cells[0], test)
+			}
 		}
 	}
 	if rows < 12 {
