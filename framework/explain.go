@@ -3,7 +3,9 @@ package framework
 import (
 	"context"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // Explain asks the leader why this framework is offered what it is offered, or nothing. It returns sentences for
@@ -13,13 +15,23 @@ import (
 // session, and its error's kind is [api.Unavailable] if ctx ends before. It may be called from any goroutine; in a
 // callback it holds up all other callbacks.
 func (c *Client) Explain(ctx context.Context) ([]string, error) {
-	var answer *apiv1.ExplainResponse
-	err := c.atLeader(ctx, "framework.explain", string(c.FrameworkID()), func(ctx context.Context, p place) (err error) {
-		answer, err = p.operator.Explain(ctx, &apiv1.ExplainRequest{FrameworkId: p.session.GetFrameworkId()})
+	answer, err := c.explain(ctx, nil)
+	return answer.GetFramework(), err
+}
+
+// ExplainShape asks the leader what keeps this framework from being offered room for the tasks of one shape, whatever
+// else it wants, in the role ("": the first of its roles). With together all of them have to begin at one time. inVain
+// says that waiting is in vain as the cluster is: no agent could hold such a task, or all agents not so many together,
+// even if they were empty. The shape need not be in the framework's demand. Otherwise it is like Explain.
+func (c *Client) ExplainShape(ctx context.Context, role api.Role, shape api.Shape, together bool) (reasons []string, inVain bool, err error) {
+	answer, err := c.explain(ctx, &apiv1.ExplainShape{Shape: wire.ShapeToProto(shape), Role: string(role), Together: together})
+	return answer.GetFramework(), answer.GetInVain(), err
+}
+
+func (c *Client) explain(ctx context.Context, shape *apiv1.ExplainShape) (answer *apiv1.ExplainResponse, err error) {
+	err = c.atLeader(ctx, "framework.explain", string(c.FrameworkID()), func(ctx context.Context, p place) (err error) {
+		answer, err = p.operator.Explain(ctx, &apiv1.ExplainRequest{FrameworkId: p.session.GetFrameworkId(), Shape: shape})
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return answer.GetFramework(), nil
+	return answer, err
 }

@@ -192,9 +192,22 @@ func (operatorService) CheckConstraint(_ context.Context, r *apiv1.CheckConstrai
 
 func (s operatorService) Explain(ctx context.Context, r *apiv1.ExplainRequest) (*apiv1.ExplainResponse, error) {
 	var explained view.Explanation
+	var asked view.ShapeAsked
+	var inVain bool
 	var failed error
+	if about := r.GetShape(); about != nil {
+		shape, err := wire.ShapeFromProto(about.GetShape())
+		if err != nil {
+			return nil, err
+		}
+		asked = view.ShapeAsked{Shape: shape, Role: api.Role(about.GetRole()), Together: about.GetTogether()}
+	}
 	explain := func() error {
 		return s.master.ask(ctx, "operator.explain", func(c view.Cluster, now time.Time) {
+			if r.GetShape() != nil {
+				explained, inVain, failed = c.ExplainShape(r.GetFrameworkId(), asked, now)
+				return
+			}
 			explained, failed = c.Explain(r.GetFrameworkId(), r.GetAgentId(), now)
 		})
 	}
@@ -205,7 +218,7 @@ func (s operatorService) Explain(ctx context.Context, r *apiv1.ExplainRequest) (
 	if err = errors.Join(err, failed); err != nil {
 		return nil, err
 	}
-	answer := &apiv1.ExplainResponse{FrameworkId: string(explained.Framework), Framework: explained.Reasons}
+	answer := &apiv1.ExplainResponse{FrameworkId: string(explained.Framework), Framework: explained.Reasons, InVain: inVain}
 	for _, a := range explained.Agents {
 		answer.Agents = append(answer.Agents, &apiv1.ExplainedAgent{AgentId: string(a.Agent), Hostname: a.Hostname, Why: a.Why})
 	}

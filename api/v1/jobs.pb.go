@@ -981,7 +981,12 @@ type JobVersion struct {
 	Current bool `protobuf:"varint,6,opt,name=current,proto3" json:"current,omitempty"`
 	// The principal that asked for the version: its tasks run for this owner. Empty: the cluster runs without
 	// certificates.
-	Owner         string `protobuf:"bytes,7,opt,name=owner,proto3" json:"owner,omitempty"`
+	Owner string `protobuf:"bytes,7,opt,name=owner,proto3" json:"owner,omitempty"`
+	// True: all tasks of the job have proven themselves with this version, and it was not bad since.
+	Proven bool `protobuf:"varint,8,opt,name=proven,proto3" json:"proven,omitempty"`
+	// Why a change to this version has gone wrong, or it did not come up. Empty: that has not happened, or it was proven
+	// since.
+	Bad           string `protobuf:"bytes,9,opt,name=bad,proto3" json:"bad,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1065,6 +1070,20 @@ func (x *JobVersion) GetOwner() string {
 	return ""
 }
 
+func (x *JobVersion) GetProven() bool {
+	if x != nil {
+		return x.Proven
+	}
+	return false
+}
+
+func (x *JobVersion) GetBad() string {
+	if x != nil {
+		return x.Bad
+	}
+	return ""
+}
+
 // JobStatus is a job as people see it.
 type JobStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1095,7 +1114,10 @@ type JobStatus struct {
 	// The role in which its tasks run.
 	Role string `protobuf:"bytes,15,opt,name=role,proto3" json:"role,omitempty"`
 	// The principal for whom its tasks run: that of the present version.
-	Owner         string `protobuf:"bytes,16,opt,name=owner,proto3" json:"owner,omitempty"`
+	Owner string `protobuf:"bytes,16,opt,name=owner,proto3" json:"owner,omitempty"`
+	// What keeps the tasks that wait from an agent, by this job's own demand, in sentences for people, the most important
+	// first. Where it is in vain as the cluster is, why says it too. Empty also where the leading master did not say.
+	Waits         []string `protobuf:"bytes,17,rep,name=waits,proto3" json:"waits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1240,6 +1262,13 @@ func (x *JobStatus) GetOwner() string {
 		return x.Owner
 	}
 	return ""
+}
+
+func (x *JobStatus) GetWaits() []string {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
 }
 
 // JobRun is a run of a cron job that has ended. Runs that have not ended are sub-jobs with the name run-NUMBER.
@@ -1563,14 +1592,15 @@ func (x *JobRoll) GetBack() bool {
 
 // JobTask is a task of a job, with the agent that it was assigned to.
 type JobTask struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	SubJob   string                 `protobuf:"bytes,1,opt,name=sub_job,json=subJob,proto3" json:"sub_job,omitempty"`
-	Index    int32                  `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
-	Attempt  int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Version  int32                  `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
-	TaskId   string                 `protobuf:"bytes,5,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	AgentId  string                 `protobuf:"bytes,6,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	Hostname string                 `protobuf:"bytes,7,opt,name=hostname,proto3" json:"hostname,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	SubJob string                 `protobuf:"bytes,1,opt,name=sub_job,json=subJob,proto3" json:"sub_job,omitempty"`
+	Index  int32                  `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	// Which of its index's tasks it is, from 1, without those that never began.
+	Attempt  int32  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Version  int32  `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
+	TaskId   string `protobuf:"bytes,5,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	AgentId  string `protobuf:"bytes,6,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	Hostname string `protobuf:"bytes,7,opt,name=hostname,proto3" json:"hostname,omitempty"`
 	// The task's state, as in TaskState. Empty: no status of the task has been received yet.
 	State string                 `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"`
 	Since *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=since,proto3" json:"since,omitempty"`
@@ -1820,7 +1850,7 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\n" +
 	"everything\x18\x02 \x01(\bR\n" +
 	"everything\x121\n" +
-	"\x06grants\x18\x03 \x03(\v2\x19.tender.v1.PrincipalGrantR\x06grants\"\xd3\x01\n" +
+	"\x06grants\x18\x03 \x03(\v2\x19.tender.v1.PrincipalGrantR\x06grants\"\xfd\x01\n" +
 	"\n" +
 	"JobVersion\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -1829,7 +1859,9 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x12)\n" +
 	"\x03job\x18\x05 \x01(\v2\x17.google.protobuf.StructR\x03job\x12\x18\n" +
 	"\acurrent\x18\x06 \x01(\bR\acurrent\x12\x14\n" +
-	"\x05owner\x18\a \x01(\tR\x05owner\"\xbc\x04\n" +
+	"\x05owner\x18\a \x01(\tR\x05owner\x12\x16\n" +
+	"\x06proven\x18\b \x01(\bR\x06proven\x12\x10\n" +
+	"\x03bad\x18\t \x01(\tR\x03bad\"\xd2\x04\n" +
 	"\tJobStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -1847,7 +1879,8 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\bnext_run\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\anextRun\x12%\n" +
 	"\x04runs\x18\x0e \x03(\v2\x11.tender.v1.JobRunR\x04runs\x12\x12\n" +
 	"\x04role\x18\x0f \x01(\tR\x04role\x12\x14\n" +
-	"\x05owner\x18\x10 \x01(\tR\x05owner\"\x8e\x02\n" +
+	"\x05owner\x18\x10 \x01(\tR\x05owner\x12\x14\n" +
+	"\x05waits\x18\x11 \x03(\tR\x05waits\"\x8e\x02\n" +
 	"\x06JobRun\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12,\n" +
 	"\x03due\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03due\x120\n" +

@@ -3460,7 +3460,9 @@ type ExplainRequest struct {
 	// An ID, the beginning of one ID only, or a name.
 	FrameworkId string `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
 	// Empty: all agents.
-	AgentId       string `protobuf:"bytes,2,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	AgentId string `protobuf:"bytes,2,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	// Set: the answer is about one kind of task that the framework wants to start, whatever else it wants.
+	Shape         *ExplainShape `protobuf:"bytes,3,opt,name=shape,proto3" json:"shape,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3509,6 +3511,76 @@ func (x *ExplainRequest) GetAgentId() string {
 	return ""
 }
 
+func (x *ExplainRequest) GetShape() *ExplainShape {
+	if x != nil {
+		return x.Shape
+	}
+	return nil
+}
+
+// ExplainShape is a kind of task that an explanation is about.
+type ExplainShape struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Shape *Shape                 `protobuf:"bytes,1,opt,name=shape,proto3" json:"shape,omitempty"`
+	// The role in which the framework wants it. Empty: the first of its roles.
+	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// True: all tasks of the shape have to begin at one time.
+	Together      bool `protobuf:"varint,3,opt,name=together,proto3" json:"together,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainShape) Reset() {
+	*x = ExplainShape{}
+	mi := &file_api_v1_operator_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainShape) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainShape) ProtoMessage() {}
+
+func (x *ExplainShape) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainShape.ProtoReflect.Descriptor instead.
+func (*ExplainShape) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ExplainShape) GetShape() *Shape {
+	if x != nil {
+		return x.Shape
+	}
+	return nil
+}
+
+func (x *ExplainShape) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *ExplainShape) GetTogether() bool {
+	if x != nil {
+		return x.Together
+	}
+	return false
+}
+
 // ExplainResponse says in sentences for people why the framework is offered what it is offered, or nothing.
 type ExplainResponse struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -3518,14 +3590,17 @@ type ExplainResponse struct {
 	Agents    []*ExplainedAgent `protobuf:"bytes,3,rep,name=agents,proto3" json:"agents,omitempty"`
 	// The latest decisions about the framework, or about the framework and the agent; the newest last. At most 20 of a
 	// framework, and none from before this leader.
-	Decisions     []*ExplainedDecision `protobuf:"bytes,4,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	Decisions []*ExplainedDecision `protobuf:"bytes,4,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// True: as the cluster is, waiting for the shape that was asked about is in vain: no agent could hold such a task, or
+	// all of them not so many together, even if they were empty.
+	InVain        bool `protobuf:"varint,5,opt,name=in_vain,json=inVain,proto3" json:"in_vain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3537,7 +3612,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3550,7 +3625,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ExplainResponse) GetFrameworkId() string {
@@ -3581,6 +3656,13 @@ func (x *ExplainResponse) GetDecisions() []*ExplainedDecision {
 	return nil
 }
 
+func (x *ExplainResponse) GetInVain() bool {
+	if x != nil {
+		return x.InVain
+	}
+	return false
+}
+
 // ExplainedDecision is the end of an offer, or a step in the life of an inverse offer.
 type ExplainedDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3606,7 +3688,7 @@ type ExplainedDecision struct {
 
 func (x *ExplainedDecision) Reset() {
 	*x = ExplainedDecision{}
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3618,7 +3700,7 @@ func (x *ExplainedDecision) String() string {
 func (*ExplainedDecision) ProtoMessage() {}
 
 func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3631,7 +3713,7 @@ func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedDecision.ProtoReflect.Descriptor instead.
 func (*ExplainedDecision) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ExplainedDecision) GetAt() *timestamppb.Timestamp {
@@ -3709,7 +3791,7 @@ type ExplainedAgent struct {
 
 func (x *ExplainedAgent) Reset() {
 	*x = ExplainedAgent{}
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3721,7 +3803,7 @@ func (x *ExplainedAgent) String() string {
 func (*ExplainedAgent) ProtoMessage() {}
 
 func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3734,7 +3816,7 @@ func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedAgent.ProtoReflect.Descriptor instead.
 func (*ExplainedAgent) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ExplainedAgent) GetAgentId() string {
@@ -3771,7 +3853,7 @@ type KillTaskRequest struct {
 
 func (x *KillTaskRequest) Reset() {
 	*x = KillTaskRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3783,7 +3865,7 @@ func (x *KillTaskRequest) String() string {
 func (*KillTaskRequest) ProtoMessage() {}
 
 func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3796,7 +3878,7 @@ func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskRequest.ProtoReflect.Descriptor instead.
 func (*KillTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *KillTaskRequest) GetTask() string {
@@ -3828,7 +3910,7 @@ type KillTaskResponse struct {
 
 func (x *KillTaskResponse) Reset() {
 	*x = KillTaskResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3840,7 +3922,7 @@ func (x *KillTaskResponse) String() string {
 func (*KillTaskResponse) ProtoMessage() {}
 
 func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3853,7 +3935,7 @@ func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskResponse.ProtoReflect.Descriptor instead.
 func (*KillTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *KillTaskResponse) GetFrameworkId() string {
@@ -3897,7 +3979,7 @@ type RemoveFrameworkRequest struct {
 
 func (x *RemoveFrameworkRequest) Reset() {
 	*x = RemoveFrameworkRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3909,7 +3991,7 @@ func (x *RemoveFrameworkRequest) String() string {
 func (*RemoveFrameworkRequest) ProtoMessage() {}
 
 func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3922,7 +4004,7 @@ func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFrameworkRequest.ProtoReflect.Descriptor instead.
 func (*RemoveFrameworkRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RemoveFrameworkRequest) GetFrameworkId() string {
@@ -3954,7 +4036,7 @@ type MarkAgentRequest struct {
 
 func (x *MarkAgentRequest) Reset() {
 	*x = MarkAgentRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3966,7 +4048,7 @@ func (x *MarkAgentRequest) String() string {
 func (*MarkAgentRequest) ProtoMessage() {}
 
 func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3979,7 +4061,7 @@ func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkAgentRequest.ProtoReflect.Descriptor instead.
 func (*MarkAgentRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *MarkAgentRequest) GetAgentId() string {
@@ -4023,7 +4105,7 @@ type SetMaintenanceRequest struct {
 
 func (x *SetMaintenanceRequest) Reset() {
 	*x = SetMaintenanceRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4035,7 +4117,7 @@ func (x *SetMaintenanceRequest) String() string {
 func (*SetMaintenanceRequest) ProtoMessage() {}
 
 func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4048,7 +4130,7 @@ func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMaintenanceRequest.ProtoReflect.Descriptor instead.
 func (*SetMaintenanceRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SetMaintenanceRequest) GetAgentIds() []string {
@@ -4076,7 +4158,7 @@ type ActionResponse struct {
 
 func (x *ActionResponse) Reset() {
 	*x = ActionResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4088,7 +4170,7 @@ func (x *ActionResponse) String() string {
 func (*ActionResponse) ProtoMessage() {}
 
 func (x *ActionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4101,7 +4183,7 @@ func (x *ActionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionResponse.ProtoReflect.Descriptor instead.
 func (*ActionResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ActionResponse) GetSubject() string {
@@ -4138,7 +4220,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4150,7 +4232,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4163,7 +4245,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ReserveRequest) GetAgentId() string {
@@ -4225,7 +4307,7 @@ type SetRoleRequest struct {
 
 func (x *SetRoleRequest) Reset() {
 	*x = SetRoleRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4237,7 +4319,7 @@ func (x *SetRoleRequest) String() string {
 func (*SetRoleRequest) ProtoMessage() {}
 
 func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4250,7 +4332,7 @@ func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRoleRequest.ProtoReflect.Descriptor instead.
 func (*SetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *SetRoleRequest) GetRole() string {
@@ -4303,7 +4385,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4315,7 +4397,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4328,7 +4410,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 // RaftPeer is one member of the quorum.
@@ -4344,7 +4426,7 @@ type RaftPeer struct {
 
 func (x *RaftPeer) Reset() {
 	*x = RaftPeer{}
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4356,7 +4438,7 @@ func (x *RaftPeer) String() string {
 func (*RaftPeer) ProtoMessage() {}
 
 func (x *RaftPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4369,7 +4451,7 @@ func (x *RaftPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftPeer.ProtoReflect.Descriptor instead.
 func (*RaftPeer) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RaftPeer) GetId() string {
@@ -4408,7 +4490,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4420,7 +4502,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4433,7 +4515,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListPeersResponse) GetItems() []*RaftPeer {
@@ -4482,7 +4564,7 @@ type AddPeerRequest struct {
 
 func (x *AddPeerRequest) Reset() {
 	*x = AddPeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4494,7 +4576,7 @@ func (x *AddPeerRequest) String() string {
 func (*AddPeerRequest) ProtoMessage() {}
 
 func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4507,7 +4589,7 @@ func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerRequest.ProtoReflect.Descriptor instead.
 func (*AddPeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AddPeerRequest) GetId() string {
@@ -4536,7 +4618,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4548,7 +4630,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4561,7 +4643,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *RemovePeerRequest) GetId() string {
@@ -4589,7 +4671,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4601,7 +4683,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4614,7 +4696,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *TransferLeaderRequest) GetId() string {
@@ -4632,7 +4714,7 @@ type SaveSnapshotRequest struct {
 
 func (x *SaveSnapshotRequest) Reset() {
 	*x = SaveSnapshotRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4644,7 +4726,7 @@ func (x *SaveSnapshotRequest) String() string {
 func (*SaveSnapshotRequest) ProtoMessage() {}
 
 func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4657,7 +4739,7 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 // SnapshotChunk is a part of a snapshot, in order.
@@ -4670,7 +4752,7 @@ type SnapshotChunk struct {
 
 func (x *SnapshotChunk) Reset() {
 	*x = SnapshotChunk{}
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4682,7 +4764,7 @@ func (x *SnapshotChunk) String() string {
 func (*SnapshotChunk) ProtoMessage() {}
 
 func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4695,7 +4777,7 @@ func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotChunk.ProtoReflect.Descriptor instead.
 func (*SnapshotChunk) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SnapshotChunk) GetData() []byte {
@@ -4713,7 +4795,7 @@ type StateHashRequest struct {
 
 func (x *StateHashRequest) Reset() {
 	*x = StateHashRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4725,7 +4807,7 @@ func (x *StateHashRequest) String() string {
 func (*StateHashRequest) ProtoMessage() {}
 
 func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4738,7 +4820,7 @@ func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashRequest.ProtoReflect.Descriptor instead.
 func (*StateHashRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 // StateHashResponse has the hash and the applied index to which it belongs.
@@ -4752,7 +4834,7 @@ type StateHashResponse struct {
 
 func (x *StateHashResponse) Reset() {
 	*x = StateHashResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4764,7 +4846,7 @@ func (x *StateHashResponse) String() string {
 func (*StateHashResponse) ProtoMessage() {}
 
 func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4777,7 +4859,7 @@ func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashResponse.ProtoReflect.Descriptor instead.
 func (*StateHashResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *StateHashResponse) GetAppliedIndex() uint64 {
@@ -4806,7 +4888,7 @@ type StoreSession struct {
 
 func (x *StoreSession) Reset() {
 	*x = StoreSession{}
-	mi := &file_api_v1_operator_proto_msgTypes[62]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4818,7 +4900,7 @@ func (x *StoreSession) String() string {
 func (*StoreSession) ProtoMessage() {}
 
 func (x *StoreSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[62]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4831,7 +4913,7 @@ func (x *StoreSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSession.ProtoReflect.Descriptor instead.
 func (*StoreSession) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{62}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *StoreSession) GetFrameworkId() string {
@@ -4872,7 +4954,7 @@ type StoreEntry struct {
 
 func (x *StoreEntry) Reset() {
 	*x = StoreEntry{}
-	mi := &file_api_v1_operator_proto_msgTypes[63]
+	mi := &file_api_v1_operator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4884,7 +4966,7 @@ func (x *StoreEntry) String() string {
 func (*StoreEntry) ProtoMessage() {}
 
 func (x *StoreEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[63]
+	mi := &file_api_v1_operator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4897,7 +4979,7 @@ func (x *StoreEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreEntry.ProtoReflect.Descriptor instead.
 func (*StoreEntry) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{63}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *StoreEntry) GetKey() string {
@@ -4946,7 +5028,7 @@ type StoreGetRequest struct {
 
 func (x *StoreGetRequest) Reset() {
 	*x = StoreGetRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[64]
+	mi := &file_api_v1_operator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4958,7 +5040,7 @@ func (x *StoreGetRequest) String() string {
 func (*StoreGetRequest) ProtoMessage() {}
 
 func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[64]
+	mi := &file_api_v1_operator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4971,7 +5053,7 @@ func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreGetRequest.ProtoReflect.Descriptor instead.
 func (*StoreGetRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{64}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *StoreGetRequest) GetSession() *StoreSession {
@@ -5009,7 +5091,7 @@ type StorePutRequest struct {
 
 func (x *StorePutRequest) Reset() {
 	*x = StorePutRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[65]
+	mi := &file_api_v1_operator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5021,7 +5103,7 @@ func (x *StorePutRequest) String() string {
 func (*StorePutRequest) ProtoMessage() {}
 
 func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[65]
+	mi := &file_api_v1_operator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5034,7 +5116,7 @@ func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorePutRequest.ProtoReflect.Descriptor instead.
 func (*StorePutRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{65}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *StorePutRequest) GetSession() *StoreSession {
@@ -5100,7 +5182,7 @@ type StoreDeleteRequest struct {
 
 func (x *StoreDeleteRequest) Reset() {
 	*x = StoreDeleteRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[66]
+	mi := &file_api_v1_operator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5112,7 +5194,7 @@ func (x *StoreDeleteRequest) String() string {
 func (*StoreDeleteRequest) ProtoMessage() {}
 
 func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[66]
+	mi := &file_api_v1_operator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5125,7 +5207,7 @@ func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreDeleteRequest.ProtoReflect.Descriptor instead.
 func (*StoreDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{66}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *StoreDeleteRequest) GetSession() *StoreSession {
@@ -5178,7 +5260,7 @@ type StoreListRequest struct {
 
 func (x *StoreListRequest) Reset() {
 	*x = StoreListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[67]
+	mi := &file_api_v1_operator_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5190,7 +5272,7 @@ func (x *StoreListRequest) String() string {
 func (*StoreListRequest) ProtoMessage() {}
 
 func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[67]
+	mi := &file_api_v1_operator_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5203,7 +5285,7 @@ func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListRequest.ProtoReflect.Descriptor instead.
 func (*StoreListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{67}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *StoreListRequest) GetSession() *StoreSession {
@@ -5245,7 +5327,7 @@ type StoreListResponse struct {
 
 func (x *StoreListResponse) Reset() {
 	*x = StoreListResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[68]
+	mi := &file_api_v1_operator_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5257,7 +5339,7 @@ func (x *StoreListResponse) String() string {
 func (*StoreListResponse) ProtoMessage() {}
 
 func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[68]
+	mi := &file_api_v1_operator_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5270,7 +5352,7 @@ func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListResponse.ProtoReflect.Descriptor instead.
 func (*StoreListResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{68}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *StoreListResponse) GetItems() []*StoreEntry {
@@ -5302,7 +5384,7 @@ type StoreWatchRequest struct {
 
 func (x *StoreWatchRequest) Reset() {
 	*x = StoreWatchRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[69]
+	mi := &file_api_v1_operator_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5314,7 +5396,7 @@ func (x *StoreWatchRequest) String() string {
 func (*StoreWatchRequest) ProtoMessage() {}
 
 func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[69]
+	mi := &file_api_v1_operator_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5327,7 +5409,7 @@ func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreWatchRequest.ProtoReflect.Descriptor instead.
 func (*StoreWatchRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{69}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *StoreWatchRequest) GetSession() *StoreSession {
@@ -5672,15 +5754,21 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x11ListRolesResponse\x12)\n" +
 	"\x05items\x18\x01 \x03(\v2\x13.tender.v1.RoleViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"N\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"}\n" +
 	"\x0eExplainRequest\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x19\n" +
-	"\bagent_id\x18\x02 \x01(\tR\aagentId\"\xc1\x01\n" +
+	"\bagent_id\x18\x02 \x01(\tR\aagentId\x12-\n" +
+	"\x05shape\x18\x03 \x01(\v2\x17.tender.v1.ExplainShapeR\x05shape\"f\n" +
+	"\fExplainShape\x12&\n" +
+	"\x05shape\x18\x01 \x01(\v2\x10.tender.v1.ShapeR\x05shape\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1a\n" +
+	"\btogether\x18\x03 \x01(\bR\btogether\"\xda\x01\n" +
 	"\x0fExplainResponse\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x1c\n" +
 	"\tframework\x18\x02 \x03(\tR\tframework\x121\n" +
 	"\x06agents\x18\x03 \x03(\v2\x19.tender.v1.ExplainedAgentR\x06agents\x12:\n" +
-	"\tdecisions\x18\x04 \x03(\v2\x1c.tender.v1.ExplainedDecisionR\tdecisions\"\xb8\x02\n" +
+	"\tdecisions\x18\x04 \x03(\v2\x1c.tender.v1.ExplainedDecisionR\tdecisions\x12\x17\n" +
+	"\ain_vain\x18\x05 \x01(\bR\x06inVain\"\xb8\x02\n" +
 	"\x11ExplainedDecision\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12.\n" +
 	"\x04made\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04made\x12\x19\n" +
@@ -5883,7 +5971,7 @@ func file_api_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
+var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
 var file_api_v1_operator_proto_goTypes = []any{
 	(AgentAction)(0),                // 0: tender.v1.AgentAction
 	(*ListChangesRequest)(nil),      // 1: tender.v1.ListChangesRequest
@@ -5927,241 +6015,245 @@ var file_api_v1_operator_proto_goTypes = []any{
 	(*RoleView)(nil),                // 39: tender.v1.RoleView
 	(*ListRolesResponse)(nil),       // 40: tender.v1.ListRolesResponse
 	(*ExplainRequest)(nil),          // 41: tender.v1.ExplainRequest
-	(*ExplainResponse)(nil),         // 42: tender.v1.ExplainResponse
-	(*ExplainedDecision)(nil),       // 43: tender.v1.ExplainedDecision
-	(*ExplainedAgent)(nil),          // 44: tender.v1.ExplainedAgent
-	(*KillTaskRequest)(nil),         // 45: tender.v1.KillTaskRequest
-	(*KillTaskResponse)(nil),        // 46: tender.v1.KillTaskResponse
-	(*RemoveFrameworkRequest)(nil),  // 47: tender.v1.RemoveFrameworkRequest
-	(*MarkAgentRequest)(nil),        // 48: tender.v1.MarkAgentRequest
-	(*SetMaintenanceRequest)(nil),   // 49: tender.v1.SetMaintenanceRequest
-	(*ActionResponse)(nil),          // 50: tender.v1.ActionResponse
-	(*ReserveRequest)(nil),          // 51: tender.v1.ReserveRequest
-	(*SetRoleRequest)(nil),          // 52: tender.v1.SetRoleRequest
-	(*ListPeersRequest)(nil),        // 53: tender.v1.ListPeersRequest
-	(*RaftPeer)(nil),                // 54: tender.v1.RaftPeer
-	(*ListPeersResponse)(nil),       // 55: tender.v1.ListPeersResponse
-	(*AddPeerRequest)(nil),          // 56: tender.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),       // 57: tender.v1.RemovePeerRequest
-	(*TransferLeaderRequest)(nil),   // 58: tender.v1.TransferLeaderRequest
-	(*SaveSnapshotRequest)(nil),     // 59: tender.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),           // 60: tender.v1.SnapshotChunk
-	(*StateHashRequest)(nil),        // 61: tender.v1.StateHashRequest
-	(*StateHashResponse)(nil),       // 62: tender.v1.StateHashResponse
-	(*StoreSession)(nil),            // 63: tender.v1.StoreSession
-	(*StoreEntry)(nil),              // 64: tender.v1.StoreEntry
-	(*StoreGetRequest)(nil),         // 65: tender.v1.StoreGetRequest
-	(*StorePutRequest)(nil),         // 66: tender.v1.StorePutRequest
-	(*StoreDeleteRequest)(nil),      // 67: tender.v1.StoreDeleteRequest
-	(*StoreListRequest)(nil),        // 68: tender.v1.StoreListRequest
-	(*StoreListResponse)(nil),       // 69: tender.v1.StoreListResponse
-	(*StoreWatchRequest)(nil),       // 70: tender.v1.StoreWatchRequest
-	nil,                             // 71: tender.v1.AgentView.AttributesEntry
-	nil,                             // 72: tender.v1.AgentView.LeavingEntry
-	nil,                             // 73: tender.v1.FrameworkView.LabelsEntry
-	nil,                             // 74: tender.v1.FrameworkView.EndpointsEntry
-	nil,                             // 75: tender.v1.TaskView.LabelsEntry
-	nil,                             // 76: tender.v1.TaskView.PortsEntry
-	(*timestamppb.Timestamp)(nil),   // 77: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 78: google.protobuf.Duration
-	(*PrincipalGrant)(nil),          // 79: tender.v1.PrincipalGrant
-	(*Term)(nil),                    // 80: tender.v1.Term
-	(*structpb.Struct)(nil),         // 81: google.protobuf.Struct
-	(*Usage)(nil),                   // 82: tender.v1.Usage
-	(*Window)(nil),                  // 83: tender.v1.Window
-	(*Spread)(nil),                  // 84: tender.v1.Spread
-	(*Command)(nil),                 // 85: tender.v1.Command
-	(*Secret)(nil),                  // 86: tender.v1.Secret
-	(OperationKind)(0),              // 87: tender.v1.OperationKind
-	(*CreateTokenRequest)(nil),      // 88: tender.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),       // 89: tender.v1.ListTokensRequest
-	(*RevokeTokenRequest)(nil),      // 90: tender.v1.RevokeTokenRequest
-	(*GetAuthorityRequest)(nil),     // 91: tender.v1.GetAuthorityRequest
-	(*RotateAuthorityRequest)(nil),  // 92: tender.v1.RotateAuthorityRequest
-	(*CreateTokenResponse)(nil),     // 93: tender.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),      // 94: tender.v1.ListTokensResponse
-	(*AuthorityView)(nil),           // 95: tender.v1.AuthorityView
+	(*ExplainShape)(nil),            // 42: tender.v1.ExplainShape
+	(*ExplainResponse)(nil),         // 43: tender.v1.ExplainResponse
+	(*ExplainedDecision)(nil),       // 44: tender.v1.ExplainedDecision
+	(*ExplainedAgent)(nil),          // 45: tender.v1.ExplainedAgent
+	(*KillTaskRequest)(nil),         // 46: tender.v1.KillTaskRequest
+	(*KillTaskResponse)(nil),        // 47: tender.v1.KillTaskResponse
+	(*RemoveFrameworkRequest)(nil),  // 48: tender.v1.RemoveFrameworkRequest
+	(*MarkAgentRequest)(nil),        // 49: tender.v1.MarkAgentRequest
+	(*SetMaintenanceRequest)(nil),   // 50: tender.v1.SetMaintenanceRequest
+	(*ActionResponse)(nil),          // 51: tender.v1.ActionResponse
+	(*ReserveRequest)(nil),          // 52: tender.v1.ReserveRequest
+	(*SetRoleRequest)(nil),          // 53: tender.v1.SetRoleRequest
+	(*ListPeersRequest)(nil),        // 54: tender.v1.ListPeersRequest
+	(*RaftPeer)(nil),                // 55: tender.v1.RaftPeer
+	(*ListPeersResponse)(nil),       // 56: tender.v1.ListPeersResponse
+	(*AddPeerRequest)(nil),          // 57: tender.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),       // 58: tender.v1.RemovePeerRequest
+	(*TransferLeaderRequest)(nil),   // 59: tender.v1.TransferLeaderRequest
+	(*SaveSnapshotRequest)(nil),     // 60: tender.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),           // 61: tender.v1.SnapshotChunk
+	(*StateHashRequest)(nil),        // 62: tender.v1.StateHashRequest
+	(*StateHashResponse)(nil),       // 63: tender.v1.StateHashResponse
+	(*StoreSession)(nil),            // 64: tender.v1.StoreSession
+	(*StoreEntry)(nil),              // 65: tender.v1.StoreEntry
+	(*StoreGetRequest)(nil),         // 66: tender.v1.StoreGetRequest
+	(*StorePutRequest)(nil),         // 67: tender.v1.StorePutRequest
+	(*StoreDeleteRequest)(nil),      // 68: tender.v1.StoreDeleteRequest
+	(*StoreListRequest)(nil),        // 69: tender.v1.StoreListRequest
+	(*StoreListResponse)(nil),       // 70: tender.v1.StoreListResponse
+	(*StoreWatchRequest)(nil),       // 71: tender.v1.StoreWatchRequest
+	nil,                             // 72: tender.v1.AgentView.AttributesEntry
+	nil,                             // 73: tender.v1.AgentView.LeavingEntry
+	nil,                             // 74: tender.v1.FrameworkView.LabelsEntry
+	nil,                             // 75: tender.v1.FrameworkView.EndpointsEntry
+	nil,                             // 76: tender.v1.TaskView.LabelsEntry
+	nil,                             // 77: tender.v1.TaskView.PortsEntry
+	(*timestamppb.Timestamp)(nil),   // 78: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 79: google.protobuf.Duration
+	(*PrincipalGrant)(nil),          // 80: tender.v1.PrincipalGrant
+	(*Term)(nil),                    // 81: tender.v1.Term
+	(*structpb.Struct)(nil),         // 82: google.protobuf.Struct
+	(*Usage)(nil),                   // 83: tender.v1.Usage
+	(*Window)(nil),                  // 84: tender.v1.Window
+	(*Spread)(nil),                  // 85: tender.v1.Spread
+	(*Command)(nil),                 // 86: tender.v1.Command
+	(*Secret)(nil),                  // 87: tender.v1.Secret
+	(*Shape)(nil),                   // 88: tender.v1.Shape
+	(OperationKind)(0),              // 89: tender.v1.OperationKind
+	(*CreateTokenRequest)(nil),      // 90: tender.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),       // 91: tender.v1.ListTokensRequest
+	(*RevokeTokenRequest)(nil),      // 92: tender.v1.RevokeTokenRequest
+	(*GetAuthorityRequest)(nil),     // 93: tender.v1.GetAuthorityRequest
+	(*RotateAuthorityRequest)(nil),  // 94: tender.v1.RotateAuthorityRequest
+	(*CreateTokenResponse)(nil),     // 95: tender.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),      // 96: tender.v1.ListTokensResponse
+	(*AuthorityView)(nil),           // 97: tender.v1.AuthorityView
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
-	77,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
-	77,  // 1: tender.v1.ListChangesRequest.until:type_name -> google.protobuf.Timestamp
+	78,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
+	78,  // 1: tender.v1.ListChangesRequest.until:type_name -> google.protobuf.Timestamp
 	3,   // 2: tender.v1.ListChangesResponse.items:type_name -> tender.v1.ChangeView
-	77,  // 3: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
-	77,  // 4: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
+	78,  // 3: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
+	78,  // 4: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
 	7,   // 5: tender.v1.ListSecretsResponse.items:type_name -> tender.v1.SecretView
-	77,  // 6: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
-	78,  // 7: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
-	79,  // 8: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
-	79,  // 9: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
-	79,  // 10: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
-	77,  // 11: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
-	77,  // 12: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
+	78,  // 6: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
+	79,  // 7: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
+	80,  // 8: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
+	80,  // 9: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
+	80,  // 10: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
+	78,  // 11: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
+	78,  // 12: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
 	14,  // 13: tender.v1.ListPrincipalsResponse.items:type_name -> tender.v1.PrincipalView
-	79,  // 14: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
-	79,  // 15: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
-	80,  // 16: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	77,  // 17: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	80,  // 14: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
+	80,  // 15: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
+	81,  // 16: tender.v1.ClusterView.term:type_name -> tender.v1.Term
+	78,  // 17: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
 	24,  // 18: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	77,  // 19: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
-	81,  // 20: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
-	81,  // 21: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
-	81,  // 22: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
-	81,  // 23: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
-	71,  // 24: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
-	82,  // 25: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	77,  // 26: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
-	83,  // 27: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
-	72,  // 28: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
-	81,  // 29: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
+	78,  // 19: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	82,  // 20: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
+	82,  // 21: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
+	82,  // 22: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
+	82,  // 23: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
+	72,  // 24: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
+	83,  // 25: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
+	78,  // 26: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	84,  // 27: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
+	73,  // 28: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
+	82,  // 29: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
 	27,  // 30: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
-	81,  // 31: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
+	82,  // 31: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
 	26,  // 32: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
 	26,  // 33: tender.v1.WatchAgentsResponse.items:type_name -> tender.v1.AgentView
-	77,  // 34: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	81,  // 35: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	81,  // 36: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	78,  // 37: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	73,  // 38: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	74,  // 39: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	78,  // 34: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	82,  // 35: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	82,  // 36: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	79,  // 37: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	74,  // 38: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	75,  // 39: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
 	33,  // 40: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	77,  // 41: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	78,  // 41: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
 	32,  // 42: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
-	81,  // 43: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
-	81,  // 44: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
-	78,  // 45: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
-	78,  // 46: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	78,  // 47: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
-	81,  // 48: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	84,  // 49: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
+	82,  // 43: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
+	82,  // 44: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
+	79,  // 45: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
+	79,  // 46: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
+	79,  // 47: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
+	82,  // 48: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	85,  // 49: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
 	31,  // 50: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	81,  // 51: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	77,  // 52: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	77,  // 53: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	75,  // 54: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	76,  // 55: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	82,  // 56: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	85,  // 57: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	86,  // 58: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
+	82,  // 51: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	78,  // 52: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	78,  // 53: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	76,  // 54: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	77,  // 55: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	83,  // 56: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	86,  // 57: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	87,  // 58: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
 	35,  // 59: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	81,  // 60: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	77,  // 61: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	77,  // 62: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	82,  // 60: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	78,  // 61: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	78,  // 62: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
 	37,  // 63: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	81,  // 64: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	81,  // 65: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	81,  // 66: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	81,  // 67: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	81,  // 68: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	82,  // 64: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	82,  // 65: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	82,  // 66: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	82,  // 67: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	82,  // 68: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
 	39,  // 69: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	44,  // 70: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	43,  // 71: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
-	77,  // 72: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
-	77,  // 73: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
-	81,  // 74: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
-	78,  // 75: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,   // 76: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	78,  // 77: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	83,  // 78: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	87,  // 79: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	54,  // 80: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	80,  // 81: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	63,  // 82: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	63,  // 83: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	63,  // 84: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	63,  // 85: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	64,  // 86: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	63,  // 87: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	22,  // 88: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	20,  // 89: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	20,  // 90: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	29,  // 91: tender.v1.OperatorService.WatchAgents:input_type -> tender.v1.WatchAgentsRequest
-	20,  // 92: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	21,  // 93: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	20,  // 94: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	20,  // 95: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	41,  // 96: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	45,  // 97: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	47,  // 98: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	48,  // 99: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	49,  // 100: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	51,  // 101: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	52,  // 102: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	18,  // 103: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
-	88,  // 104: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
-	89,  // 105: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
-	90,  // 106: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
-	91,  // 107: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
-	92,  // 108: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
-	10,  // 109: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
-	12,  // 110: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
-	20,  // 111: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
-	16,  // 112: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
-	17,  // 113: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
-	1,   // 114: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
-	4,   // 115: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
-	20,  // 116: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
-	5,   // 117: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
-	8,   // 118: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
-	8,   // 119: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
-	53,  // 120: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	56,  // 121: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	57,  // 122: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	58,  // 123: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	59,  // 124: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	61,  // 125: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	65,  // 126: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	66,  // 127: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	67,  // 128: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	68,  // 129: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	70,  // 130: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	23,  // 131: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	25,  // 132: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	28,  // 133: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	30,  // 134: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
-	34,  // 135: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	36,  // 136: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	38,  // 137: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	40,  // 138: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	42,  // 139: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	46,  // 140: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	50,  // 141: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	50,  // 142: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	50,  // 143: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	50,  // 144: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	39,  // 145: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	19,  // 146: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
-	93,  // 147: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
-	94,  // 148: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
-	50,  // 149: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
-	95,  // 150: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
-	95,  // 151: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
-	11,  // 152: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
-	13,  // 153: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
-	15,  // 154: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
-	50,  // 155: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
-	50,  // 156: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
-	2,   // 157: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
-	50,  // 158: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
-	6,   // 159: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
-	50,  // 160: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
-	9,   // 161: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
-	9,   // 162: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
-	55,  // 163: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	50,  // 164: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	50,  // 165: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	50,  // 166: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	60,  // 167: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	62,  // 168: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	64,  // 169: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	64,  // 170: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	64,  // 171: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	69,  // 172: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	64,  // 173: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	131, // [131:174] is the sub-list for method output_type
-	88,  // [88:131] is the sub-list for method input_type
-	88,  // [88:88] is the sub-list for extension type_name
-	88,  // [88:88] is the sub-list for extension extendee
-	0,   // [0:88] is the sub-list for field type_name
+	42,  // 70: tender.v1.ExplainRequest.shape:type_name -> tender.v1.ExplainShape
+	88,  // 71: tender.v1.ExplainShape.shape:type_name -> tender.v1.Shape
+	45,  // 72: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	44,  // 73: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
+	78,  // 74: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	78,  // 75: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	82,  // 76: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
+	79,  // 77: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,   // 78: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	79,  // 79: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	84,  // 80: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	89,  // 81: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	55,  // 82: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	81,  // 83: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	64,  // 84: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	64,  // 85: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	64,  // 86: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	64,  // 87: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	65,  // 88: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	64,  // 89: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	22,  // 90: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	20,  // 91: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	20,  // 92: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	29,  // 93: tender.v1.OperatorService.WatchAgents:input_type -> tender.v1.WatchAgentsRequest
+	20,  // 94: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	21,  // 95: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	20,  // 96: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	20,  // 97: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	41,  // 98: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	46,  // 99: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	48,  // 100: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	49,  // 101: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	50,  // 102: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	52,  // 103: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	53,  // 104: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	18,  // 105: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
+	90,  // 106: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
+	91,  // 107: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
+	92,  // 108: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
+	93,  // 109: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
+	94,  // 110: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
+	10,  // 111: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
+	12,  // 112: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
+	20,  // 113: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
+	16,  // 114: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
+	17,  // 115: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
+	1,   // 116: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
+	4,   // 117: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
+	20,  // 118: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
+	5,   // 119: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
+	8,   // 120: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
+	8,   // 121: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
+	54,  // 122: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	57,  // 123: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	58,  // 124: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	59,  // 125: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	60,  // 126: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	62,  // 127: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	66,  // 128: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	67,  // 129: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	68,  // 130: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	69,  // 131: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	71,  // 132: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	23,  // 133: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	25,  // 134: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	28,  // 135: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	30,  // 136: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
+	34,  // 137: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	36,  // 138: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	38,  // 139: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	40,  // 140: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	43,  // 141: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	47,  // 142: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	51,  // 143: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	51,  // 144: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	51,  // 145: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	51,  // 146: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	39,  // 147: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	19,  // 148: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	95,  // 149: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
+	96,  // 150: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
+	51,  // 151: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
+	97,  // 152: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
+	97,  // 153: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
+	11,  // 154: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
+	13,  // 155: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
+	15,  // 156: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
+	51,  // 157: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
+	51,  // 158: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
+	2,   // 159: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
+	51,  // 160: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
+	6,   // 161: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
+	51,  // 162: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
+	9,   // 163: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
+	9,   // 164: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
+	56,  // 165: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	51,  // 166: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	51,  // 167: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	51,  // 168: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	61,  // 169: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	63,  // 170: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	65,  // 171: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	65,  // 172: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	65,  // 173: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	70,  // 174: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	65,  // 175: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	133, // [133:176] is the sub-list for method output_type
+	90,  // [90:133] is the sub-list for method input_type
+	90,  // [90:90] is the sub-list for extension type_name
+	90,  // [90:90] is the sub-list for extension extendee
+	0,   // [0:90] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }
@@ -6173,16 +6265,16 @@ func file_api_v1_operator_proto_init() {
 	file_api_v1_scheduler_proto_init()
 	file_api_v1_trust_proto_init()
 	file_api_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[51].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[65].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[52].OneofWrappers = []any{}
 	file_api_v1_operator_proto_msgTypes[66].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[67].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_operator_proto_rawDesc), len(file_api_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   76,
+			NumMessages:   77,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -31,6 +32,10 @@ type Version struct {
 	// Why says where the version came from: "submitted", "rolled back to version 2: ...".
 	Why string `json:"why"`
 	Job Job    `json:"job"`
+	// Proven says that all tasks have proven themselves with it, and it was not bad since.
+	Proven bool `json:"proven,omitempty"`
+	// Bad says why a change to it has gone wrong, or it did not come up; "": that has not happened, or it was proven since.
+	Bad string `json:"bad,omitempty"`
 }
 
 // Note is an event in the life of a job.
@@ -50,10 +55,16 @@ type Status struct {
 	Ended     time.Time      `json:"ended,omitzero"`
 	SubJobs   []SubJobStatus `json:"sub_jobs"`
 	Roll      *RollStatus    `json:"roll,omitempty"`
-	Next      time.Time      `json:"next,omitzero"`  // of a cron job: when its next run is due
-	Runs      []CronRun      `json:"runs,omitempty"` // of a cron job: those that have ended, the oldest first
+	Next      time.Time      `json:"next,omitzero"`   // of a cron job: when its next run is due
+	Runs      []CronRun      `json:"runs,omitempty"`  // of a cron job: those that have ended, the oldest first
+	Waiting   []string       `json:"waits,omitempty"` // what keeps those that wait from an agent, for people
 	Notes     []Note         `json:"notes,omitempty"`
 	Tasks     []Assignment   `json:"tasks,omitempty"`
+}
+
+// Waits reports whether tasks of the job wait for an agent.
+func (s Status) Waits() bool {
+	return slices.ContainsFunc(s.SubJobs, func(one SubJobStatus) bool { return one.Waiting > 0 })
 }
 
 // SubJobStatus counts the tasks of a sub-job.

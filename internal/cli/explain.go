@@ -23,7 +23,7 @@ func (a *App) explainCommand() *cobra.Command {
 		Long: "Say why a framework is offered what it is offered, or nothing: first for the framework as a whole, then for each agent.\n" +
 			"Below that stand the latest decisions: which offers it had, and what became of them.\n\n" +
 			"Of a task it says where it is, or how it has ended and why. A task that still waits for an offer is not known to the\n" +
-			"masters: ask about its framework.",
+			"masters: ask about its framework. Of a job manager it also says what each job waits for.",
 		Example: "  tender explain framework-3\n" +
 			"  tender explain framework-3 agent-1\n" +
 			"  tender explain framework-3/web.0",
@@ -55,9 +55,30 @@ func (a *App) explainCommand() *cobra.Command {
 		case format.Is(show.AsJSON):
 			return show.JSON(a.Stdout, answer)
 		}
+		if agent == "" && len(answer.GetFramework()) > 0 {
+			if err := a.explainedJobs(ctx, c, answer.GetFrameworkId()); err != nil {
+				return err
+			}
+		}
 		return a.explained(answer)
 	})
 	return command
+}
+
+// explainedJobs says, if the framework is a job manager, what each of its jobs waits for.
+func (a *App) explainedJobs(ctx context.Context, c *client.Client, framework string) error {
+	list, err := apiv1.NewJobServiceClient(c).ListJobs(ctx, &apiv1.ListJobsRequest{})
+	if err != nil {
+		return nil // the framework was asked about, and there may be no job manager
+	}
+	for _, job := range list.GetItems() {
+		if waits := job.GetWaits(); len(waits) > 0 && job.GetFrameworkId() == framework {
+			if _, err := fmt.Fprintf(a.Stdout, "job %s: %s\n", job.GetName(), show.Clean(waits[0])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // explainedTask says where a task is, or how it has ended.

@@ -460,17 +460,22 @@ func (w *world) demandLine(f *fakeFramework, args transcript.Line) {
 			call.Unstated = true
 			continue
 		}
-		count, ask, _ := strings.Cut(text, "x")
-		n, _ := strconv.ParseInt(count, 10, 64)
-		ask, only, waits := strings.Cut(ask, "@")
-		resources, _ := api.ParseResources(ask)
-		shape := api.Shape{Resources: resources, Count: n, OnlyPreferred: waits}
-		if waits {
-			shape.Preferred = []api.AgentID{api.AgentID(w.said(only))}
-		}
-		call.Shapes = append(call.Shapes, shape)
+		call.Shapes = append(call.Shapes, w.shapeOf(text))
 	}
 	w.call(f, call)
+}
+
+// shapeOf reads 3xcpus:1;mem:32, and behind @ the only agent on which it is wanted.
+func (w *world) shapeOf(text string) api.Shape {
+	count, ask, _ := strings.Cut(text, "x")
+	n, _ := strconv.ParseInt(count, 10, 64)
+	ask, only, waits := strings.Cut(ask, "@")
+	resources, _ := api.ParseResources(ask)
+	shape := api.Shape{Resources: resources, Count: n, OnlyPreferred: waits}
+	if waits {
+		shape.Preferred = []api.AgentID{api.AgentID(w.said(only))}
+	}
+	return shape
 }
 
 func (w *world) verbOfOperators(verb string, args transcript.Line) bool {

@@ -79,6 +79,22 @@ func (w *world) verbOfViews(verb string, args transcript.Line) bool {
 		next = page.Next
 	case "explain":
 		w.explainLine(args)
+	case "explain-shape": // explain-shape FRAMEWORK 3xcpus:1 together= constraint= most=
+		asked := view.ShapeAsked{Shape: w.shapeOf(args.Word(1)), Together: args.Named["together"] == "yes"}
+		asked.Shape.Constraint = args.Named["constraint"]
+		if most, err := strconv.ParseInt(args.Named["most"], 10, 64); err == nil {
+			asked.Shape.Spread = []api.Spread{{By: api.ByAgent, Most: most}}
+		}
+		explained, inVain, err := w.core.View().ExplainShape(w.said(args.Word(0)), asked, w.now)
+		if err != nil {
+			w.say("%v", err)
+		}
+		if inVain {
+			w.say("in vain:")
+		}
+		for _, reason := range explained.Reasons {
+			w.say("%s", reason)
+		}
 	case "watch": // from now on these agents, or all
 		var only []api.AgentID
 		for _, name := range args.Words {

@@ -70,6 +70,7 @@ type Manager struct {
 	flights  flights
 	gather   gather
 	writing  writing
+	waits    waits // has a lock of its own
 	timer    *time.Timer
 	clock    managerClock
 	wakes    alarms.Alarms[string] // when to wake which job; an entry that is out of date does nothing

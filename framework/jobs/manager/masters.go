@@ -17,6 +17,7 @@ type masters interface {
 	Kill(task api.TaskID) error
 	Acknowledge(status api.Status) error
 	Reconcile(tasks ...api.TaskID) error
+	ExplainShape(ctx context.Context, role api.Role, shape api.Shape, together bool) (reasons []string, inVain bool, err error)
 	Put(ctx context.Context, key string, value []byte, keepFree int) error
 	Delete(ctx context.Context, key string) error                             // no error if the key does not exist
 	All(ctx context.Context, prefix string) iter.Seq2[framework.Entry, error] // in the order of their keys

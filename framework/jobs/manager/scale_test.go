@@ -32,6 +32,10 @@ func (t *twin) Demand(api.Demand) error      { return nil }
 func (t *twin) Kill(api.TaskID) error        { return nil }
 func (t *twin) Acknowledge(api.Status) error { return nil }
 
+func (t *twin) ExplainShape(context.Context, api.Role, api.Shape, bool) (reasons []string, inVain bool, err error) {
+	return nil, false, nil
+}
+
 func (t *twin) Reconcile(tasks ...api.TaskID) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

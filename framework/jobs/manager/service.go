@@ -130,7 +130,7 @@ func (s service) DeleteJob(ctx context.Context, r *apiv1.DeleteJobRequest) (*api
 // listDefault is how many jobs a page has if the request names no number.
 const listDefault = 100
 
-func (s service) ListJobs(_ context.Context, r *apiv1.ListJobsRequest) (*apiv1.ListJobsResponse, error) {
+func (s service) ListJobs(ctx context.Context, r *apiv1.ListJobsRequest) (*apiv1.ListJobsResponse, error) {
 	query := ListQuery{Prefix: r.GetPrefix(), After: r.GetPageToken(), Going: !r.GetAll(),
 		Limit: min(cmp.Or(max(0, int(r.GetLimit())), listDefault), api.PageItemsMax)}
 	list, more, err := s.manager.ListJobs(query)
@@ -141,29 +141,39 @@ func (s service) ListJobs(_ context.Context, r *apiv1.ListJobsRequest) (*apiv1.L
 	if more {
 		answer.NextPageToken = list[len(list)-1].Name
 	}
+	ctx, stop := context.WithTimeout(ctx, waitsAsked)
+	defer stop()
 	for _, one := range list {
-		answer.Items = append(answer.Items, s.show(one))
+		answer.Items = append(answer.Items, s.show(ctx, one))
 	}
 	return answer, nil
 }
 
-func (s service) GetJob(_ context.Context, r *apiv1.GetJobRequest) (*apiv1.JobStatus, error) {
+func (s service) GetJob(ctx context.Context, r *apiv1.GetJobRequest) (*apiv1.JobStatus, error) {
 	status, err := s.manager.JobStatus(r.GetName())
 	if err != nil {
 		return nil, err
 	}
-	return s.show(status), nil
+	ctx, stop := context.WithTimeout(ctx, waitsAsked)
+	defer stop()
+	return s.show(ctx, status), nil
 }
 
 func (s service) WatchJob(r *apiv1.GetJobRequest, to grpc.ServerStreamingServer[apiv1.JobStatus]) error {
-	return s.manager.WatchJob(to.Context(), r.GetName(), func(status jobs.Status) error { return to.Send(s.show(status)) })
+	return s.manager.WatchJob(to.Context(), r.GetName(), func(status jobs.Status) error {
+		ctx, stop := context.WithTimeout(to.Context(), waitsAsked)
+		defer stop()
+		return to.Send(s.show(ctx, status))
+	})
 }
 
 func (s service) WatchJobs(r *apiv1.WatchJobsRequest, to grpc.ServerStreamingServer[apiv1.WatchJobsResponse]) error {
 	return s.manager.WatchJobs(to.Context(), r.GetPrefix(), func(news JobsNews) error {
+		ctx, stop := context.WithTimeout(to.Context(), waitsAsked)
+		defer stop()
 		answer := &apiv1.WatchJobsResponse{RemovedNames: news.Removed, Complete: news.Complete}
 		for _, one := range news.Changed {
-			answer.Items = append(answer.Items, s.show(one))
+			answer.Items = append(answer.Items, s.show(ctx, one))
 		}
 		return to.Send(answer)
 	})
@@ -211,14 +221,21 @@ func showVersion(version jobs.Version) (*apiv1.JobVersion, error) {
 	if err != nil {
 		return nil, fmt.Errorf("version %d of %s can't be shown: %w", version.Number, version.Job.Name, err)
 	}
-	return &apiv1.JobVersion{Name: version.Job.Name, Version: int32(version.Number), At: timestamppb.New(version.At), Why: version.Why, Job: object}, nil
+	return &apiv1.JobVersion{Name: version.Job.Name, Version: int32(version.Number), At: timestamppb.New(version.At), Why: version.Why, Job: object,
+		Proven: version.Proven, Bad: version.Bad}, nil
 }
 
-// show returns a job's status as a message.
-func (s service) show(status jobs.Status) *apiv1.JobStatus {
+// show returns a job's status as a message, with the masters' reasons if some of its tasks wait.
+func (s service) show(ctx context.Context, status jobs.Status) *apiv1.JobStatus {
+	if status.Waits() {
+		var inVain bool
+		if status.Waiting, inVain = s.manager.whyWaits(ctx, status.Name); inVain {
+			status.Why = cmp.Or(status.Why, status.Waiting[0])
+		}
+	}
 	shown := &apiv1.JobStatus{
 		Name: status.Name, Type: string(status.Type), Phase: string(status.Phase), Why: status.Why, Version: int32(status.Version),
-		Submitted: timestamppb.New(status.Submitted), FrameworkId: string(s.manager.frameworkID()),
+		Submitted: timestamppb.New(status.Submitted), FrameworkId: string(s.manager.frameworkID()), Waits: status.Waiting,
 	}
 	if !status.Ended.IsZero() {
 		shown.Ended = timestamppb.New(status.Ended)

@@ -1,6 +1,7 @@
 package jobcmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -57,7 +58,7 @@ func (e Env) showList(items []*apiv1.JobStatus, all bool) error {
 			tasks, running, done, failed = tasks+sub.GetTasks(), running+sub.GetRunning(), done+sub.GetDone(), failed+sub.GetFailed()
 		}
 		rows = append(rows, []string{one.GetName(), one.GetType(), one.GetPhase(), strconv.Itoa(int(one.GetVersion())), number(tasks), number(running),
-			number(done), number(failed), show.Age(e.Now(), one.GetSubmitted()), one.GetWhy()})
+			number(done), number(failed), show.Age(e.Now(), one.GetSubmitted()), cmp.Or(one.GetWhy(), strings.Join(one.GetWaits()[:min(1, len(one.GetWaits()))], ""))})
 	}
 	return show.Table(e.Stdout, []string{"NAME", "TYPE", "PHASE", "VERSION", "TASKS", "RUNNING", "DONE", "FAILED", "AGE", "WHY"}, rows)
 }
@@ -77,12 +78,12 @@ func (e Env) statusCommand() *cobra.Command {
 		case format.Is(show.AsJSON):
 			return show.JSON(e.Stdout, status)
 		}
-		return e.showStatus(ctx, s, status)
+		return e.showStatus(status)
 	})
 	return command
 }
 
-func (e Env) showStatus(ctx context.Context, s service, j *apiv1.JobStatus) error {
+func (e Env) showStatus(j *apiv1.JobStatus) error {
 	err := show.Fields(e.Stdout, [][2]string{
 		{"Name", j.GetName()}, {"Type", j.GetType()}, {"Phase", j.GetPhase()}, {"Why", j.GetWhy()}, {"Version", number(j.GetVersion())},
 		{"Change", changeOf(j.GetRoll())}, {"Next run", e.nextRun(j)}, {"Submitted", show.Age(e.Now(), j.GetSubmitted()) + " ago"}, {"Ended", e.ago(j)},
@@ -91,9 +92,7 @@ func (e Env) showStatus(ctx context.Context, s service, j *apiv1.JobStatus) erro
 		return err
 	}
 	var rows [][]string
-	waiting := false
 	for _, one := range j.GetSubJobs() {
-		waiting = waiting || one.GetWaiting() > 0
 		rows = append(rows, []string{one.GetName(), number(one.GetTasks()), number(one.GetWaiting()), number(one.GetPausing()), number(one.GetRunning()),
 			number(one.GetDone()), number(one.GetFailed()), one.GetState()})
 	}
@@ -109,8 +108,11 @@ func (e Env) showStatus(ctx context.Context, s service, j *apiv1.JobStatus) erro
 	if err := e.showTasks(j.GetTasks()); err != nil {
 		return err
 	}
-	if waiting {
-		e.showWhy(ctx, s, j)
+	if len(j.GetWaits()) > 0 {
+		fmt.Fprintln(e.Stdout, "\nSome wait. The masters say why:")
+	}
+	for _, line := range j.GetWaits() {
+		fmt.Fprintln(e.Stdout, "  "+show.Clean(line))
 	}
 	if len(j.GetNotes()) > 0 {
 		fmt.Fprintln(e.Stdout)
@@ -195,24 +197,6 @@ func (e Env) showTasks(tasks []*apiv1.JobTask) error {
 	return err
 }
 
-// showWhy shows what keeps the manager from getting offers, as the masters explain it.
-func (e Env) showWhy(ctx context.Context, s service, j *apiv1.JobStatus) {
-	answer, err := s.client.Operator().Explain(ctx, &apiv1.ExplainRequest{FrameworkId: j.GetFrameworkId()})
-	if err != nil {
-		return // the status is what was asked for
-	}
-	lines := answer.GetFramework()
-	for _, agent := range answer.GetAgents() {
-		lines = append(lines, agent.GetAgentId()+": "+agent.GetWhy())
-	}
-	if len(lines) > 0 {
-		fmt.Fprintln(e.Stdout, "\nSome wait. The masters say why:")
-	}
-	for _, line := range lines[:min(len(lines), 10)] {
-		fmt.Fprintln(e.Stdout, "  "+show.Clean(line))
-	}
-}
-
 func (e Env) historyCommand() *cobra.Command {
 	command := &cobra.Command{Use: "history NAME", Short: "List the versions of a job that are kept", Args: e.Between(1, "NAME")}
 	format := show.FormatFlag(command.Flags(), show.AsTable, show.AsJSON)
@@ -226,13 +210,19 @@ func (e Env) historyCommand() *cobra.Command {
 		}
 		var rows [][]string
 		for _, one := range history.GetItems() {
-			current := ""
+			current, mark, why := "", "", one.GetWhy()
 			if one.GetCurrent() {
 				current = "yes"
 			}
-			rows = append(rows, []string{number(one.GetVersion()), current, show.Age(e.Now(), one.GetAt()), one.GetWhy()})
+			switch bad := one.GetBad(); {
+			case bad != "":
+				mark, why = "bad", why+"; "+bad
+			case one.GetProven():
+				mark = "proven"
+			}
+			rows = append(rows, []string{number(one.GetVersion()), current, mark, show.Age(e.Now(), one.GetAt()), why})
 		}
-		return show.Table(e.Stdout, []string{"VERSION", "CURRENT", "AGE", "WHY"}, rows)
+		return show.Table(e.Stdout, []string{"VERSION", "CURRENT", "MARK", "AGE", "WHY"}, rows)
 	})
 	return command
 }

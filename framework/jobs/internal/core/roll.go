@@ -252,6 +252,7 @@ func (m *JobMaster) giveUpIfStuck(s *subJob) {
 	case !m.Roll.Stopped:
 		m.Roll.Stopped = true
 		m.note("%s", why)
+		m.judge(m.Version, why)
 		if m.Roll.Why != "" { // why it goes back
 			why = m.Roll.Why + "; and " + why
 		}
@@ -301,6 +302,7 @@ func (m *JobMaster) rolled() {
 	m.Stable = m.Version
 	if m.Job.Rolling() != nil {
 		m.note("all run version %d", m.Version)
+		m.judge(m.Version, "")
 	}
 	m.prune()
 	m.saveHeader()
@@ -335,9 +337,20 @@ func (m *JobMaster) bad(s *subJob, one *slot, live *attempt, status api.Status) 
 	return true
 }
 
+// judge marks a version as proven or, if why is not "", as bad.
+func (m *JobMaster) judge(number int, why string) {
+	version := m.Versions[number]
+	if proven := why == ""; version.Proven != proven || version.Bad != why {
+		version.Proven, version.Bad = proven, why
+		m.Versions[number] = version
+		m.do(Save{VersionKey(number)})
+	}
+}
+
 // goBack makes a service again what it was before a change that has gone wrong. It returns false if the change stops
 // instead, because that is wanted, or because there is nothing to go back to.
 func (m *JobMaster) goBack(why string) bool {
+	m.judge(m.Version, why)
 	if m.Job.Rolling().KeepBad || m.Roll.From == m.Version {
 		m.Roll.Active, m.Roll.Stopped, m.Roll.Why = false, true, why
 		m.note("the change to version %d has stopped: %s", m.Version, why)

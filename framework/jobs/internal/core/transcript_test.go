@@ -315,6 +315,13 @@ func (s *story) show() {
 		}
 		s.out.Say("  %s on %s %s version %d, try %d%s", one.Task, one.Agent, one.State, one.Version, one.Attempt, what)
 	}
+	for _, version := range s.m.History() {
+		if version.Bad != "" {
+			s.out.Say("  version %d is bad: %s", version.Number, version.Bad)
+		} else if version.Proven {
+			s.out.Say("  version %d is proven", version.Number)
+		}
+	}
 	for _, note := range status.Notes {
 		s.out.Say("  # %s %s", note.At.Sub(transcript.Epoch), note.Text)
 	}
