@@ -72,6 +72,43 @@ func TestLives(t *testing.T) {
 	})
 }
 
+// weak can't begin a task at the first try.
+type weak struct{ tried int }
+
+func (w *weak) Launch(task *Task) {
+	if w.tried++; w.tried == 1 {
+		_ = task.Report(Report{State: api.TaskFailed, Reason: api.ReasonAgentFailed, Message: "no control group"})
+		return
+	}
+	_ = task.Report(Report{State: api.TaskRunning})
+	_ = task.Report(Report{State: api.TaskFinished})
+}
+
+func (*weak) Kill(*Task, time.Duration) {}
+
+// TestWhatCouldNotBeginIsLaunchedAgain: a task that its executor could not begin, by no fault of its own, is DROPPED, so
+// its ID may be launched again, in the same executor (R9, R59). Of a task that has run a launch is ignored.
+func TestWhatCouldNotBeginIsLaunchedAgain(t *testing.T) {
+	story(t, func(t *testing.T, m *machine) {
+		r := m.run(&weak{})
+		s := m.start().accept()
+		for range 3 {
+			s.send(launch("t1"))
+		}
+		s.want("t1", api.TaskFailed) // and the copies are ignored while its agent has not heard of that
+		s.send(launch("t1"))
+		s.want("t1", api.TaskRunning)
+		s.want("t1", api.TaskFinished)
+		s.send(launch("t1"), protocol.ExecutorShutdown{Grace: time.Second})
+		if err := r.wait(); err != nil {
+			t.Errorf("Run returned %v", err)
+		}
+		if len(s.calls) > 0 {
+			t.Errorf("left over: %+v", <-s.calls)
+		}
+	})
+}
+
 func TestStatusesComeAgainAfterTheAgentsRestart(t *testing.T) {
 	story(t, func(t *testing.T, m *machine) {
 		finish := make(chan struct{})

@@ -49,6 +49,8 @@ type entry struct {
 	state  api.TaskState
 	number uint64
 	kept   []protocol.ExecutorStatus // statuses that are not acknowledged, in order
+	// unbegun: it could not begin, which was not its fault. Its framework is told DROPPED, and may launch its ID again.
+	unbegun bool
 
 	illness illness
 }
@@ -92,6 +94,7 @@ func (l *ledger) report(id api.TaskID, report Report) error {
 	case e.isBehind() && !report.State.Terminal():
 		return errBehind
 	}
+	e.unbegun = e.state < api.TaskRunning && report.State == api.TaskFailed && report.Reason.Blameless()
 	e.state = report.State
 	if e.state.Terminal() {
 		l.living--
@@ -191,7 +194,9 @@ func (l *ledger) acknowledged(id api.TaskID, number uint64) {
 	}
 	if e.state.Terminal() && len(e.kept) == 0 {
 		delete(l.tasks, id)
-		l.remember(id)
+		if !e.unbegun {
+			l.remember(id)
+		}
 	}
 	l.changed.Broadcast()
 }

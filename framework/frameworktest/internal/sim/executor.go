@@ -248,6 +248,10 @@ func (p *process) launch(e protocol.ExecutorLaunch) {
 		p.report(r, api.TaskKilled, api.ReasonExecutorTerminated)
 		return
 	}
+	if p.builtin && p.world.chance(40) {
+		p.report(r, api.TaskFailed, api.ReasonAgentFailed) // its control group can't be made, say (R59)
+		return
+	}
 	if p.builtin {
 		p.machine.pids++
 		r.pid = p.machine.pids
@@ -350,7 +354,8 @@ func (p *process) acknowledged(e protocol.ExecutorAcknowledged) {
 	if r.state.Terminal() && len(r.kept) == 0 {
 		r.taken = true
 		delete(p.tasks, e.Task)
-		p.endings[e.Task] = true
+		// What a built-in executor could not begin was DROPPED: its ID may be launched again.
+		p.endings[e.Task] = !p.builtin || r.pid != 0 || r.state != api.TaskFailed
 	}
 }
 
