@@ -55,6 +55,8 @@ type devFlags struct {
 const (
 	devMastersMax = 5
 	devAgentsMax  = 1000
+	// devRestart is the pause before a process of dev that ended is started again: long enough to be seen.
+	devRestart = time.Second
 	// devResources are what each agent of dev offers, whatever the machine has, so that it is the same everywhere. Each
 	// agent also has a hundred ports, which no other agent of a cluster of dev on the machine has.
 	devResources = "cpus:4;mem:4096;disk:10240"
@@ -62,7 +64,7 @@ const (
 
 func (a *App) devCommand() *cobra.Command {
 	var f devFlags
-	jobs := true
+	jobs, dead := true, false
 	command := &cobra.Command{
 		Use:   "dev",
 		Short: "Start a whole cluster on this machine, until Ctrl-C",
@@ -84,8 +86,9 @@ func (a *App) devCommand() *cobra.Command {
 	flags.StringVar(&f.allocator, "allocator", "", "how resources are shared: "+strings.Join(allocator.Names(), ", ")+" (default fairshare)")
 	flags.StringVar(&f.journal, "allocator-journal", "", "file that records what the allocator is told and what it proposes, for 'tender allocator replay'; only with one master")
 	flags.StringVar(&f.resources, "agent-resources", devResources, "what each agent offers, in addition to a hundred ports; detect = what the machine has")
-	flags.BoolVar(&f.masterProcesses, "master-processes", false, "run each master as a process of its own, so that one can be killed")
-	flags.BoolVar(&f.agentProcesses, "agent-processes", false, "run each agent as a process of its own, so that one can be killed with its tasks")
+	flags.BoolVar(&f.masterProcesses, "master-processes", false, "run each master as a process of its own; one that is killed is started again")
+	flags.BoolVar(&f.agentProcesses, "agent-processes", false, "run each agent as a process of its own; one that is killed ends with its tasks and is started again")
+	flags.BoolVar(&dead, "no-heal", false, "do not start a process again that ended or was killed")
 	flags.IntVar(&f.racks, "racks", 0, "distribute the agents over this many racks: attributes rack=r1, rack=r2, ...; implies --own-hostnames")
 	flags.BoolVar(&f.ownHostnames, "own-hostnames", false, "give each agent a hostname of its own: host-1, host-2, ... (default: this machine's)")
 	flags.StringToStringVar(&f.attributes, "attributes", nil, "attributes of every agent, as NAME=VALUE,..., in addition to dev=NUMBER")
@@ -102,6 +105,9 @@ func (a *App) devCommand() *cobra.Command {
 		config, err := a.devConfig(f)
 		if err != nil {
 			return err
+		}
+		if !dead {
+			config.Restart = devRestart
 		}
 		if jobs {
 			config.RunJobs = func(ctx context.Context, masters []string, token string) error {

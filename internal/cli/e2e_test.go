@@ -431,7 +431,7 @@ func TestCtrlCOnDevEndsAll(t *testing.T) {
 
 // TestChaosKilledLeaderWhileATaskRuns kills the leading master with SIGKILL while a task runs.
 func TestChaosKilledLeaderWhileATaskRuns(t *testing.T) {
-	d := startDev(t, "--masters", "3", "--agents", "2", "--master-processes")
+	d := startDev(t, "--masters", "3", "--agents", "2", "--master-processes", "--no-heal")
 	gate := filepath.Join(t.TempDir(), "gate")
 	run := start(t, d.env, "run", "--", "sh", "-c", "echo up; while [ ! -e "+gate+" ]; do sleep 0.05; done; echo done")
 	run.await("up")
@@ -454,6 +454,37 @@ func TestChaosKilledLeaderWhileATaskRuns(t *testing.T) {
 	run.await("done")
 	if code := run.wait(); code != 0 || run.stdout.String() != "up\ndone\n" {
 		t.Errorf("exit code %d, %q", code, &run.stdout)
+	}
+}
+
+// TestDevHeals: masters and agents of dev that are processes come up again when they are killed, dev.json tells of their
+// new processes, and nothing of the cluster is lost. With --no-heal they stay away.
+func TestDevHeals(t *testing.T) {
+	d := startDev(t, "--masters", "3", "--agents", "1", "--master-processes", "--agent-processes")
+	kill := func(pid int) {
+		t.Helper()
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, master := range d.Masters {
+		kill(master.PID)
+		d.await("master " + master.ID + " is started again")
+	}
+	kill(d.Agents[0].PID)
+	d.await("agent 1 is started again")
+	until(t, "all is well", func() bool { _, _, code := tender(t, d.env, "verify", "--wait", "1s"); return code == 0 })
+	until(t, "dev.json tells of the new processes", func() bool {
+		now := described(t, d.dir)
+		return now.Agents[0].PID != d.Agents[0].PID && now.Masters[2].PID != d.Masters[2].PID && now.Agents[0].ID == d.Agents[0].ID
+	})
+
+	dead := startDev(t, "--agents", "1", "--agent-processes", "--no-heal")
+	kill(dead.Agents[0].PID)
+	dead.await("ended: signal: killed")
+	until(t, "the master has noticed", func() bool { return get(t, dead.env, "agents").Items[0].State != "RUNNING" })
+	if now := described(t, dead.dir); now.Agents[0].PID != dead.Agents[0].PID {
+		t.Errorf("the agent is process %d, and was %d", now.Agents[0].PID, dead.Agents[0].PID)
 	}
 }
 

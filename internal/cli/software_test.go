@@ -97,7 +97,7 @@ func TestRedisExample(t *testing.T) {
 	needsProgram(t, "redis-server", "redis-server")
 	needsBinary(t)
 	program := buildExample(t, "redis")
-	d := startDev(t, "--masters", "3", "--agents", "0", "--master-processes")
+	d := startDev(t, "--masters", "3", "--agents", "0", "--master-processes", "--no-heal")
 	data := filepath.Join(t.TempDir(), "agent")
 	t.Cleanup(func() { nothingLeft(t, data) })
 	port := freePort(t)

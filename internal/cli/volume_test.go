@@ -14,7 +14,7 @@ import (
 // TestChaosVolumesKeepTheirData writes to a volume from one task and reads it from others: after the task, while the
 // agent is killed and started again under the task that holds the volume, and with another leader.
 func TestChaosVolumesKeepTheirData(t *testing.T) {
-	d := startDev(t, "--masters", "3", "--agents", "0", "--master-processes")
+	d := startDev(t, "--masters", "3", "--agents", "0", "--master-processes", "--no-heal")
 	data := filepath.Join(t.TempDir(), "agent")
 	t.Cleanup(func() { nothingLeft(t, data) })
 	args := []string{"agent", "--data-dir", data, "--http-port", strconv.Itoa(freePort(t)), "--resources", "cpus:2;mem:1024;disk:1000", "--recovery-timeout", "1m"}

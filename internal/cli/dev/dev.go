@@ -32,6 +32,8 @@ type Config struct {
 	Binary     string
 	MasterArgs func(Master) []string
 	AgentArgs  func(Agent) []string
+	// Restart is the first pause after which a child that ended is started again. 0: it is not.
+	Restart time.Duration
 	// FreePorts takes any free ports and never the default ones, so that only those who were told can find the cluster.
 	FreePorts bool
 	// Insecure: the cluster has no certificates. A folder of such a cluster stays without them in any case.
@@ -144,9 +146,13 @@ func folder(named string) (dir string, temporary bool, err error) {
 
 // house is the running cluster.
 type house struct {
-	config  Config
-	cluster Cluster
-	start   time.Time
+	config Config
+	start  time.Time
+
+	mu        sync.Mutex
+	cluster   Cluster // its process IDs are guarded by mu, the rest is set before anything runs
+	described bool    // dev.json is there; guarded by mu
+
 	token   string     // the first operator's token; "": the cluster has no certificates
 	failed  chan error // errors of masters and agents in this process; room for one of each part
 	masters sync.WaitGroup
@@ -235,11 +241,9 @@ func (h *house) startMasters(ctx context.Context) error {
 	for i := range h.cluster.Masters {
 		master := &h.cluster.Masters[i]
 		if h.config.Processes {
-			pid, err := h.startProcess(ctx, &h.masters, "master "+master.ID, h.config.MasterArgs(*master))
-			if err != nil {
+			if err := h.startProcess(ctx, &h.masters, process{"master " + master.ID, h.config.MasterArgs(*master), &master.PID}); err != nil {
 				return err
 			}
-			master.PID = pid
 			continue
 		}
 		master.PID = os.Getpid()
@@ -253,11 +257,9 @@ func (h *house) startAgents(ctx context.Context) error {
 		agent := &h.cluster.Agents[i]
 		name := fmt.Sprintf("agent %d", agent.Number+1)
 		if h.config.AgentProcesses {
-			pid, err := h.startProcess(ctx, &h.agents, name, h.config.AgentArgs(*agent))
-			if err != nil {
+			if err := h.startProcess(ctx, &h.agents, process{name, h.config.AgentArgs(*agent), &agent.PID}); err != nil {
 				return err
 			}
-			agent.PID = pid
 			continue
 		}
 		agent.PID = os.Getpid()

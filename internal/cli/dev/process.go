@@ -3,55 +3,129 @@ package dev
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/tenderhq/tender/internal/pause"
 )
 
 // childEndMax is how long a child may take to end before it is killed.
 const childEndMax = 10 * time.Second
 
-// startProcess starts a master or an agent as a child and returns its PID. The child ends when its standard input does,
-// so also when this process is killed: no signal of ours has to reach it.
-func (h *house) startProcess(ctx context.Context, floor *sync.WaitGroup, name string, args []string) (int, error) {
-	child := exec.Command(h.config.Binary, args...)
-	child.Stderr = os.Stderr
-	// It has its own group: a Ctrl-C of the terminal reaches us, and we end the cluster in order.
-	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	stdin, err := child.StdinPipe()
+// restartMax is the longest pause before a child that ended is started again. The first pause is Config.Restart; each
+// further one is twice as long, until a child has lived for this long.
+const restartMax = 10 * time.Second
+
+// process is a master or an agent that is a child.
+type process struct {
+	name string
+	args []string
+	pid  *int // in the description of the cluster; guarded by the house's mu
+}
+
+// child is one life of a process.
+type child struct {
+	command *exec.Cmd
+	stdin   io.Closer
+	ended   chan struct{}
+	err     error // of its end; once ended is closed
+}
+
+// startProcess starts a master or an agent as a child. When the child ends before ctx does, it is started again if the
+// cluster heals.
+func (h *house) startProcess(ctx context.Context, floor *sync.WaitGroup, p process) error {
+	first, err := h.fork(floor, p)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if err := child.Start(); err != nil {
-		return 0, fmt.Errorf("%s: %w", name, err)
+	floor.Go(func() { h.keep(ctx, floor, p, first) })
+	return nil
+}
+
+// fork starts a child. It ends when its standard input does, so also when this process is killed: no signal of ours has
+// to reach it.
+func (h *house) fork(floor *sync.WaitGroup, p process) (*child, error) {
+	command := exec.Command(h.config.Binary, p.args...)
+	command.Stderr = os.Stderr
+	// It has its own group: a Ctrl-C of the terminal reaches us, and we end the cluster in order.
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		return nil, err
 	}
-	ended := make(chan struct{})
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("%s: %w", p.name, err)
+	}
+	h.mu.Lock()
+	*p.pid = command.Process.Pid
+	h.mu.Unlock()
+	c := &child{command: command, stdin: stdin, ended: make(chan struct{})}
 	floor.Go(func() {
-		defer close(ended)
-		err := child.Wait()
-		if ctx.Err() == nil {
-			// Somebody may have killed it on purpose, to see what happens: the others go on.
-			h.config.Say("%s (process %d) ended: %v", name, child.Process.Pid, orExited(err))
-		}
+		defer close(c.ended)
+		c.err = command.Wait()
 	})
-	floor.Go(func() {
+	return c, nil
+}
+
+// keep waits for the end of a child, and starts it again, until ctx ends; then it ends the child.
+func (h *house) keep(ctx context.Context, floor *sync.WaitGroup, p process, c *child) {
+	wait := h.config.Restart
+	for began := time.Now(); ; began = time.Now() {
 		select {
-		case <-ended:
-			return
+		case <-c.ended:
 		case <-ctx.Done():
+			c.end()
+			return
 		}
-		_ = stdin.Close() // it may have ended already
-		timer := time.NewTimer(childEndMax)
-		defer timer.Stop()
-		select {
-		case <-ended:
-		case <-timer.C:
-			_ = child.Process.Kill() // it may have ended already
+		// Somebody may have killed it on purpose, to see what happens: the others go on.
+		h.config.Say("%s (process %d) ended: %v", p.name, c.command.Process.Pid, orExited(c.err))
+		if h.config.Restart == 0 {
+			return
 		}
-	})
-	return child.Process.Pid, nil
+		if time.Since(began) > restartMax {
+			wait = h.config.Restart
+		}
+		for c = nil; c == nil; wait = min(2*wait, restartMax) {
+			if !pause.For(ctx, wait) {
+				return
+			}
+			var err error
+			if c, err = h.fork(floor, p); err != nil {
+				h.config.Say("%s can't be started again: %v", p.name, err)
+			}
+		}
+		h.config.Say("%s is started again (process %d)", p.name, c.command.Process.Pid)
+		if err := h.describe(); err != nil {
+			h.config.Say("%s does not tell the new process: %v", JSONFile, err)
+		}
+	}
+}
+
+// describe writes dev.json anew, if it is there.
+func (h *house) describe() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.described {
+		return nil
+	}
+	return writeJSON(filepath.Join(h.cluster.Dir, JSONFile), h.cluster)
+}
+
+// end ends the child, and kills it if it takes too long.
+func (c *child) end() {
+	_ = c.stdin.Close() // it may have ended already
+	timer := time.NewTimer(childEndMax)
+	defer timer.Stop()
+	select {
+	case <-c.ended:
+	case <-timer.C:
+		_ = c.command.Process.Kill() // it may have ended already
+	}
 }
 
 func orExited(err error) any {

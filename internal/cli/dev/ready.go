@@ -3,7 +3,6 @@ package dev
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -41,11 +40,14 @@ func (h *house) awaitReady(ctx context.Context, operator apiv1.OperatorServiceCl
 
 // ready writes dev.json and tells people that everything is running.
 func (h *house) ready() error {
-	h.cluster.Took = time.Since(h.start)
-	if err := writeJSON(filepath.Join(h.cluster.Dir, JSONFile), h.cluster); err != nil {
+	h.mu.Lock()
+	h.cluster.Took, h.described = time.Since(h.start), true
+	shown := h.cluster
+	h.mu.Unlock()
+	if err := h.describe(); err != nil {
 		return err
 	}
-	h.config.Ready(h.cluster)
+	h.config.Ready(shown)
 	return nil
 }
 
