@@ -12,7 +12,8 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/testing/chaos"
+	"github.com/tenderhq/tender/internal/verify"
+	"github.com/tenderhq/tender/internal/verify/views"
 )
 
 // inspectEvery is how often, while a story waits, the leader's view is checked against promise 1.
@@ -28,38 +29,18 @@ func (h *Handle) inspect() {
 	if err != nil {
 		return // nobody leads, so there is no view
 	}
-	for _, agent := range agents {
-		if wrong := oversold(agent); wrong != "" {
+	var look verify.Look
+	if err := (views.Lists{Agents: agents}).Fill(&look); err != nil {
+		h.t.Fatal(err)
+	}
+	for i := range look.Agents {
+		if a := &look.Agents[i]; a.Oversold() {
 			h.journal.mu.Lock()
-			h.journal.broken("the leader has oversold %s: %s (promise 1)", agent.GetId(), wrong)
+			h.journal.broken("the leader has oversold %s: %v allocated and %v offered of %v, and of %v that is lent (promise 1)",
+				a.ID, a.Allocated, a.Offered, a.Total, a.Revocable)
 			h.journal.mu.Unlock()
 		}
 	}
-}
-
-// oversold returns which scalar resource of an agent is promised more than once; "" if none is.
-func oversold(agent *apiv1.AgentView) string {
-	allocated, offered := agent.GetAllocated(), agent.GetOffered()
-	names := make(map[string]bool)
-	for _, bundle := range []*structpb.Struct{allocated, offered} {
-		for name := range bundle.GetFields() { // order: irrelevant because it is a set
-			names[name] = true
-		}
-	}
-	const rounding = 1e-6     // amounts are thousandths, shown as floats
-	for name := range names { // order: irrelevant because any one is enough
-		used, total := amount(allocated, name)+amount(offered, name), amount(agent.GetTotal(), name)
-		if strings.HasSuffix(name, "(revocable)") {
-			if amount(offered, name) == 0 {
-				continue // the gap may shrink below what tasks hold
-			}
-			total = amount(agent.GetRevocable(), name)
-		}
-		if used > total+rounding {
-			return fmt.Sprintf("%s: %v allocated and %v offered of %v", name, amount(allocated, name), amount(offered, name), total)
-		}
-	}
-	return ""
 }
 
 func amount(bundle *structpb.Struct, name string) float64 {
@@ -118,17 +99,27 @@ func (h *Handle) AwaitEmpty() {
 	h.await("all executors to end", awaitMax, func() bool {
 		return !slices.ContainsFunc(h.agents, func(a *Agent) bool { return len(a.host.running()) > 0 })
 	})
-	h.await("equal registries", awaitMax, func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
-		defer cancel()
-		masters := make(map[string]apiv1.RaftServiceClient)
-		for _, m := range h.masters {
-			if m.Running() {
-				masters[m.host] = apiv1.NewRaftServiceClient(h.operator.conn(m.address()))
-			}
+	h.await("equal registries", awaitMax, h.registriesAgree)
+}
+
+// registriesAgree says whether all masters that run keep the same.
+func (h *Handle) registriesAgree() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	var look verify.Look
+	for _, m := range h.masters {
+		if !m.Running() {
+			continue
 		}
-		return chaos.Disagreement(ctx, masters) == ""
-	})
+		hash, err := apiv1.NewRaftServiceClient(h.operator.conn(m.address())).StateHash(ctx, &apiv1.StateHashRequest{})
+		if err != nil {
+			return false
+		}
+		look.Masters = append(look.Masters, verify.Master{Name: m.host, Leads: m == h.leader(), Index: hash.GetAppliedIndex(), Hash: hash.GetHash()})
+	}
+	var watch verify.Watch
+	watch.Add(look)
+	return watch.Well()
 }
 
 // demandsSettleIn is how long the leader's view of a demand may differ from the scheduler's own. A message may be lost

@@ -140,6 +140,14 @@ const (
 // Here says whether the leader takes the agent to be there.
 func (a *Agent) Here() bool { return a.State == running || a.State == busy }
 
+// Oversold says whether an offer of the agent holds what is not there. Its tasks may hold more than it has, if it came
+// back with less, and more revocable resources than are left unused now.
+func (a *Agent) Oversold() bool {
+	firm, revocable := a.Offered.Firm(), a.Offered.Revocable()
+	return !firm.IsZero() && !a.Total.Plain().Contains(firm.Plus(a.Allocated.Firm()).Plain()) ||
+		!revocable.IsZero() && !a.Revocable.Plain().Contains(revocable.Plus(a.Allocated.Revocable()).Plain())
+}
+
 // Gone says whether the agent was given up.
 func (a *Agent) Gone() bool { return a.marked(gone) }
 
@@ -158,8 +166,8 @@ func (c *checker) agent(a *Agent) {
 	if why := a.closed(); why != "" && !c.offered[a.ID].IsZero() {
 		c.add("R30", a.what(), a.Since, "is %s, and %v of it is offered", why, c.offered[a.ID])
 	}
-	if !a.Offered.IsZero() && !a.Total.Plain().Contains(a.Allocated.Plus(a.Offered).Firm().Plain()) {
-		c.add("promise 1", a.what(), time.Time{}, "has %v; %v of it is allocated and %v offered", a.Total, a.Allocated, a.Offered)
+	if a.Oversold() {
+		c.add("promise 1", a.what(), time.Time{}, "has %v and lends %v; %v of it is allocated and %v offered", a.Total, a.Revocable, a.Allocated, a.Offered)
 	}
 	for _, v := range a.Volumes {
 		if !strings.Contains(v.Why, beingDestroyed) {

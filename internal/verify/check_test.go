@@ -110,7 +110,11 @@ func TestEachBreakIsNamed(t *testing.T) {
 			l.Agents[1].Total = bundle("cpus:1;mem:100;disk(eng,dynamic,volume=v1):10")
 			l.Agents[1].Why = "came back with less"
 		},
-			"agent a2 has cpus:1;disk(eng,dynamic,volume=v1):10;mem:100; nothing of it is allocated and cpus:2 offered (promise 1)"},
+			"agent a2 has cpus:1;disk(eng,dynamic,volume=v1):10;mem:100 and lends nothing; nothing of it is allocated and cpus:2 offered (promise 1)"},
+		"lent twice": {func(l *Look) {
+			l.Agents[1].Revocable, l.Agents[1].Offered = bundle("cpus(revocable):1"), bundle("cpus(revocable):2")
+			l.Offers[0].Resources, l.Frameworks[0].Offered = l.Agents[1].Offered, l.Agents[1].Offered
+		}, "agent a2 has cpus:4;disk(eng,dynamic,volume=v1):10;mem:100 and lends cpus(revocable):1; nothing of it is allocated and cpus(revocable):2 offered (promise 1)"},
 		"drained with a task": {func(l *Look) { l.Agents[0].Marks = []string{"draining", "drained"} },
 			"agent a1 is marked drained, and f1/t1 is on it (R31)"},
 		"drained and not draining": {func(l *Look) { l.Agents[1].Marks = []string{"drained"} },

@@ -53,6 +53,7 @@ type Agent struct {
 	Total     api.Resources // with reservations
 	Allocated api.Resources
 	Offered   api.Resources
+	Revocable api.Resources // what its tasks leave unused (R28)
 	Tasks     int
 	Volumes   []OrphanedVolume // that the registry does not know
 	Apart     []string         // tasks that no leader has launched there (R40)

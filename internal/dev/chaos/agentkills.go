@@ -37,7 +37,7 @@ func (o options) parent() string {
 func (c *cluster) onlyAgent(binary string) *node {
 	return &node{name: "a1", binary: binary, dir: c.dir, args: []string{
 		"agent", "--insecure", "--master", c.addresses(), "--data-dir", filepath.Join(c.dir, "a1"), "--hostname", "a1",
-		"--bind", "127.0.0.1", "--http-port", c.agentPort, "--isolation", c.options.isolation,
+		"--bind", "127.0.0.1", "--http-port", c.agentPorts[0], "--isolation", c.options.isolation,
 		"--resources", fmt.Sprintf("cpus:%d;mem:%d", 2*c.options.executors, 100*c.options.executors), "--recovery-timeout", "10m",
 		"--sandboxes-max", "1000000", "--executor-idle", "10m", "--log-level", "info",
 	}}
@@ -110,7 +110,7 @@ func (c *cluster) awaitExecutors(ctx context.Context, want int) error {
 				Connected bool `json:"connected"`
 			} `json:"executors"`
 		}
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+c.agentPort+"/v1/state", nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+c.agentPorts[0]+"/v1/state", nil)
 		if err != nil {
 			return err.Error()
 		}

@@ -92,7 +92,7 @@ func TestPlan(t *testing.T) {
 	for _, f := range plan(o) {
 		seen[f.Do] = true
 	}
-	if len(seen) != 22 {
+	if len(seen) != 24 {
 		t.Errorf("a long run breaks only %v", seen)
 	}
 	for seed := range uint64(20) {

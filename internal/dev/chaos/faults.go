@@ -51,6 +51,8 @@ var acts = []act{
 	{Do: "kill/executors", Most: quick, Begin: on(busy, killExecutors)},
 	{Do: chaos.GoneAgent, Least: least, Most: most, Begin: on(busy, markGone)},
 	{Do: chaos.Restore, Most: quick, Begin: on(firstMaster, restore)},
+	{Do: "remove/follower", Most: quick, Begin: on(movable, removeUnderLoss)},
+	{Do: "answer/leader", Most: quick, Begin: on(anAgent, killBehindAnswers)},
 	{Do: "full/leader", Least: 2 * time.Second, Most: 6 * time.Second, Begin: on(seated(true), fillUp)},
 	{Do: "full/follower", Least: 2 * time.Second, Most: 6 * time.Second, Begin: on(seated(false), fillUp)},
 	{Do: chaos.RebootAgent, Most: quick, Begin: on(busy, reboot)},
@@ -133,6 +135,9 @@ func (s *stage) Calm(f chaos.Fault) error {
 	over := time.Now()
 	err := s.await(s.ctx, "healing", s.options.heal, func(ctx context.Context) string { return s.illness(ctx, over) })
 	healed := time.Since(over)
+	if err == nil {
+		s.r.broken = append(s.r.broken, s.verify(s.ctx, fmt.Sprintf("after round %d, %s %s", len(s.r.healed)+1, f.Do, s.struck.name))...)
+	}
 	s.r.add(f, s.began, healed, s.ledger)
 	fmt.Printf("round %d: %s %s for %v, well after %v%s\n", len(s.r.healed), f.Do, s.struck.name, over.Sub(s.began).Round(time.Millisecond),
 		healed.Round(time.Millisecond), s.r.last)

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tenderhq/tender/internal/testing/chaos"
+	"github.com/tenderhq/tender/internal/trust"
 )
 
 // The quorum changes while tasks run: one master becomes three, then five, then three others, with a new leader each
@@ -51,19 +53,30 @@ func (c *cluster) grow(ctx context.Context, r *report) error {
 func (c *cluster) add(ctx context.Context, count int) error {
 	for range count {
 		n := c.spare[0]
-		if err := n.start(); err != nil {
-			return err
-		}
-		// This is refused as long as the new master is starting.
-		if err := c.await(ctx, n.name+" to join", c.options.heal, func(ctx context.Context) string {
-			return c.tender(ctx, "raft", "add", n.name, n.proxies[1].front)
-		}); err != nil {
+		if err := c.enter(ctx, n, trust.Key{}); err != nil {
 			return err
 		}
 		c.masters, c.spare = append(c.masters, n), c.spare[1:]
 	}
 	pause(ctx, newsTravels)
 	return nil
+}
+
+// enter starts a master with an empty folder, and makes it join. In a cluster with certificates it is given the key.
+func (c *cluster) enter(ctx context.Context, n *node, key trust.Key) error {
+	if !key.IsZero() {
+		if err := trust.WriteKey(filepath.Join(c.dir, n.name), key); err != nil {
+			return err
+		}
+	}
+	if err := n.start(); err != nil {
+		return err
+	}
+	err := c.await(ctx, n.name+" to join", c.options.heal, func(ctx context.Context) string { // refused as long as it is starting
+		return c.tender(ctx, "raft", "add", n.name, n.proxies[1].front)
+	})
+	n.forgive()
+	return err
 }
 
 // newsTravels is how long it takes until agents and schedulers know a new master: it announces itself within a second,
@@ -73,18 +86,23 @@ const newsTravels = 4 * time.Second
 // remove removes a master from the quorum. Its process is not started again.
 func (c *cluster) remove(ctx context.Context, n *node) error {
 	n.retire()
-	if err := c.await(ctx, n.name+" to leave", c.options.heal, func(ctx context.Context) string {
-		said := c.tender(ctx, "raft", "remove", n.name)
-		if strings.Contains(said, "no such master is in the quorum") {
-			return "" // an earlier try has succeeded; a leader that removes itself may end before it answers
-		}
-		return said
-	}); err != nil {
+	if err := c.leave(ctx, n); err != nil {
 		return err
 	}
 	c.masters = slices.DeleteFunc(slices.Clone(c.masters), func(m *node) bool { return m == n })
 	c.gone = append(c.gone, n)
 	return nil
+}
+
+// leave removes a master from the quorum, whatever becomes of its process.
+func (c *cluster) leave(ctx context.Context, n *node) error {
+	return c.await(ctx, n.name+" to leave", c.options.heal, func(ctx context.Context) string {
+		said := c.tender(ctx, "raft", "remove", n.name)
+		if strings.Contains(said, "no such master is in the quorum") {
+			return "" // an earlier try has succeeded; a leader that removes itself may end before it answers
+		}
+		return said
+	})
 }
 
 func (c *cluster) removeLeader(ctx context.Context) error {

@@ -50,22 +50,17 @@ func restore(s *stage, first *node, _ chaos.Fault) (end func() error, err error)
 
 // rejoin starts all masters, of which only the first one still has a folder with content.
 func (s *stage) rejoin(key trust.Key) (err error) {
-	for i, m := range s.masters {
-		if !key.IsZero() {
-			err = trust.WriteKey(filepath.Join(s.dir, m.name), key)
-		}
-		if err = errors.Join(err, m.start()); err != nil {
+	first := s.masters[0]
+	if !key.IsZero() {
+		err = trust.WriteKey(filepath.Join(s.dir, first.name), key)
+	}
+	if err = errors.Join(err, first.start()); err != nil {
+		return err
+	}
+	for _, m := range s.masters[1:] {
+		if err := s.enter(s.ctx, m, key); err != nil {
 			return err
 		}
-		if i == 0 {
-			continue
-		}
-		if err := s.await(s.ctx, m.name+" to join", s.options.heal, func(ctx context.Context) string {
-			return s.tender(ctx, "raft", "add", m.name, m.proxies[1].front)
-		}); err != nil {
-			return err
-		}
-		m.forgive()
 	}
 	return nil
 }

@@ -57,7 +57,12 @@ func count(ctx context.Context, binary string, chaos bool) (err error) {
 	}()
 	err = command.Wait()
 	close(ended)
-	return errors.Join(err, <-killed)
+	if err := errors.Join(err, <-killed); err != nil {
+		return err
+	}
+	said, err := s.tender(ctx, "", "verify")
+	_, _ = os.Stderr.Write(said) // the error says the same
+	return err
 }
 
 // show prints the state of the cluster, for finding out what the count waited for.

@@ -99,10 +99,10 @@ var floors = []floor{
 	{"agent/commands", values + "internal/datafolder framework/executor agent/beneath agent/images/setup agent/proc agent/tail agent/walls/cell agent/walls/entry agent/walls/paths agent/walls/spaces"},
 
 	// Whole clusters in memory.
-	{"framework/frameworktest", shell + "internal/testing/chaos internal/testing/memnet allocator/... master/... agent/... framework/..."},
+	{"framework/frameworktest", shell + "internal/verify/... internal/testing/chaos internal/testing/memnet allocator/... master/... agent/... framework/..."},
 
 	// What tests.
-	{"internal/testing/chaos", "api/v1"},
+	{"internal/testing/chaos", ""},
 	{"internal/testing/clock", ""},
 	{"internal/testing/hang", ""},
 	{"internal/testing/history", ""},
@@ -132,7 +132,7 @@ var floors = []floor{
 	// Programs.
 	{"tender", "internal/cli"}, // the door for mains of others
 	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
-	{"internal/cli/...", shell + "internal/trust/audit internal/lookout/leadersearch internal/calendar internal/trust/ticket internal/sandbox internal/logging internal/heap internal/heap agent/commands internal/verify/... allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
+	{"internal/cli/...", shell + "internal/trust/audit internal/lookout/leadersearch internal/calendar internal/trust/ticket internal/sandbox internal/logging internal/heap internal/heap agent/commands internal/verify/... internal/testing/chaos allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
 	{".", "internal/cli"},
 }
 

@@ -1,17 +1,12 @@
 package chaos_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-
-	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
@@ -143,34 +138,6 @@ func TestLife(t *testing.T) {
 	} {
 		if wrong := test.life.Wrong(); (wrong == "") != test.good {
 			t.Errorf("%+v: %q", test.life, wrong)
-		}
-	}
-}
-
-// master answers with the hash of its registry, or with an error.
-type master struct {
-	apiv1.RaftServiceClient
-	hash string
-	err  error
-}
-
-func (m master) StateHash(context.Context, *apiv1.StateHashRequest, ...grpc.CallOption) (*apiv1.StateHashResponse, error) {
-	return &apiv1.StateHashResponse{AppliedIndex: 7, Hash: m.hash}, m.err
-}
-
-// TestDisagreement: masters agree if all of them answer, and with the same hash.
-func TestDisagreement(t *testing.T) {
-	for _, test := range []struct {
-		other master
-		want  string
-	}{
-		{master{hash: "a"}, ""},
-		{master{hash: "b"}, "differ"},
-		{master{hash: "a", err: errors.New("it is dead")}, "m2: it is dead"},
-	} {
-		said := chaos.Disagreement(t.Context(), map[string]apiv1.RaftServiceClient{"m1": master{hash: "a"}, "m2": test.other})
-		if !strings.Contains(said, test.want) || (said == "") != (test.want == "") {
-			t.Errorf("%+v: %q", test.other, said)
 		}
 	}
 }

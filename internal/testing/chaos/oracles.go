@@ -2,12 +2,9 @@ package chaos
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
-
-	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
 // Life is what the framework of a task saw of it, and the machine on which it ran.
@@ -40,23 +37,6 @@ func (l Life) Wrong() string {
 		return "never started and is told " + ends
 	case l.Starts > 0 && !slices.Contains(l.Right, ends):
 		return fmt.Sprintf("should have ended %s by itself and is told %s", cmp.Or(right, "never"), ends)
-	}
-	return ""
-}
-
-// Disagreement returns how the registries of masters differ; "" if they are identical.
-func Disagreement(ctx context.Context, masters map[string]apiv1.RaftServiceClient) string {
-	seen := make(map[string][]string)
-	for name, master := range masters { // order: irrelevant because all must be in one place
-		answer, err := master.StateHash(ctx, &apiv1.StateHashRequest{})
-		if err != nil {
-			return name + ": " + err.Error()
-		}
-		key := fmt.Sprint(answer.GetAppliedIndex(), " ", answer.GetHash())
-		seen[key] = append(seen[key], name)
-	}
-	if len(seen) > 1 {
-		return fmt.Sprint("the masters' registries differ: ", seen)
 	}
 	return ""
 }

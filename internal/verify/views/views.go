@@ -82,7 +82,7 @@ func (r *reader) agent(v *apiv1.AgentView) verify.Agent {
 	a := verify.Agent{
 		ID: api.AgentID(v.GetId()), Hostname: v.GetHostname(), Address: v.GetAddress(), State: v.GetState(), Why: v.GetWhy(),
 		Since: v.GetSince().AsTime(), Marks: v.GetMarks(), Total: r.resources(v.GetTotal()), Allocated: r.resources(v.GetAllocated()),
-		Offered: r.resources(v.GetOffered()), Tasks: int(v.GetTasks()), Apart: v.GetApart(),
+		Offered: r.resources(v.GetOffered()), Revocable: r.resources(v.GetRevocable()), Tasks: int(v.GetTasks()), Apart: v.GetApart(),
 	}
 	for _, o := range v.GetOrphaned() {
 		a.Volumes = append(a.Volumes, verify.OrphanedVolume{ID: o.GetVolume(), Why: o.GetWhy()})
