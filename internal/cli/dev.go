@@ -50,6 +50,7 @@ type devFlags struct {
 	resourcesParsed api.Resources
 	taskUser        string
 	insecure        bool
+	chaos           *uint64 // the seed; nil: nothing is broken
 }
 
 const (
@@ -64,7 +65,7 @@ const (
 
 func (a *App) devCommand() *cobra.Command {
 	var f devFlags
-	jobs, dead := true, false
+	jobs, dead, seed := true, false, uint64(0)
 	command := &cobra.Command{
 		Use:   "dev",
 		Short: "Start a whole cluster on this machine, until Ctrl-C",
@@ -75,7 +76,8 @@ func (a *App) devCommand() *cobra.Command {
 			"While the cluster runs, the file dev.json in its folder tells programs where its masters and agents are.",
 		Example: "  tender dev\n" +
 			"  tender dev --masters 3 --agents 4\n" +
-			"  tender dev --agents 6 --racks 3 --attributes disk=ssd --agent-processes",
+			"  tender dev --agents 6 --racks 3 --attributes disk=ssd --agent-processes\n" +
+			"  tender dev --chaos 7",
 		Args: exactly(),
 	}
 	flags := command.Flags()
@@ -89,6 +91,8 @@ func (a *App) devCommand() *cobra.Command {
 	flags.BoolVar(&f.masterProcesses, "master-processes", false, "run each master as a process of its own; one that is killed is started again")
 	flags.BoolVar(&f.agentProcesses, "agent-processes", false, "run each agent as a process of its own; one that is killed ends with its tasks and is started again")
 	flags.BoolVar(&dead, "no-heal", false, "do not start a process again that ended or was killed")
+	flags.Uint64Var(&seed, "chaos", 0, "break the cluster by the plan of this seed as soon as a framework is there, and tell what is broken when and what the\n"+
+		"framework does; 3 masters and 3 agents unless you say otherwise, each a process")
 	flags.IntVar(&f.racks, "racks", 0, "distribute the agents over this many racks: attributes rack=r1, rack=r2, ...; implies --own-hostnames")
 	flags.BoolVar(&f.ownHostnames, "own-hostnames", false, "give each agent a hostname of its own: host-1, host-2, ... (default: this machine's)")
 	flags.StringToStringVar(&f.attributes, "attributes", nil, "attributes of every agent, as NAME=VALUE,..., in addition to dev=NUMBER")
@@ -99,6 +103,12 @@ func (a *App) devCommand() *cobra.Command {
 	flags.BoolVar(&jobs, "jobs", true, "also run a job manager, for 'tender job'")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print what the masters and agents log (default: only errors)")
 	command.RunE = func(command *cobra.Command, _ []string) error {
+		if command.Flags().Changed("chaos") {
+			if dead {
+				return usagef("--chaos and --no-heal exclude each other: what is broken is mended")
+			}
+			f.breakBy(seed, command.Flags().Changed)
+		}
 		if err := f.check(); err != nil {
 			return usage(err)
 		}
@@ -117,6 +127,17 @@ func (a *App) devCommand() *cobra.Command {
 		return dev.Run(command.Context(), config)
 	}
 	return command
+}
+
+// breakBy sets what a cluster needs that is to be broken.
+func (f *devFlags) breakBy(seed uint64, said func(flag string) bool) {
+	f.chaos, f.masterProcesses, f.agentProcesses = &seed, true, true
+	if !said("masters") {
+		f.masters = 3
+	}
+	if !said("agents") {
+		f.agents = 3
+	}
 }
 
 func (f *devFlags) check() (err error) {
@@ -171,6 +192,7 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 		},
 		Operator: devOperator(a.Dial),
 		Insecure: f.insecure,
+		Chaos:    f.chaos,
 		Announce: func(masters []string, token string) (func() error, error) {
 			return nearby.Announce(nearby.UsersOf(a.Lookup), masters, token)
 		},
@@ -218,6 +240,15 @@ func devHostname(d dev.Agent, f devFlags) string {
 	return "host-" + strconv.Itoa(d.Number+1)
 }
 
+// recovery returns how long tasks wait for their agent: not at all, so that they end with dev, unless agents are killed
+// to see what becomes of the tasks.
+func (f devFlags) recovery() string {
+	if f.chaos != nil {
+		return "1m"
+	}
+	return "0s"
+}
+
 // devAgentArgs returns the arguments that start the agent of devAgent as a process. Its tasks end with it (R32).
 func devAgentArgs(d dev.Agent, f devFlags, path, taskUser string) []string {
 	level := "error"
@@ -232,7 +263,7 @@ func devAgentArgs(d dev.Agent, f devFlags, path, taskUser string) []string {
 	args := []string{
 		"agent", "--stop-on-eof", "--data-dir", d.Dir, "--bind", hostOf(d.HTTP), "--http-port", fmt.Sprint(portOf(d.HTTP)),
 		"--master", strings.Join(d.Masters, ","), "--hostname", devHostname(d, f), "--attributes", strings.Join(attributes, ","),
-		"--path", path, "--recovery-timeout", "0s", "--log-format", "console", "--log-level", level,
+		"--path", path, "--recovery-timeout", f.recovery(), "--log-format", "console", "--log-level", level,
 	}
 	if args = append(args, devProof(d.Token == "")); d.Token != "" {
 		args = append(args, "--join", d.TokenFile)

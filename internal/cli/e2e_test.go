@@ -488,6 +488,28 @@ func TestDevHeals(t *testing.T) {
 	}
 }
 
+// TestDevChaos: with --chaos dev breaks its cluster as soon as a framework is there, one fault after the other, and tells
+// what was broken and what the framework did. A task outlives its agent's process.
+func TestDevChaos(t *testing.T) {
+	d := startDev(t, "--chaos", "7", "--agents", "2")
+	d.await("seed 7 breaks this cluster")
+	run := start(t, d.env, "run", "--name", "work", "--retry", "--", "sleep", "1000")
+	d.await("work (framework-1): is active")
+	for _, fault := range []string{"kill/leader", "kill/agent", "kill/executor"} {
+		d.await(fault + " begins: ")
+		d.await("all masters and agents are well")
+	}
+	d.await("became FAILED") // with its executor; before that nothing has ended it
+	if said := d.stderr.String(); strings.Contains(said[:strings.Index(said, "kill/executor begins")], "FAILED") {
+		t.Errorf("the task has ended before its executor was killed:\n%s", said)
+	}
+	run.signal(syscall.SIGINT)
+	run.wait()
+	if _, stderr, code := tender(t, nil, "dev", "--chaos", "7", "--no-heal"); code != 2 || !strings.Contains(stderr, "exclude each other") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
 func leader(t *testing.T, d *devCluster) string {
 	t.Helper()
 	stdout, _, code := tender(t, d.env, "get", "masters", "-o", "json")

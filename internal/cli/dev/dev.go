@@ -34,6 +34,9 @@ type Config struct {
 	AgentArgs  func(Agent) []string
 	// Restart is the first pause after which a child that ended is started again. 0: it is not.
 	Restart time.Duration
+	// Chaos breaks the cluster by the plan of this seed once it runs, until ctx ends; nil: nothing is broken. It needs
+	// Processes and AgentProcesses.
+	Chaos *uint64
 	// FreePorts takes any free ports and never the default ones, so that only those who were told can find the cluster.
 	FreePorts bool
 	// Insecure: the cluster has no certificates. A folder of such a cluster stays without them in any case.
@@ -113,7 +116,7 @@ func Run(ctx context.Context, config Config) (err error) {
 	}
 	cluster.Temporary = temporary
 	defer func() { err = errors.Join(err, ignoreMissing(os.Remove(filepath.Join(dir, JSONFile)))) }()
-	h := &house{config: config, cluster: cluster, start: start, failed: make(chan error, config.Masters+config.Agents+1)}
+	h := &house{config: config, cluster: cluster, start: start, children: map[*int]*process{}, failed: make(chan error, config.Masters+config.Agents+1)}
 	if err := h.found(); err != nil {
 		return err
 	}
@@ -150,8 +153,9 @@ type house struct {
 	start  time.Time
 
 	mu        sync.Mutex
-	cluster   Cluster // its process IDs are guarded by mu, the rest is set before anything runs
-	described bool    // dev.json is there; guarded by mu
+	cluster   Cluster           // its process IDs are guarded by mu, the rest is set before anything runs
+	described bool              // dev.json is there; guarded by mu
+	children  map[*int]*process // by where their process ID is; set before anything else looks at it
 
 	token   string     // the first operator's token; "": the cluster has no certificates
 	failed  chan error // errors of masters and agents in this process; room for one of each part
@@ -210,6 +214,9 @@ func (h *house) run(ctx context.Context) (err error) {
 	if err := h.ready(); err != nil {
 		return err
 	}
+	if h.config.Chaos != nil {
+		return h.during(ctx, func(ctx context.Context) error { return h.breakAll(ctx, operator, *h.config.Chaos) })
+	}
 	select {
 	case <-ctx.Done():
 		return nil
@@ -241,7 +248,7 @@ func (h *house) startMasters(ctx context.Context) error {
 	for i := range h.cluster.Masters {
 		master := &h.cluster.Masters[i]
 		if h.config.Processes {
-			if err := h.startProcess(ctx, &h.masters, process{"master " + master.ID, h.config.MasterArgs(*master), &master.PID}); err != nil {
+			if err := h.startProcess(ctx, &h.masters, &process{name: "master " + master.ID, args: h.config.MasterArgs(*master), pid: &master.PID}); err != nil {
 				return err
 			}
 			continue
@@ -257,7 +264,7 @@ func (h *house) startAgents(ctx context.Context) error {
 		agent := &h.cluster.Agents[i]
 		name := fmt.Sprintf("agent %d", agent.Number+1)
 		if h.config.AgentProcesses {
-			if err := h.startProcess(ctx, &h.agents, process{name, h.config.AgentArgs(*agent), &agent.PID}); err != nil {
+			if err := h.startProcess(ctx, &h.agents, &process{name: name, args: h.config.AgentArgs(*agent), pid: &agent.PID}); err != nil {
 				return err
 			}
 			continue

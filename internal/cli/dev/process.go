@@ -26,6 +26,7 @@ type process struct {
 	name string
 	args []string
 	pid  *int // in the description of the cluster; guarded by the house's mu
+	held bool // it is not started again for now; guarded by the house's mu
 }
 
 // child is one life of a process.
@@ -38,7 +39,8 @@ type child struct {
 
 // startProcess starts a master or an agent as a child. When the child ends before ctx does, it is started again if the
 // cluster heals.
-func (h *house) startProcess(ctx context.Context, floor *sync.WaitGroup, p process) error {
+func (h *house) startProcess(ctx context.Context, floor *sync.WaitGroup, p *process) error {
+	h.children[p.pid] = p
 	first, err := h.fork(floor, p)
 	if err != nil {
 		return err
@@ -49,7 +51,7 @@ func (h *house) startProcess(ctx context.Context, floor *sync.WaitGroup, p proce
 
 // fork starts a child. It ends when its standard input does, so also when this process is killed: no signal of ours has
 // to reach it.
-func (h *house) fork(floor *sync.WaitGroup, p process) (*child, error) {
+func (h *house) fork(floor *sync.WaitGroup, p *process) (*child, error) {
 	command := exec.Command(h.config.Binary, p.args...)
 	command.Stderr = os.Stderr
 	// It has its own group: a Ctrl-C of the terminal reaches us, and we end the cluster in order.
@@ -73,7 +75,7 @@ func (h *house) fork(floor *sync.WaitGroup, p process) (*child, error) {
 }
 
 // keep waits for the end of a child, and starts it again, until ctx ends; then it ends the child.
-func (h *house) keep(ctx context.Context, floor *sync.WaitGroup, p process, c *child) {
+func (h *house) keep(ctx context.Context, floor *sync.WaitGroup, p *process, c *child) {
 	wait := h.config.Restart
 	for began := time.Now(); ; began = time.Now() {
 		select {
@@ -94,6 +96,10 @@ func (h *house) keep(ctx context.Context, floor *sync.WaitGroup, p process, c *c
 			if !pause.For(ctx, wait) {
 				return
 			}
+			if h.holds(p) {
+				wait = h.config.Restart / 2
+				continue
+			}
 			var err error
 			if c, err = h.fork(floor, p); err != nil {
 				h.config.Say("%s can't be started again: %v", p.name, err)
@@ -104,6 +110,25 @@ func (h *house) keep(ctx context.Context, floor *sync.WaitGroup, p process, c *c
 			h.config.Say("%s does not tell the new process: %v", JSONFile, err)
 		}
 	}
+}
+
+// hold says whether a process that ends is to stay away for now.
+func (h *house) hold(p *process, held bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p.held = held
+}
+
+func (h *house) holds(p *process) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return p.held
+}
+
+func (h *house) pidOf(p *process) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return *p.pid
 }
 
 // describe writes dev.json anew, if it is there.

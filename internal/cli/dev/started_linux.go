@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/tenderhq/tender/internal/protocol"
@@ -23,16 +24,24 @@ func startedBelow(dir string) []int {
 			continue
 		}
 		environment, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "environ"))
-		if err == nil && hasSandbox(environment, dir) { // otherwise it has ended, or belongs to another user
+		if err == nil && hasSandbox(environment, dir, protocol.ExecutorSandboxEnv, protocol.TaskSandboxEnv) { // otherwise it has ended, or belongs to another user
 			pids = append(pids, pid)
 		}
 	}
 	return pids
 }
 
-func hasSandbox(environment []byte, dir string) bool {
+// executorsBelow lists those of them that are executors.
+func executorsBelow(dir string) []int {
+	return slices.DeleteFunc(startedBelow(dir), func(pid int) bool {
+		environment, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+		return err != nil || !hasSandbox(environment, dir, protocol.ExecutorSandboxEnv) || hasSandbox(environment, dir, protocol.TaskSandboxEnv)
+	})
+}
+
+func hasSandbox(environment []byte, dir string, names ...string) bool {
 	for pair := range bytes.SplitSeq(environment, []byte{0}) {
-		for _, name := range []string{protocol.ExecutorSandboxEnv, protocol.TaskSandboxEnv} {
+		for _, name := range names {
 			if bytes.HasPrefix(pair, []byte(name+"="+dir+"/")) {
 				return true
 			}

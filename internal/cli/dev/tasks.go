@@ -17,13 +17,15 @@ const (
 )
 
 // awaitTasks waits until no process is left that one of our agents has started. Executors end by themselves when their
-// agent does; those that do not are killed.
+// agent does, except where they are to outlive it; those that do not are killed.
 func (h *house) awaitTasks(ctx context.Context) {
-	if h.awaitNone(ctx, tasksEndMax) {
+	if h.config.Chaos == nil && h.awaitNone(ctx, tasksEndMax) {
 		return
 	}
 	for _, pid := range startedBelow(h.cluster.Dir) {
-		h.config.Say("process %d did not end; killing it", pid)
+		if h.config.Chaos == nil {
+			h.config.Say("process %d did not end; killing it", pid)
+		}
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended already
 	}
 	h.awaitNone(ctx, killedEndMax)
