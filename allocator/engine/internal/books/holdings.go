@@ -1,83 +1,87 @@
 package books
 
 import (
+	"slices"
+
 	"github.com/tenderhq/tender/api"
 )
 
-// Held is one thing that a member holds on an agent. Each agent has two lists of them, its open offers and what tasks
-// and executors hold, each in the order in which they came. What is given back is most often exactly one of these
-// values; then nothing has to be computed.
+// Held is what a member holds on an agent: an open offer, or what tasks and executors have, as many of them as have the
+// same. Each agent has two lists of them. What is given back is most often exactly one of these values; then nothing has
+// to be computed. Offers are in the order in which they came. What tasks hold is in no order that means anything, and
+// the list is short however many tasks there are, because they are mostly of few sizes.
 //
 // Holds: an agent's free and held resources are its total, unless it is oversold.
 type Held struct {
 	Resources api.Resources
-	Since     Instant // when it was taken
+	Since     Instant // of an offer: when it was made
 	Member    int32
-	fruitful  bool // of an offer: something of it was launched
+	count     int32 // how many tasks and executors hold so much each; of an offer 1
+	fruitful  bool  // of an offer: something of it was launched
 }
 
-// holdings is a list from which the first entries are removed most often. Either there are few, or many thousands that
-// come and go all the time; so a gap is closed from the nearer end.
+// holdings is a list of what is held. Of offers it keeps the order; others join those that are the same.
 type holdings struct {
-	list []Held
-	gone int // number of empty entries at the front of the list
+	list  []Held
+	joins bool
 }
-
-func (h *holdings) all() []Held { return h.list[h.gone:] }
 
 func (h *holdings) add(one Held) {
-	if len(h.list) == cap(h.list) && 2*h.gone > len(h.list) {
-		left := copy(h.list, h.all())
-		clear(h.list[left:])
-		h.list, h.gone = h.list[:left], 0
+	if h.joins {
+		for i := range h.list {
+			if other := &h.list[i]; other.Member == one.Member && isSame(other.Resources, one.Resources) {
+				other.count += one.count
+				return
+			}
+		}
 	}
 	h.list = append(h.list, one)
 }
 
 func (h *holdings) remove(i int) {
-	all := h.all()
-	if i < len(all)/2 {
-		copy(all[1:i+1], all)
-		all[0] = Held{}
-		h.gone++
+	if !h.joins {
+		h.list = slices.Delete(h.list, i, i+1)
 		return
 	}
-	copy(all[i:], all[i+1:])
-	h.list[len(h.list)-1] = Held{}
-	h.list = h.list[:len(h.list)-1]
-	if len(all) == 1 {
-		h.list, h.gone = h.list[:0], 0
-	}
+	last := len(h.list) - 1
+	h.list[i], h.list[last] = h.list[last], Held{}
+	h.list = h.list[:last]
 }
+
+// isSame reports whether two amounts are equal, never only by their address.
+func isSame(r, s api.Resources) bool { return Same(r, s) || r.Equal(s) }
 
 // holdingsOf returns the agent's open offers, or what tasks and executors hold of it.
 func (a *Agent) holdingsOf(offers bool) *holdings {
 	if offers {
 		return &a.offered
 	}
+	a.claimed.joins = true
 	return &a.claimed
 }
 
 // Offers returns the agent's open offers.
-func (a *Agent) Offers() []Held { return a.offered.all() }
+func (a *Agent) Offers() []Held { return a.offered.list }
 
-// Held yields everything that is held on the agent: first open offers, then what tasks and executors hold.
+// Held yields everything that is held on the agent, one by one: first open offers, then what tasks and executors hold.
 func (a *Agent) Held(yield func(Held) bool) {
-	for _, list := range [...][]Held{a.offered.all(), a.claimed.all()} {
+	for _, list := range [...][]Held{a.offered.list, a.claimed.list} {
 		for i := range list {
-			if !yield(list[i]) {
-				return
+			for range list[i].count {
+				if !yield(list[i]) {
+					return
+				}
 			}
 		}
 	}
 }
 
 // HoldsNothing reports whether nobody holds anything on the agent.
-func (a *Agent) HoldsNothing() bool { return len(a.offered.all())+len(a.claimed.all()) == 0 }
+func (a *Agent) HoldsNothing() bool { return len(a.offered.list)+len(a.claimed.list) == 0 }
 
 // LastHolder returns a member that holds something on the agent; false if nobody does.
 func (a *Agent) LastHolder() (member int32, some bool) {
-	for _, list := range [...][]Held{a.offered.all(), a.claimed.all()} {
+	for _, list := range [...][]Held{a.offered.list, a.claimed.list} {
 		if len(list) > 0 {
 			return list[len(list)-1].Member, true
 		}
@@ -87,8 +91,8 @@ func (a *Agent) LastHolder() (member int32, some bool) {
 
 // HasOffer reports whether the member has an open offer of the agent.
 func (a *Agent) HasOffer(m *Member) bool {
-	for i, all := 0, a.offered.all(); i < len(all); i++ {
-		if all[i].Member == m.Number {
+	for i := range a.offered.list {
+		if a.offered.list[i].Member == m.Number {
 			return true
 		}
 	}
@@ -98,27 +102,27 @@ func (a *Agent) HasOffer(m *Member) bool {
 // Hold notes that a member holds something from now on: an open offer, or what a task or an executor has.
 func (a *Agent) Hold(m *Member, resources api.Resources, offer bool, now Instant) {
 	m.Holdings++
-	a.holdingsOf(offer).add(Held{resources, now, m.Number, false})
+	a.holdingsOf(offer).add(Held{Resources: resources, Since: now, Member: m.Number, count: 1})
 }
 
 // LetGo removes resources from the member's offers, or from what else it holds, as far as they are there, and returns
 // what was removed. fruitful: something of such an offer was launched.
 func (a *Agent) LetGo(m *Member, resources api.Resources, offer bool) (gone api.Resources, fruitful bool) {
 	from := a.holdingsOf(offer)
-	all := from.all()
-	i := firstThat(all, m, func(r api.Resources) bool { return Same(r, resources) || r.Equal(resources) }) // never only by their address
+	i := from.firstThat(m, func(r api.Resources) bool { return isSame(r, resources) })
 	if i < 0 && offer {
-		if first := inSuccession(all, m, resources); first >= 0 {
+		if first := inSuccession(from.list, m, resources); first >= 0 {
 			return from.letPartsGo(m, resources, first)
 		}
 	}
 	if i < 0 {
-		i = firstThat(all, m, func(r api.Resources) bool { return r.Contains(resources) })
+		i = from.firstThat(m, func(r api.Resources) bool { return r.Contains(resources) })
 	}
 	if i < 0 {
 		return from.letPartsGo(m, resources, 0)
 	}
-	h := &all[i]
+	i = from.single(i)
+	h := &from.list[i]
 	fruitful, h.fruitful = h.fruitful, true
 	if h.Resources = Less(h.Resources, resources); h.Resources.IsZero() {
 		m.Holdings--
@@ -127,22 +131,37 @@ func (a *Agent) LetGo(m *Member, resources api.Resources, offer bool) (gone api.
 	return resources, fruitful
 }
 
+// single takes one out of those that hold the same, and returns where it is.
+func (h *holdings) single(i int) int {
+	if h.list[i].count == 1 {
+		return i
+	}
+	h.list[i].count--
+	one := h.list[i]
+	one.count = 1
+	h.list = append(h.list, one)
+	return len(h.list) - 1
+}
+
 // letPartsGo does the same if the resources are spread over several entries, from entry `first` on. Entries from which
 // nothing is removed stay as they are.
 func (h *holdings) letPartsGo(m *Member, resources api.Resources, first int) (gone api.Resources, fruitful bool) {
-	all := h.all()
-	for i := first; i < len(all) && !resources.IsZero(); i++ {
-		one := &all[i]
-		if one.Member != m.Number {
+	for i := first; i < len(h.list) && !resources.IsZero(); i++ {
+		if h.list[i].Member != m.Number {
 			continue
 		}
-		part := one.Resources.Intersect(resources)
+		part := h.list[i].Resources.Intersect(resources)
 		if part.IsZero() {
 			continue
 		}
+		at := h.single(i)
+		one := &h.list[at]
 		fruitful, one.fruitful = fruitful || one.fruitful, true
 		one.Resources, resources = Less(one.Resources, part), Less(resources, part)
 		gone = gone.Plus(part)
+		if at != i {
+			i-- // others hold the same there
+		}
 	}
 	h.dropEmpty(m)
 	return gone, fruitful
@@ -169,9 +188,9 @@ func inSuccession(all []Held, m *Member, resources api.Resources) int {
 }
 
 // firstThat returns the index of the member's first entry for which fits returns true; -1 if there is none.
-func firstThat(all []Held, m *Member, fits func(api.Resources) bool) int {
-	for i := range all {
-		if all[i].Member == m.Number && fits(all[i].Resources) {
+func (h *holdings) firstThat(m *Member, fits func(api.Resources) bool) int {
+	for i := range h.list {
+		if h.list[i].Member == m.Number && fits(h.list[i].Resources) {
 			return i
 		}
 	}
@@ -181,39 +200,38 @@ func firstThat(all []Held, m *Member, fits func(api.Resources) bool) int {
 // BearFruit marks the member's offers of the agent as answered with a launch. If there are several, it is unknown for
 // which of them the launch was.
 func (a *Agent) BearFruit(m *Member) {
-	for i, all := 0, a.offered.all(); i < len(all); i++ {
-		if all[i].Member == m.Number {
-			all[i].fruitful = true
+	for i := range a.offered.list {
+		if one := &a.offered.list[i]; one.Member == m.Number {
+			one.fruitful = true
 		}
 	}
 }
 
 // dropEmpty removes the member's entries that are empty.
 func (h *holdings) dropEmpty(m *Member) {
-	kept := h.list[:0]
-	for _, one := range h.all() {
-		if one.Resources.IsZero() {
-			m.Holdings--
-		} else {
-			kept = append(kept, one)
+	h.list = slices.DeleteFunc(h.list, func(one Held) bool {
+		if !one.Resources.IsZero() {
+			return false
 		}
-	}
-	clear(h.list[len(kept):])
-	h.list, h.gone = kept, 0
+		m.Holdings -= int(one.count)
+		return true
+	})
 }
 
 // SumOf returns the sum of what the member holds on the agent: of its offers only, or of everything.
 func (a *Agent) SumOf(m *Member, offersOnly bool) api.Resources {
 	var sum api.Resources
-	add := func(all []Held) {
-		for i := range all {
-			if all[i].Member == m.Number {
-				sum = sum.Plus(all[i].Resources)
+	add := func(list []Held) {
+		for i := range list {
+			if list[i].Member == m.Number {
+				for range list[i].count {
+					sum = sum.Plus(list[i].Resources)
+				}
 			}
 		}
 	}
-	if add(a.offered.all()); !offersOnly {
-		add(a.claimed.all())
+	if add(a.offered.list); !offersOnly {
+		add(a.claimed.list)
 	}
 	return sum
 }
@@ -223,9 +241,9 @@ func (a *Agent) LetAllGo(m *Member) api.Resources {
 	sum := a.SumOf(m, false)
 	for _, offers := range [...]bool{true, false} {
 		from := a.holdingsOf(offers)
-		for i, all := 0, from.all(); i < len(all); i++ {
-			if all[i].Member == m.Number {
-				all[i].Resources = api.Resources{}
+		for i := range from.list {
+			if one := &from.list[i]; one.Member == m.Number {
+				one.Resources = api.Resources{}
 			}
 		}
 		from.dropEmpty(m)

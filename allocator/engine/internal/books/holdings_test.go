@@ -54,3 +54,40 @@ func TestAnOfferOfSeveralPartsGoesAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestTasksOfOneSizeAreOneEntry: what tasks hold is counted by size, so that the search for one does not grow with how
+// many run beside it; and every way to give something back finds each of them once.
+func TestTasksOfOneSizeAreOneEntry(t *testing.T) {
+	m, other := &Member{Number: 7}, &Member{Number: 8}
+	a := &Agent{Details: new(Details)}
+	for range 2000 {
+		a.Hold(other, api.Scalars(2, 64), false, 1)
+	}
+	for range 5 {
+		a.Hold(m, api.Scalars(1, 128), false, 1)
+	}
+	if len(a.claimed.list) != 2 {
+		t.Fatalf("%d entries for two sizes", len(a.claimed.list))
+	}
+	for _, c := range []struct {
+		back, left api.Resources
+		holdings   int
+	}{
+		{api.Scalars(1, 128), api.Scalars(4, 512), 4},   // one of them
+		{api.Scalars(0.5, 0), api.Scalars(3.5, 512), 4}, // a part of one
+		{api.Scalars(2.5, 384), api.Scalars(1, 128), 2}, // parts of several: something is left of two
+	} {
+		if gone, _ := a.LetGo(m, c.back, false); !gone.Equal(c.back) || !a.SumOf(m, false).Equal(c.left) || m.Holdings < 1 || m.Holdings > c.holdings {
+			t.Errorf("%v: %v went, %v and %d are left", c.back, gone, a.SumOf(m, false), m.Holdings)
+		}
+	}
+	held := 0
+	for h := range a.Held {
+		if h.Member == other.Number {
+			held++
+		}
+	}
+	if all := a.LetAllGo(m); !all.Equal(api.Scalars(1, 128)) || m.Holdings != 0 || held != 2000 || other.Holdings != 2000 {
+		t.Errorf("%v was left, %d holdings; the other holds %d, and %d are counted", all, m.Holdings, held, other.Holdings)
+	}
+}
