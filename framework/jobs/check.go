@@ -281,8 +281,12 @@ func (t Task) checkPlaces(field string, found *Problems) {
 			found.say(field+".where."+name, "it matches nothing; %s", MatchForm)
 		}
 	}
-	if n := len(t.Constraint()); n > api.ConstraintBytesMax {
-		found.say(field+".where", "it comes to a constraint of %d bytes, at most %d are allowed; name fewer or shorter attributes", n, api.ConstraintBytesMax)
+	what := ".where"
+	if t.Constraint != "" {
+		what = ".constraint"
+	}
+	if n := len(t.WantedAgent()); n > api.ConstraintBytesMax {
+		found.say(field+what, "it comes to a constraint of %d bytes, at most %d are allowed; name fewer or shorter attributes", n, api.ConstraintBytesMax)
 	}
 	for i, name := range t.Ports {
 		if err := checkName(name); err != nil {

@@ -102,6 +102,8 @@ type Task struct {
 	Given
 	// Where names attributes that the task's agent must have: {disk = "ssd", zone = ["a", "b"], rack = {not = "r1"}}.
 	Where map[string]Match `json:"where,omitempty" toml:"where"`
+	// Constraint is an expression over the task's agent that must be true, beside Where, such as attributes["rack"] == "r1".
+	Constraint string `json:"constraint,omitempty" toml:"constraint"`
 	// Spread distributes the tasks of a sub-job evenly over agents, zones, regions or the values of an attribute
 	// ("attribute:rack"), with at most Most of them in one such place (0: as many as there is room for).
 	Spread api.Place `json:"spread,omitempty" toml:"spread"`

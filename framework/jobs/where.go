@@ -97,8 +97,8 @@ func (m Match) constraint(what string) string {
 	return "(" + strings.Join(parts, join) + ")"
 }
 
-// Constraint returns what the task wants of its agent, as a constraint for the masters.
-func (t Task) Constraint() string {
+// WantedAgent returns what the task wants of its agent, as a constraint for the masters.
+func (t Task) WantedAgent() string {
 	var parts []string
 	if t.Image != "" {
 		parts = append(parts, api.ImageConstraint)
@@ -110,10 +110,40 @@ func (t Task) Constraint() string {
 		}
 		parts = append(parts, t.Where[name].constraint(what))
 	}
+	if t.Constraint != "" {
+		parts = append(parts, "("+t.Constraint+")")
+	}
 	return strings.Join(parts, " && ")
 }
 
-// Fits reports whether the offer's agent is one that the task may run on. It says the same as Constraint.
+// Judge reads a constraint, and returns a function that says whether the agent of an offer meets it. It is a function
+// that the caller provides, as the language of constraints would come to all users of the SDK.
+type Judge func(constraint string) (meets func(api.Offer) bool, err error)
+
+// CheckConstraints returns what is wrong with the constraints of the job's tasks, as [Problems], or nil.
+func (j Job) CheckConstraints(judge Judge) error {
+	var found Problems
+	check := func(field string, task Task) {
+		if task.Constraint == "" {
+			return
+		}
+		if judge == nil {
+			found.say(field, "this job manager can't judge constraints (manager.Config); write where")
+		} else if _, err := judge(task.Constraint); err != nil {
+			found.say(field, "%v", err)
+		}
+	}
+	check("task.constraint", j.Task)
+	for i, step := range j.Steps {
+		check(fmt.Sprintf("steps[%d].task.constraint", i), step.Task)
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return found
+}
+
+// Fits reports whether the offer's agent is one that the task may run on, by all but its Constraint.
 func (t Task) Fits(offer api.Offer) bool {
 	if t.Image != "" && !strings.Contains(offer.Attributes["isolation"], "images") {
 		return false

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tenderhq/tender/agent"
 	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/framework/jobs/manager"
@@ -121,7 +122,7 @@ func (a *App) devCommand() *cobra.Command {
 		}
 		if jobs {
 			config.RunJobs = func(ctx context.Context, masters []string, token string) error {
-				return manager.Run(ctx, manager.RunConfig{Masters: masters, Token: token, Calendar: calendar.Next})
+				return manager.Run(ctx, manager.RunConfig{Masters: masters, Token: token, Calendar: calendar.Next, Judge: constraint.OfOffer})
 			}
 		}
 		return dev.Run(command.Context(), config)

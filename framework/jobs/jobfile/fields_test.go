@@ -106,7 +106,7 @@ func TestAJobSaysWhatATaskIs(t *testing.T) {
 		"resources":{"licenses":0.5},"revocable":true,"limits":{"cpus":2,"mem":128,"pids":50},"image":"alpine:3.20","user":"nobody","ports":["http"],
 		"files":[{"source":"/x"}],"secrets":[{"id":"eng/db","env":"B"}],"labels":{"l":"m"},"kill_grace":"7s","kill_signal":"SIGINT",
 		"checks":[{"tcp":"http","interval":"1s","timeout":"2s","grace":"3s","failures":4,"readiness":true}],
-		"where":{"disk":"ssd","zone":["a","b"],"rack":{"not":"r1"},"row":{"not":["1","2"]}}}}`))
+		"constraint":"a || b","where":{"disk":"ssd","zone":["a","b"],"rack":{"not":"r1"},"row":{"not":["1","2"]}}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,8 +132,8 @@ func TestAJobSaysWhatATaskIs(t *testing.T) {
 	if !job.Task.APITask().Resources.HasRevocable() {
 		t.Errorf("nothing of %s is revocable", resources)
 	}
-	if got, want := job.Task.Constraint(), api.ImageConstraint+` && attributes[?"disk"].orValue("") == "ssd" && attributes[?"rack"].orValue("") != "r1" && `+
-		`(attributes[?"row"].orValue("") != "1" && attributes[?"row"].orValue("") != "2") && (zone == "a" || zone == "b")`; got != want {
+	if got, want := job.Task.WantedAgent(), api.ImageConstraint+` && attributes[?"disk"].orValue("") == "ssd" && attributes[?"rack"].orValue("") != "r1" && `+
+		`(attributes[?"row"].orValue("") != "1" && attributes[?"row"].orValue("") != "2") && (zone == "a" || zone == "b") && (a || b)`; got != want {
 		t.Errorf("the constraint is\n%s, wanted\n%s", got, want)
 	}
 	for _, place := range []struct {

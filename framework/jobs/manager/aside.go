@@ -48,8 +48,8 @@ func (m *Manager) setAside(b batch, now time.Time) {
 		if e != nil {
 			m.noteChange(e)
 		}
-		if m.again.IsZero() {
-			m.again = now.Add(asideAgain)
+		if m.writing.again.IsZero() {
+			m.writing.again = now.Add(asideAgain)
 		}
 	}
 }
@@ -99,10 +99,10 @@ func (w *writing) tryAside(name string) {
 
 // tryAllAside tries the jobs again that were set aside, when it is time.
 func (m *Manager) tryAllAside(now time.Time) {
-	if m.again.IsZero() || m.again.After(now) {
+	if m.writing.again.IsZero() || m.writing.again.After(now) {
 		return
 	}
-	m.again = time.Time{}
+	m.writing.again = time.Time{}
 	for _, name := range slices.Sorted(maps.Keys(m.writing.aside)) {
 		m.writing.tryAside(name)
 	}
@@ -110,8 +110,8 @@ func (m *Manager) tryAllAside(now time.Time) {
 
 // tryAsideSoon is called when a job was deleted, which has made room.
 func (m *Manager) tryAsideSoon() {
-	if soon := time.Now().Add(asideSoon); soon.Before(m.again) {
-		m.again = soon
+	if soon := time.Now().Add(asideSoon); soon.Before(m.writing.again) {
+		m.writing.again = soon
 	}
 }
 

@@ -34,6 +34,7 @@ type writing struct {
 	keys    map[string][2]string // to be written: the job's name and the key below it
 	effects []pending            // effects that wait for these keys
 	aside   map[string]*aside    // by job
+	again   time.Time            // when the jobs that were set aside are tried again; zero: there are none
 	done    *outcome             // outcome of this batch
 	busy    bool                 // a batch is being written
 	under   *outcome             // outcome of the batch that is being written

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/frameworktest"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/framework/jobs/manager"
@@ -63,35 +62,21 @@ func (s *small) refusals() int {
 	return s.refused
 }
 
-// cramped is a manager with a small store.
-type cramped struct {
-	*manager.Manager
-	store *small
-}
-
-func (c cramped) Subscribed(ctx context.Context, client *framework.Client) error {
-	return c.SubscribedTo(ctx, crampedMasters{manager.MastersOf(client), c.store})
-}
-
-type crampedMasters struct {
-	manager.Masters
-	store *small
-}
-
-func (m crampedMasters) Put(ctx context.Context, key string, value []byte, keepFree int) error {
-	if strings.HasSuffix(key, m.store.slow) && m.store.slow != "" {
+// write is what the store does before a write.
+func (s *small) write(ctx context.Context, key string, size, keepFree int) error {
+	if strings.HasSuffix(key, s.slow) && s.slow != "" {
 		pause.For(ctx, time.Minute)
 	}
-	if !m.store.room(key, len(value), keepFree) {
+	if !s.room(key, size, keepFree) {
 		return api.E("store.put", api.Limit, key, errors.New("the framework's store would hold too much"))
 	}
-	return m.Masters.Put(ctx, key, value, keepFree)
+	return nil
 }
 
-func (m crampedMasters) Delete(ctx context.Context, key string) error {
-	err := m.Masters.Delete(ctx, key)
-	if err == nil {
-		m.store.free(key)
+// did takes note of what was deleted.
+func (s *small) did(verb, what string, err error) error {
+	if verb == "delete" && err == nil {
+		s.free(what)
 	}
 	return err
 }
@@ -101,7 +86,7 @@ func beginCramped(h *frameworktest.Handle, bound int) (*cluster, *small) {
 	s := &cluster{Handle: h, t: h.T()}
 	store := &small{bound: bound, sizes: make(map[string]int)}
 	m := manager.New(manager.Config{Calendar: calendar.Next})
-	s.run = s.Start(config, cramped{m, store})
+	s.run = s.Start(config, between{m, store.write, store.did})
 	s.Await("the manager to be active", m.Active)
 	s.manager = m
 	return s, store

@@ -88,7 +88,7 @@ func (m *Manager) placeGang(e *entry, ask core.Ask, bins []*pack.Bin, now time.T
 		return
 	}
 	all := append(held, bins...)
-	members, used := fitGang(e, ask, task, all)
+	members, used := m.fitGang(ask, task, all)
 	switch {
 	case len(members) == ask.Count:
 		m.assignGang(e, ask, members, used, now)
@@ -113,7 +113,7 @@ type member struct {
 
 // fitGang looks for room for as many members as possible, and returns the bins that would be used. It changes none of
 // them.
-func fitGang(e *entry, ask core.Ask, task api.Task, bins []*pack.Bin) (members []member, used []*pack.Bin) {
+func (m *Manager) fitGang(ask core.Ask, task api.Task, bins []*pack.Bin) (members []member, used []*pack.Bin) {
 	trial := make([]*pack.Bin, len(bins))
 	for i, bin := range bins {
 		trial[i] = &pack.Bin{Offer: bin.Offer, Left: bin.Left, Tasks: slices.Clone(bin.Tasks)}
@@ -122,7 +122,7 @@ func fitGang(e *entry, ask core.Ask, task api.Task, bins []*pack.Bin) (members [
 	for range ask.Count {
 		best, least := -1, 0
 		for i, bin := range trial {
-			if !ask.Task.Fits(bin.Offer) || !bin.Fits(task) {
+			if !m.fits(ask.Task, bin.Offer) || !bin.Fits(task) {
 				continue
 			}
 			there := 0

@@ -38,66 +38,19 @@ func (k *knife) arm(steps int, hold func()) {
 	k.left, k.hold, k.cut, k.what = steps, hold, make(chan struct{}), ""
 }
 
-func (k *knife) step(what string, err error) error {
+func (k *knife) step(verb, what string, err error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.left == 0 || err != nil {
 		return err
 	}
 	if k.left--; k.left == 0 {
-		if k.what = what; k.hold != nil {
+		if k.what = verb + " " + what; k.hold != nil {
 			k.hold()
 		}
 		close(k.cut)
 	}
 	return nil
-}
-
-// mortal is a manager with a knife between itself and the cluster.
-type mortal struct {
-	*manager.Manager
-	knife *knife
-}
-
-func (m mortal) Subscribed(ctx context.Context, client *framework.Client) error {
-	return m.SubscribedTo(ctx, watched{manager.MastersOf(client), m.knife})
-}
-
-type watched struct {
-	manager.Masters
-	knife *knife
-}
-
-func (w watched) Put(ctx context.Context, key string, value []byte, keepFree int) error {
-	return w.knife.step("put "+key, w.Masters.Put(ctx, key, value, keepFree))
-}
-
-func (w watched) Delete(ctx context.Context, key string) error {
-	return w.knife.step("delete "+key, w.Masters.Delete(ctx, key))
-}
-
-func (w watched) Kill(task api.TaskID) error {
-	return w.knife.step("kill "+string(task), w.Masters.Kill(task))
-}
-
-func (w watched) Acknowledge(status api.Status) error {
-	err := w.Masters.Acknowledge(status)
-	if status.Task == "" {
-		return err
-	}
-	return w.knife.step(fmt.Sprint("acknowledge ", status.Task, " ", status.State), err)
-}
-
-func (w watched) Answer(answers ...api.Answer) error {
-	err := w.Masters.Answer(answers...)
-	for _, answer := range answers {
-		for _, operation := range answer.Operations {
-			if len(operation.Tasks) > 0 {
-				return w.knife.step("launch "+string(operation.Tasks[0].ID), err)
-			}
-		}
-	}
-	return err
 }
 
 // person repeats each request until an active manager has answered it.
@@ -400,11 +353,11 @@ func (c *cluster) hold(late bool) func() {
 
 // startMortal starts a manager with a knife.
 func (c *cluster) startMortal(steps int, late bool) *knife {
-	m := mortal{manager.New(manager.Config{Calendar: calendar.Next}), &knife{}}
-	c.manager, c.run = m.Manager, c.Start(config, m)
-	m.knife.arm(steps, c.hold(late))
+	k, m := &knife{}, manager.New(manager.Config{Calendar: calendar.Next})
+	c.manager, c.run = m, c.Start(config, between{Manager: m, did: k.step})
+	k.arm(steps, c.hold(late))
 	c.Await("the manager to be active", m.Active)
-	return m.knife
+	return k
 }
 
 // endsOf returns how those tasks of the job ended that ran, according to what the managers were told.

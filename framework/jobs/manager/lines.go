@@ -20,7 +20,7 @@ func byTurn(a, b *want) int {
 // plain reports whether the ask differs in nothing from others of its shape, so that if one of them finds no room, none
 // does.
 func plain(ask core.Ask) bool {
-	return !ask.Gang && !ask.Copy && !ask.Avoids && ask.Task.Spread == "" && len(ask.Task.Where) == 0
+	return !ask.Gang && !ask.Copy && !ask.Avoids && ask.Task.Spread == "" && len(ask.Task.Where) == 0 && ask.Task.Constraint == ""
 }
 
 func (w *wants) enterLine(one *want) {

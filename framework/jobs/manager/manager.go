@@ -34,6 +34,8 @@ type Config struct {
 	HistoryAge  time.Duration
 	// Calendar reads the schedules of cron jobs. Without it such jobs are refused.
 	Calendar jobs.Calendar
+	// Judge reads the constraints of tasks. Without it jobs that have some are refused.
+	Judge jobs.Judge
 	// Logger takes the manager's log. Default: discarded.
 	Logger *slog.Logger
 }
@@ -70,13 +72,13 @@ type Manager struct {
 	flights  flights
 	gather   gather
 	writing  writing
-	waits    waits // has a lock of its own
+	waits    waits                           // has a lock of its own
+	judged   map[string]func(api.Offer) bool // the constraints of tasks, compiled
 	timer    *time.Timer
 	clock    managerClock
 	wakes    alarms.Alarms[string] // when to wake which job; an entry that is out of date does nothing
 	endings  []ending              // jobs that have ended, the oldest first
 	unstated bool                  // the demand may have to be stated to the masters again
-	again    time.Time             // when the jobs that were set aside are tried again; zero: there are none
 }
 
 // entry is a job of the manager.
@@ -222,8 +224,8 @@ func (m *Manager) arm(now time.Time) {
 	if until := m.gather.until; !until.IsZero() && (next.IsZero() || until.Before(next)) {
 		next = until
 	}
-	if !m.again.IsZero() && (next.IsZero() || m.again.Before(next)) {
-		next = m.again
+	if !m.writing.again.IsZero() && (next.IsZero() || m.writing.again.Before(next)) {
+		next = m.writing.again
 	}
 	if look := now.Add(wallclock.Doubt); len(m.jobs) > 0 && (next.IsZero() || look.Before(next)) {
 		next = look // whether somebody has set the clock

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/framework/jobs/internal/core"
 	"github.com/tenderhq/tender/framework/pack"
 )
@@ -147,7 +148,7 @@ func (m *Manager) placeOne(e *entry, ask core.Ask, bins []*pack.Bin, now time.Ti
 			there = e.master.Place(ask.SubJob, ask.Task.Spread.OfOffer(bin.Offer))
 		}
 		switch {
-		case !e.master.Takes(ask, bin.Offer.Agent) || !ask.Task.Fits(bin.Offer) || ask.Task.Most > 0 && there >= ask.Task.Most:
+		case !e.master.Takes(ask, bin.Offer.Agent) || !m.fits(ask.Task, bin.Offer) || ask.Task.Most > 0 && there >= ask.Task.Most:
 			refused = true
 		case best == nil || there < least:
 			best, least = bin, there
@@ -167,6 +168,32 @@ func (m *Manager) placeOne(e *entry, ask core.Ask, bins []*pack.Bin, now time.Ti
 	}
 	m.step(e, now, assigned)
 	return true, refused
+}
+
+// judgedMax bounds the constraints that are kept compiled; beyond it all are forgotten and compiled anew.
+const judgedMax = 1024
+
+// fits reports whether the offer's agent is one that the task may run on.
+func (m *Manager) fits(task jobs.Task, offer api.Offer) bool {
+	if !task.Fits(offer) || task.Constraint == "" {
+		return task.Fits(offer)
+	}
+	meets := m.judged[task.Constraint]
+	if meets == nil {
+		var err error
+		if m.config.Judge == nil {
+			return false // another manager has taken the job
+		}
+		if meets, err = m.config.Judge(task.Constraint); err != nil {
+			m.config.Logger.Error("a constraint can't be read", "constraint", task.Constraint, "error", err)
+			return false
+		}
+		if m.judged == nil || len(m.judged) >= judgedMax {
+			m.judged = make(map[string]func(api.Offer) bool)
+		}
+		m.judged[task.Constraint] = meets
+	}
+	return meets(offer)
 }
 
 // launch launches all tasks of the offer to which this task belongs. The masters reduce the demand by them, so the

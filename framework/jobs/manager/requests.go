@@ -54,6 +54,9 @@ func (m *Manager) checked(op string, job jobs.Job) error {
 	if err := job.CheckSchedule(m.config.Calendar, time.Now()); err != nil {
 		return api.E(op, api.Invalid, job.Name, err)
 	}
+	if err := job.CheckConstraints(m.config.Judge); err != nil {
+		return api.E(op, api.Invalid, job.Name, err)
+	}
 	return nil
 }
 

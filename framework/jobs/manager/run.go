@@ -35,6 +35,7 @@ type RunConfig struct {
 	Advertise string
 	Log       io.Writer     // nil: no log
 	Calendar  jobs.Calendar // reads the schedules of cron jobs; nil: cron jobs are refused
+	Judge     jobs.Judge    // reads constraints of tasks; nil: jobs that have some are refused
 	// Lookup reads the environment. It tells whose `tender dev` clusters the manager may have joined: the manager ends
 	// when another cluster has taken the place of its own. nil: none.
 	Lookup func(string) (string, bool)
@@ -72,7 +73,7 @@ func Run(ctx context.Context, config RunConfig) (err error) {
 	if holder != nil {
 		options = append(options, grpc.Creds(transport.ServerCredentials(holder, trust.Door{Kinds: []trust.Kind{trust.Master}})))
 	}
-	m := New(Config{Logger: log, Calendar: config.Calendar})
+	m := New(Config{Logger: log, Calendar: config.Calendar, Judge: config.Judge})
 	server := NewServer(m, options...)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/framework/jobs/jobfile"
 	"github.com/tenderhq/tender/internal/calendar"
@@ -41,7 +42,7 @@ func readJob(name string, stdin io.Reader, now time.Time) (job jobs.Job, err err
 		return job, fmt.Errorf("%s:%w", name, err)
 	}
 	if job, err = jobfile.Decode(tree); err == nil {
-		err = job.CheckSchedule(calendar.Next, now)
+		err = cmp.Or(job.CheckSchedule(calendar.Next, now), job.CheckConstraints(constraint.OfOffer))
 	}
 	var problems jobs.Problems
 	if !errors.As(err, &problems) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/framework/jobs/manager"
 	"github.com/tenderhq/tender/internal/calendar"
 	"github.com/tenderhq/tender/internal/cli/settings"
@@ -76,7 +77,7 @@ func (e Env) ManagerCommand() *cobra.Command {
 			}
 		}
 		return manager.Run(command.Context(), manager.RunConfig{Masters: masters, Token: token, Bind: f.bind, Port: f.port, Advertise: f.advertise, Log: e.Stderr,
-			Calendar: calendar.Next, Lookup: e.Lookup})
+			Calendar: calendar.Next, Judge: constraint.OfOffer, Lookup: e.Lookup})
 	}
 	return command
 }
