@@ -34,7 +34,6 @@ import (
 //	identity, identity.spare, checkpoint.log
 //	socket           the path of the executors' socket, when it is elsewhere
 //	sockets/         else the folder of that socket, which is all that executors with namespaces see of it
-//	executors.sock   a link to it, for executors that an older version has started
 //	sandboxes/FRAMEWORK/EXECUTOR/{stdout,stderr,volumes/,tasks/TASK/}
 //	volumes/VOLUME/  what sandboxes show as volumes/VOLUME
 //	volumes-of/AGENT/VOLUME/  those of an agent that was given up, for a person to look after
@@ -105,8 +104,8 @@ func (f *dataFolder) lock() (unlock func(), err error) {
 	return func() { lock.Close(); f.below.Close() }, nil //nolint:errcheck // closing unlocks
 }
 
-// shut sets the modes that the folder, and what an older version has left open in it, should have, and logs what it had
-// to change. What belongs to another user can't be changed; a warning tells a person.
+// shut sets the modes that the folder, and what somebody has left open in it, should have, and logs what it had to
+// change. What belongs to another user can't be changed; a warning tells a person.
 func (f *dataFolder) shut() error {
 	info, err := os.Stat(f.path)
 	if err != nil {
@@ -174,23 +173,7 @@ func (f *dataFolder) listenSocket(mode fs.FileMode) (listener net.Listener, path
 	if err != nil {
 		return nil, "", err
 	}
-	return listener, path, errors.Join(os.Chmod(path, mode), f.linkSocket(path))
-}
-
-// linkSocket makes a link to the socket at the path that executors of an older version were told, in the data folder
-// itself. They come back there.
-func (f *dataFolder) linkSocket(path string) error {
-	old := f.at("executors.sock")
-	if path == old || len(old) > socketBytesMax {
-		return nil
-	}
-	if to, err := os.Readlink(old); err == nil && to == path {
-		return nil
-	}
-	if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return os.Symlink(path, old)
+	return listener, path, os.Chmod(path, mode)
 }
 
 // socketPath returns a path in a folder of the data folder, or in a short runtime folder that the data folder names.
@@ -220,8 +203,8 @@ func (f *dataFolder) socketPath() (string, error) {
 	return path, os.Rename(f.at("socket.new"), f.at("socket"))
 }
 
-// socketFolder matches such a path. The checksum is missing if an older version has written it.
-var socketFolder = regexp.MustCompile(`^(/tmp/tender-\d+-[0-9a-f]{12})(?:-([0-9a-f]{8}))?/executors\.sock\n?$`)
+// socketFolder matches such a path, which ends with a checksum.
+var socketFolder = regexp.MustCompile(`^(/tmp/tender-\d+-[0-9a-f]{12})-([0-9a-f]{8})/executors\.sock\n?$`)
 
 func checksumOf(folder string) string {
 	return fmt.Sprintf("%08x", crc32.Checksum([]byte(folder), crc32.MakeTable(crc32.Castagnoli)))
@@ -230,7 +213,7 @@ func checksumOf(folder string) string {
 // readSocketPath refuses a path that was damaged on disk: at another path no executor would find its agent again.
 func readSocketPath(named string) (string, error) {
 	parts := socketFolder.FindStringSubmatch(named)
-	if parts == nil || parts[2] != "" && parts[2] != checksumOf(parts[1]) {
+	if parts == nil || parts[2] != checksumOf(parts[1]) {
 		return "", fmt.Errorf("is damaged: %q is no path of executors' sockets; write there the path that its executors wait at, one of /tmp/tender-*, "+
 			"or delete the file if no task of this agent runs any more", named)
 	}
@@ -309,7 +292,7 @@ func (f *dataFolder) sweep(known map[string]bool) {
 	}
 }
 
-// shutSandbox closes a sandbox that an older version has left open to others. Those of other users are closed already.
+// shutSandbox closes a sandbox that somebody has opened to others. Those of other users are closed already.
 func (f *dataFolder) shutSandbox(path string, mode fs.FileMode) {
 	root, err := f.below.At(path).Open()
 	if err != nil {

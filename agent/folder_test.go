@@ -40,7 +40,7 @@ func modesBelow(t *testing.T, folder string) map[string]fs.FileMode {
 }
 
 // Other users may pass through the folder to what is theirs, but can't list it. When the agent starts, it closes what
-// an older version has left open to them, while its tasks run on.
+// somebody has opened to them, while its tasks run on.
 func TestModesOfTheFolder(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)

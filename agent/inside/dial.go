@@ -36,9 +36,6 @@ func Dial(ctx context.Context, client *http.Client, address string, task api.Tas
 	}
 	defer func() { _ = response.Body.Close() }() // what is needed was read
 	why, _ := io.ReadAll(io.LimitReader(response.Body, whyBytesMax))
-	if response.StatusCode == http.StatusNotFound && strings.HasPrefix(string(why), "404 page not found") {
-		return nil, errors.New("the agent is of an older version, which runs no commands inside tasks")
-	}
 	if response.StatusCode == http.StatusForbidden {
 		return nil, api.E("task.exec", api.Denied, task.String(), errors.New(strings.TrimSpace(string(why))))
 	}

@@ -33,7 +33,7 @@ var (
 		Noun:  "an agent",
 		Signs: []string{"identity", "identity.spare", "checkpoint.log"},
 		Names: []string{
-			"lock", "certificate.pem", "socket", "sockets", "executors.sock", "cells",
+			"lock", "certificate.pem", "socket", "sockets", "cells",
 			"sandboxes", "volumes", "volumes-of", "cache", "images", "trash", "trial",
 		},
 	}
