@@ -42,8 +42,6 @@ type Config struct {
 	Host string
 	// Network is how driver and executors connect to each other. Default: TCP.
 	Network Network
-	// Progress is where the progress of the stages is drawn; nil: it is not.
-	Progress io.Writer
 	// Notices is where is told what people should know meanwhile: why executors are waited for, and which were lost.
 	// Default: the standard error.
 	Notices io.Writer

@@ -3,10 +3,8 @@ package rdd
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -22,7 +20,6 @@ type job struct {
 	action action
 	see    func(partition int, value []byte) error
 	ended  chan error // of one element
-	drawn  string     // its progress
 	// unreadable counts tasks that could not read from another executor.
 	unreadable int
 }
@@ -72,9 +69,6 @@ func (c *Context) end(j *job, err error) {
 		return
 	}
 	delete(c.jobs, j.number)
-	if j.drawn != "" {
-		fmt.Fprint(c.config.Progress, "\r", strings.Repeat(" ", len(j.drawn)), "\r")
-	}
 	j.ended <- err
 	maps.DeleteFunc(c.tasks, func(_ string, t *task) bool { return t.job == j })
 	c.placed = c.placed.Plus(c.delay.Numbers(j.name))
@@ -95,7 +89,6 @@ func (c *Context) advance() {
 		for _, t := range j.plan.Ready() {
 			c.queue(j, t)
 		}
-		j.draw(c.config.Progress)
 	}
 	c.handOut()
 	if c.timer != nil {
@@ -112,27 +105,6 @@ func (c *Context) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.advance()
-}
-
-const barColumns = 30
-
-// draw draws how far the first stage is that is not done: one line, over itself.
-func (j *job) draw(out io.Writer) {
-	if out == nil {
-		return
-	}
-	stages := j.plan.Stages()
-	i := slices.IndexFunc(stages, func(s plan.Stage) bool { return s.Done < s.Total })
-	if i < 0 {
-		return
-	}
-	full := barColumns * stages[i].Done / stages[i].Total
-	line := fmt.Sprintf("\rstage %d of %d [%s%s] %d of %d tasks done, %d running ", i+1, len(stages),
-		strings.Repeat("=", full), strings.Repeat(" ", barColumns-full), stages[i].Done, stages[i].Total, stages[i].Running)
-	if line != j.drawn {
-		fmt.Fprint(out, line)
-		j.drawn = line
-	}
 }
 
 // queue begins an attempt of a task.

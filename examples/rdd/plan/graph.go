@@ -91,13 +91,6 @@ func (g *Graph) Node(id NodeID) Node { return g.nodes[id] }
 // Shuffle returns the shuffle with this number.
 func (g *Graph) Shuffle(id ShuffleID) Shuffle { return g.shuffles[id] }
 
-// Keep sets whether executors cache the dataset's partitions.
-func (g *Graph) Keep(id NodeID, kept bool) {
-	node := g.nodes[id]
-	node.Kept = kept
-	g.nodes[id] = node
-}
-
 // Sources returns the blocks from which a block is computed on the same executor.
 func (g *Graph) Sources(block Block) []Block {
 	var sources []Block

@@ -34,7 +34,6 @@ type Job struct {
 	node  NodeID
 
 	wanted   map[int]bool     // partitions of the result that are still missing
-	total    int              // how many were wanted at first
 	attempts map[Task]attempt // under way
 	failures map[Task]int
 	numbers  int // number of attempts so far; numbers are never used twice
@@ -46,7 +45,7 @@ const FailuresMax = 4
 // NewJob makes a job that wants these partitions of a dataset.
 func NewJob(graph *Graph, books *Books, node NodeID, partitions []int) *Job {
 	j := &Job{
-		graph: graph, books: books, node: node, total: len(partitions),
+		graph: graph, books: books, node: node,
 		wanted: map[int]bool{}, attempts: map[Task]attempt{}, failures: map[Task]int{},
 	}
 	for _, partition := range partitions {
@@ -235,35 +234,4 @@ func (j *Job) Inputs(task Task) Inputs {
 	}
 	visit(j.Block(task))
 	return in
-}
-
-// Stage says how far one stage of a job has come.
-type Stage struct {
-	Shuffle              ShuffleID // 0: the result
-	Total, Done, Running int
-}
-
-// Stages returns the stages that the job still needs, in the order in which they run; the result is last.
-func (j *Job) Stages() []Stage {
-	var stages []Stage
-	for _, id := range slices.Sorted(maps.Keys(j.walk().shuffles)) {
-		stage := Stage{Shuffle: id, Total: j.graph.Node(j.graph.Shuffle(id).From).Partitions}
-		for partition := range stage.Total {
-			if j.books.Output(id, partition) != "" {
-				stage.Done++
-			}
-			if j.attempts[Task{id, partition}].place != "" {
-				stage.Running++
-			}
-		}
-		stages = append(stages, stage)
-	}
-	result := Stage{Total: j.total, Done: j.total - len(j.wanted)}
-	// order: irrelevant because they are added up
-	for task, a := range j.attempts {
-		if task.Shuffle == 0 && a.place != "" {
-			result.Running++
-		}
-	}
-	return append(stages, result)
 }

@@ -30,7 +30,6 @@ type story struct {
 //	want                a job for all partitions of the last dataset
 //	run P               everything that is ready begins at place P
 //	done, fail, lose P  those that run end well, badly, or die with their place
-//	stages              how far each stage is
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		s := story{graph: plan.NewGraph(), books: plan.NewBooks(), open: map[plan.Task]int{}}
@@ -107,10 +106,6 @@ func (s *story) act(t *testing.T, out *strings.Builder, words []string) {
 		s.books.Forget(plan.Place(words[1]))
 		s.job.Lose(plan.Place(words[1]))
 		clear(s.open)
-	case "stages":
-		for _, stage := range s.job.Stages() {
-			fmt.Fprintf(out, "shuffle %d: %d of %d, %d running\n", stage.Shuffle, stage.Done, stage.Total, stage.Running)
-		}
 	default:
 		t.Fatalf("what is %q?", words)
 	}

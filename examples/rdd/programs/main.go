@@ -52,23 +52,14 @@ func drive(ctx context.Context) error {
 	split := flags.Int64("split", 0, "`MB` of text that make one partition (default 32)")
 	flags.DurationVar(&config.Wait, "wait", 0, "how long a task waits for its cached partition (default 3s)")
 	local := flags.Bool("local", false, "run executors in this process, without a cluster")
-	progress := flags.Bool("progress", isTerminal(os.Stderr), "draw how far it is (default: on a terminal)")
 	run := programs[name](flags)
 	if err := flags.Parse(os.Args[2:]); err != nil {
 		return err
 	}
 	config.Masters, config.SplitBytes = strings.Split(*masters, ","), *split<<20
-	if *progress {
-		config.Progress = os.Stderr
-	}
 	body := func(ctx context.Context, c *rdd.Context) error { return run(ctx, c, os.Stdout) }
 	if *local {
 		return rdd.Local(ctx, config, body)
 	}
 	return rdd.Run(ctx, config, body)
-}
-
-func isTerminal(file *os.File) bool {
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
