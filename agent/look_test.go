@@ -91,6 +91,17 @@ func TestLookingIntoAnAgent(t *testing.T) {
 	if text, _ := read("/v1/files/f1/t1/?limit=1&page_token=stderr", ""); text != page(t, text, "stdout", "") {
 		t.Errorf("the second page is %q", text)
 	}
+	for name, target := range map[string]string{"out": "/etc/passwd", "loop": "loop", "key": "../../../../../secret"} {
+		if err := os.Symlink(target, filepath.Join(config.DataDir, "sandboxes/f1/command/tasks/t1", name)); err != nil {
+			t.Fatal(err)
+		}
+		if text, code := read("/v1/files/f1/t1/"+name, ""); code != http.StatusForbidden || !strings.Contains(text, "link out of the task's folder") {
+			t.Errorf("a link to %s is answered by %d, %q", target, code, text)
+		}
+	}
+	if text, code := read("/v1/files/f1/t1/stdout/x", ""); code != http.StatusNotFound {
+		t.Errorf("a file below a file is answered by %d, %q", code, text)
+	}
 	if text, code := read("/v1/files/f1/t1/?limit=x", ""); code != http.StatusBadRequest {
 		t.Errorf("a wrong limit is answered by %d, %q", code, text)
 	}

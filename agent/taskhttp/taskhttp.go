@@ -101,7 +101,7 @@ func (s Server) Files(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, fs.ErrNotExist):
 		visitors.Answer(w, api.E("agent.files", api.NotFound, name, fmt.Errorf("%s has no such file in its folder; it has not written it, or has removed it", reader.task)))
 	case err != nil:
-		visitors.Answer(w, err)
+		visitors.Answer(w, refusal(name, err))
 	case info.IsDir():
 		s.listFolder(w, r, file)
 	case info.Mode().IsRegular():
@@ -118,6 +118,22 @@ func (s Server) Files(w http.ResponseWriter, r *http.Request) {
 	default:
 		visitors.Answer(w, api.E("agent.files", api.Invalid, name, errors.New("neither a file nor a folder")))
 	}
+}
+
+// refusal says why a file of a task can't be opened. What the task has put there is no fault of the agent.
+func refusal(name string, err error) error {
+	const op = "agent.files"
+	var path *fs.PathError
+	var number syscall.Errno
+	switch {
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
+		return api.E(op, api.NotFound, name, errors.New("there can be no such file: a part of its path is no folder, or is too long"))
+	case errors.Is(err, syscall.ELOOP), errors.As(err, &path) && !errors.As(err, &number): // it leads out of the folder
+		return api.E(op, api.Denied, name, errors.New("it is a link out of the task's folder, or lies behind one; such links are not followed"))
+	case errors.Is(err, fs.ErrPermission):
+		return api.E(op, api.Denied, name, errors.New("the agent may not read it"))
+	}
+	return err
 }
 
 // Command runs a command inside a task.

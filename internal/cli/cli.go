@@ -204,7 +204,11 @@ func (a *App) secretCommand() *cobra.Command {
 	}.Commands()...)
 	var role string
 	ask := func(ctx context.Context, c *client.Client) (*apiv1.ListSecretsResponse, error) {
-		return secretcmd.List(ctx, c, role)
+		answer, err := secretcmd.List(ctx, c, role)
+		if err == nil && role != "" && len(answer.GetItems()) == 0 {
+			err = roleIsKnown(ctx, c, role)
+		}
+		return answer, err
 	}
 	list := listCommand(a, "list", "secrets", "List the secrets, without their values", ask, secretcmd.Header, secretcmd.Rows)
 	list.Flags().StringVar(&role, "role", "", "list only those of this role and the roles below it")

@@ -127,6 +127,11 @@ func (a *App) get(ctx context.Context, c *client.Client, k nouns.Kind, q nouns.Q
 	if err != nil {
 		return err
 	}
+	if len(l.Items) == 0 && q.Role != "" {
+		if err := roleIsKnown(ctx, c, q.Role); err != nil {
+			return err
+		}
+	}
 	if err := l.Print(a.Stdout, format.String(), a.Now()); err != nil {
 		return err
 	}

@@ -152,7 +152,7 @@ func (a *App) listVolumes(ctx context.Context, c *client.Client, _ []string) err
 		}
 		for _, v := range volumes {
 			rows = append(rows, []string{
-				string(v.Resource.Volume), v.Agent, string(v.Resource.Reserved), v.Resource.Scalar.String(), yesNo(v.Used), "",
+				string(v.Resource.Volume), v.Agent, string(v.Resource.Reserved), v.Resource.Scalar.String(), yesNo(v.Used), v.Why(),
 			})
 		}
 		for _, o := range agent.GetOrphaned() {

@@ -168,6 +168,20 @@ func findRole(ctx context.Context, c *client.Client, name string) (*apiv1.RoleVi
 	return nil, nil
 }
 
+// roleIsKnown refuses the name of a role that nobody has set, and of which and below which nobody is.
+func roleIsKnown(ctx context.Context, c *client.Client, name string) error {
+	l, err := nouns.Roles.List(ctx, c, &nouns.Query{Prefix: name})
+	if err != nil {
+		return err
+	}
+	for _, item := range l.Items {
+		if item.ID == name || strings.HasPrefix(item.ID, name+"/") {
+			return nil
+		}
+	}
+	return fmt.Errorf("no role is called %q; 'tender get roles' lists them", name)
+}
+
 // changedFields shows a role that was changed, with what its settings were before; nil: nothing was set.
 func changedFields(before, after *apiv1.RoleView) [][2]string {
 	if before == nil {

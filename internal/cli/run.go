@@ -59,7 +59,8 @@ func (a *App) runCommand() *cobra.Command {
 		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command on the cluster and show its output here",
 		Long: "Run a command as one task or many. Their stdout and stderr appear here as they are written, and this command exits with\n" +
-			"their exit code (see 'tender help exit-codes'). Ctrl-C ends the tasks. The environment of a task is what --env gives it.\n\n" +
+			"their exit code (see 'tender help exit-codes'). Ctrl-C ends the tasks. When this command is killed (SIGKILL) or can't reach\n" +
+			"the masters any more, its tasks live on for " + run.OutlivesRun.String() + " at most. The environment of a task is what --env gives it.\n\n" +
 			"Agents never promise more than they have. On an agent with control groups (its attribute 'isolation' lists them), a task\n" +
 			"that needs more memory than it asked for fails (MEMORY_LIMIT), and when processors are short, tasks share them in\n" +
 			"proportion to the cpus that they asked for. A task whose sandbox needs more disk than it asked for fails (DISK_LIMIT).\n" +

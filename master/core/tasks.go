@@ -264,6 +264,7 @@ func (r *tasks) step(t *task, status api.Status) bool {
 	if status.State.Terminal() { // R27: resources are free at the end, not at its acknowledgement
 		r.releaseTask(t)
 		r.kills.killOver(t)
+		r.maintenance.checkDrained(t.agent) // its framework may be one for whose acknowledgement no drain waits (R67)
 	}
 	return true
 }

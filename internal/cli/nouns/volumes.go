@@ -16,20 +16,35 @@ type Volume struct {
 	Agent    string
 	Resource api.Resource
 	Used     bool // a task uses it
+	Gone     bool // its agent was given up, and the data with it
+}
+
+// Why says what is to be known of a volume before anybody counts on it; "": nothing.
+func (v Volume) Why() string {
+	if v.Gone {
+		return v.Agent + " was given up, and the data with it"
+	}
+	return ""
 }
 
 // VolumeNamed returns the volume with that name.
 func VolumeNamed(all []Volume, name string) (found Volume, err error) {
+	lost := Volume{}
 	for _, p := range all {
 		switch {
 		case string(p.Resource.Volume) != name:
+		case p.Gone:
+			lost = p
 		case found.Agent != "":
 			return Volume{}, fmt.Errorf("volume %s is on agents %s and %s; give volumes names of their own to run with them", name, found.Agent, p.Agent)
 		default:
 			found = p
 		}
 	}
-	if found.Agent == "" {
+	switch {
+	case found.Agent == "" && lost.Gone:
+		return Volume{}, fmt.Errorf("volume %s is lost: %s", name, lost.Why())
+	case found.Agent == "":
 		return Volume{}, NoVolume(name)
 	}
 	return found, nil
@@ -71,7 +86,8 @@ func VolumesOf(agent *apiv1.AgentView) ([]Volume, error) {
 	for _, item := range total.Items() {
 		if item.Volume != "" {
 			used := slices.ContainsFunc(allocated.Items(), func(u api.Resource) bool { return u.Volume == item.Volume })
-			volumes = append(volumes, Volume{agent.GetId(), item, used})
+			gone := slices.Contains(agent.GetMarks(), api.MarkGone.Strings()[0])
+			volumes = append(volumes, Volume{agent.GetId(), item, used, gone})
 		}
 	}
 	return volumes, nil

@@ -44,7 +44,7 @@ func (r *runner) leave() error {
 		r.say(&r.leaving.said, fmt.Sprintf("waiting for the agent of %s; Ctrl-C leaves at once", count(away, "task")))
 	case trouble != nil:
 		return &Pending{fmt.Sprintf("%s may still run, as no master could be told for %v: %v; once a master leads again it ends them after %v",
-			count(waits+away, "task"), leaveAfter, trouble, failoverTimeout)}
+			count(waits+away, "task"), leaveAfter, trouble, OutlivesRun)}
 	default:
 		return &Pending{fmt.Sprintf("%s may still run on an agent that is silent; it ends them as soon as it is back", count(away, "task"))}
 	}

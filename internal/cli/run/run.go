@@ -87,8 +87,8 @@ type Agents struct {
 }
 
 const (
-	// failoverTimeout is how long the tasks outlive a run that was killed.
-	failoverTimeout = 30 * time.Second
+	// OutlivesRun is how long the tasks outlive a run that was killed.
+	OutlivesRun = 30 * time.Second
 	// lookEvery is how often a run that waits checks the reason.
 	lookEvery = time.Second
 )
@@ -140,7 +140,7 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 	go func() {
 		session <- framework.Run(own, framework.Config{
 			Masters: config.Masters, Dialer: config.Dial, Token: framework.NoToken, Name: config.Name, Roles: []api.Role{config.Role},
-			FailoverTimeout: cmp.Or(config.Detach, failoverTimeout), Constraint: config.Constraint, TeardownAtEnd: config.Detach == 0,
+			FailoverTimeout: cmp.Or(config.Detach, OutlivesRun), Constraint: config.Constraint, TeardownAtEnd: config.Detach == 0,
 			Suppressed: true, // until the demand is told: an earlier offer would fit only by chance
 			Revocable:  config.Revocable,
 			Labels:     labelsOf(config),
