@@ -22,6 +22,8 @@ type Finding struct {
 	Wrong string `json:"wrong"`
 	// Since is since when it has been so, as far as anybody has said; otherwise when it was first seen.
 	Since time.Time `json:"since"`
+	// Waits says that it is kept as it is until a person decides about it: nothing has gone wrong meanwhile.
+	Waits bool `json:"waits"`
 
 	// launch tells a task from an earlier one of the same ID.
 	launch time.Time
@@ -172,10 +174,12 @@ func (c *checker) agent(a *Agent) {
 	for _, v := range a.Volumes {
 		if !strings.Contains(v.Why, beingDestroyed) {
 			c.add("R22", a.what(), time.Time{}, "has volume %s, which the registry does not know: %s", v.ID, v.Why)
+			c.found[len(c.found)-1].Waits = true
 		}
 	}
 	for _, task := range a.Apart {
 		c.add("R40", a.what(), time.Time{}, "reports task %s, which no leader has launched there", task)
+		c.found[len(c.found)-1].Waits = true
 	}
 	if a.Here() {
 		for i := range c.look.Agents {
@@ -358,7 +362,9 @@ func (c *checker) frameworkSums() {
 		}
 	}
 	for i := range c.look.Tasks {
-		tasks[c.look.Tasks[i].Ref.Framework]++
+		if t := &c.look.Tasks[i]; t.Role != "" {
+			tasks[t.Ref.Framework]++
+		}
 	}
 	for i := range c.look.Frameworks {
 		f := &c.look.Frameworks[i]

@@ -40,7 +40,7 @@ func well() Look {
 			ID: "f1", State: "active", Roles: []api.Role{"eng/web"}, Allocated: bundle("cpus:1.1;mem:20"), Offered: bundle("cpus:2"),
 			Tasks: 1, Offers: 1, Demand: []Demand{{"eng/web", 3}},
 		}},
-		Tasks:  []Task{{Ref: ref, Agent: "a1", State: api.TaskRunning, Resources: bundle("cpus:1;mem:10"), Launched: at}},
+		Tasks:  []Task{{Ref: ref, Agent: "a1", Role: "eng/web", State: api.TaskRunning, Resources: bundle("cpus:1;mem:10"), Launched: at}},
 		Offers: []Offer{{ID: "o1", Framework: "f1", Agent: "a2", Resources: bundle("cpus:2")}},
 		Roles: []Role{
 			{Role: "eng", Allocated: bundle("cpus:1.1;mem:20"), Offered: bundle("cpus:2"), Reserved: bundle("disk:10"), Limit: bundle("cpus:4")},

@@ -110,6 +110,7 @@ type Demand struct {
 type Task struct {
 	Ref       api.TaskRef
 	Agent     api.AgentID
+	Role      api.Role // "": only its framework has named it, and no agent yet
 	State     api.TaskState
 	Resources api.Resources
 	Launched  time.Time

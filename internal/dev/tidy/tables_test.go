@@ -114,7 +114,7 @@ var floors = []floor{
 	{"internal/testing/program", ""},
 	{"internal/testing/testlog", ""},
 	{"internal/testing/transcript", ""},
-	{"framework/frameworktest/internal/sim", values + "internal/testing/chaos internal/testing/clock internal/wire allocator master/core master/core/settings master/view master/registry agent/core agent/life agent/checkpoint framework/internal/core"}, // the cores joined, and nothing else real
+	{"framework/frameworktest/internal/sim", values + "internal/testing/chaos internal/testing/clock internal/verify internal/wire allocator master/core master/core/settings master/view master/registry agent/core agent/life agent/checkpoint framework/internal/core"}, // the cores joined, and nothing else real
 	{"internal/testing/clerks", "api framework internal/testing/history"},
 
 	// What develops.

@@ -55,7 +55,7 @@ func (l Lists) Fill(look *verify.Look) error {
 	}
 	for _, v := range l.Tasks {
 		look.Tasks = append(look.Tasks, verify.Task{
-			Ref: refOf(v.GetFrameworkId(), v.GetId()), Agent: api.AgentID(v.GetAgentId()), State: r.state(v.GetState()),
+			Ref: refOf(v.GetFrameworkId(), v.GetId()), Agent: api.AgentID(v.GetAgentId()), Role: api.Role(v.GetRole()), State: r.state(v.GetState()),
 			Resources: r.resources(v.GetResources()), Launched: v.GetLaunched().AsTime(), Since: v.GetSince().AsTime(),
 		})
 	}

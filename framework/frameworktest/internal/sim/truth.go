@@ -339,7 +339,7 @@ func (t *truth) settled() string {
 			return why
 		}
 	}
-	return ""
+	return t.verified(l)
 }
 
 // claimed reports whether a scheduler continues the framework.
