@@ -27,10 +27,10 @@ type former struct {
 	session uint64
 }
 
-// formerOf returns the launch that the status drops; nil: the task has ended in another way, or the status is not an
-// agent's, so it does not come again.
+// formerOf returns the launch that the status drops; nil: the task has ended in another way, or no agent has the launch.
+// If a leader's answer tells that, the agent's own status is still on its way.
 func formerOf(status api.Status, session uint64) *former {
-	if status.State != api.TaskDropped || status.Number == 0 {
+	if status.State != api.TaskDropped || status.Launch == (api.LaunchID{}) {
 		return nil
 	}
 	return &former{status.Launch, session}

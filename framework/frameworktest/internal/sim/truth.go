@@ -181,7 +181,11 @@ func (t *truth) toldAgain(s *scheduler, status api.Status) {
 	var last *launch
 	dropped := false
 	for _, label := range t.order {
-		if l := t.launches[label]; l.task == status.Task && l.end.State.Settled() {
+		l := t.launches[label]
+		if l.task == status.Task && l.abandoned && !l.end.State.Settled() {
+			return // this instance has not heard yet that its framework was removed, and with it this launch
+		}
+		if l.task == status.Task && l.end.State.Settled() {
 			dropped = dropped || l.end.State == api.TaskDropped
 			last = l
 		}

@@ -13,8 +13,8 @@ import (
 // folder is the folder of a volume on a machine.
 type folder struct {
 	made     time.Time
-	deleting int  // how many deletions are under way
-	broken   bool // two deletions have met, and both have failed
+	deleting []*daemon // one for each deletion that is under way
+	broken   bool      // two deletions have met, and both have failed
 }
 
 // createVolume makes a volume's folder. What is there and belongs to nobody that the agent knows is put aside.
@@ -26,26 +26,30 @@ func (m *machine) createVolume(e agentcore.CreateVolume) {
 }
 
 // destroyVolume deletes a volume's folder, which takes a while if there is much in it. Two deletions at once break each
-// other.
+// other. A deletion ends with its process.
 func (d *daemon) destroyVolume(e agentcore.DestroyVolume) {
 	w, m, id := d.world, d.machine, e.Volume
 	f := m.folders[id]
 	began := w.now
 	if f != nil {
-		f.deleting++
-		f.broken = f.broken || f.deleting > 1
+		f.deleting = append(slices.DeleteFunc(f.deleting, func(by *daemon) bool { return by.dead }), d)
+		f.broken = len(f.deleting) > 1
 	}
 	span := w.pause()
 	if w.chance(2) {
 		span = w.between(0, 12*time.Second)
 	}
 	w.in(span, func() {
+		if d.dead {
+			return
+		}
 		done := agentcore.VolumeDestroyed{Volume: id, Generation: e.Generation}
 		if f != nil {
-			if f.deleting--; f.broken {
+			f.deleting = slices.Delete(f.deleting, 0, 1)
+			if f.broken {
 				done.Err = "readdirent: no such file or directory"
-				f.broken = f.deleting > 0
-			} else if m.folders[id] == f && !d.dead {
+				f.broken = len(f.deleting) > 0
+			} else if m.folders[id] == f {
 				delete(m.folders, id)
 				w.truth.deleted(d, id, began)
 			}
