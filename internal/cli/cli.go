@@ -17,13 +17,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/cli/auditcmd"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/contexts"
 	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/internal/cli/jobcmd"
-	"github.com/tenderhq/tender/internal/cli/secretcmd"
 	"github.com/tenderhq/tender/internal/logging"
 	"github.com/tenderhq/tender/internal/version"
 )
@@ -187,33 +184,6 @@ func (a *App) jobsEnv() jobcmd.Env {
 			return taskLogs(ctx, a, c, task, follow, stderr)
 		},
 	}
-}
-
-func (a *App) auditCommand() *cobra.Command {
-	return auditcmd.Env{
-		Stdout: a.Stdout, Stderr: a.Stderr, Now: a.Now, WithClient: a.withClient, Exactly: exactly, Usage: usage, Empty: saidEmpty, IDs: a.ids,
-	}.Command()
-}
-
-func (a *App) secretCommand() *cobra.Command {
-	command := &cobra.Command{Use: "secret", Short: "Manage the passwords and keys that tasks are given"}
-	stdin, is := a.Stdin.(*os.File)
-	add(command, "", secretcmd.Env{
-		Stdin: a.Stdin, Terminal: is && term.IsTerminal(int(stdin.Fd())),
-		WithClient: a.withClient, Exactly: exactly, Usage: usage, Said: a.said,
-	}.Commands()...)
-	var role string
-	ask := func(ctx context.Context, c *client.Client) (*apiv1.ListSecretsResponse, error) {
-		answer, err := secretcmd.List(ctx, c, role)
-		if err == nil && role != "" && len(answer.GetItems()) == 0 {
-			err = roleIsKnown(ctx, c, role)
-		}
-		return answer, err
-	}
-	list := listCommand(a, "list", "secrets", "List the secrets, without their values", ask, secretcmd.Header, secretcmd.Rows)
-	list.Flags().StringVar(&role, "role", "", "list only those of this role and the roles below it")
-	add(command, "", list)
-	return command
 }
 
 // The groups of the help text.

@@ -1,18 +1,14 @@
-// Package auditcmd implements `tender audit`: it asks each master which changes it was asked for, and merges the
-// answers by time. It says which masters have not answered, and from when on one has forgotten something.
-package auditcmd
+package cli
 
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -24,33 +20,18 @@ import (
 	"github.com/tenderhq/tender/internal/trust/audit"
 )
 
-// Env is what the command needs from its caller.
-type Env struct {
-	Stdout, Stderr io.Writer
-	Now            func() time.Time
-	// WithClient runs a command with a client of the cluster.
-	WithClient func(func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error
-	// Exactly makes the check of a command's arguments from their names. Usage marks an error as a mistake in how the
-	// command was written. Empty finds flags without a value.
-	Exactly func(names ...string) cobra.PositionalArgs
-	Usage   func(error) error
-	Empty   func(*pflag.FlagSet) error
-	// IDs returns the IDs in a kind of list that begin with start, for completions.
-	IDs func(ctx context.Context, kind, start string) []string
-}
+// changesShown is how many changes are shown if no limit is given.
+const changesShown = 100
 
-// shownByDefault is how many changes are shown if no limit is given.
-const shownByDefault = 100
-
-// wish holds the values of the flags.
-type wish struct {
+// auditWish holds the values of the flags.
+type auditWish struct {
 	since, until string
 	on, by       string
 	denied       bool
 	limit        int
 }
 
-func (w wish) check() error {
+func (w auditWish) check() error {
 	if w.limit < 0 {
 		return fmt.Errorf("--limit is %d; write how many are wanted, or 0 for all", w.limit)
 	}
@@ -60,9 +41,10 @@ func (w wish) check() error {
 	return nil
 }
 
-// Command returns `tender audit`.
-func (e Env) Command() *cobra.Command {
-	var w wish
+// auditCommand asks each master which changes it was asked for, and merges the answers by time. It says which masters
+// have not answered, and from when on one has forgotten something.
+func (a *App) auditCommand() *cobra.Command {
+	var w auditWish
 	command := &cobra.Command{
 		Use:   "audit",
 		Short: "Show who has changed what",
@@ -76,7 +58,7 @@ func (e Env) Command() *cobra.Command {
 			"  tender audit --since 14:00 --until 14:10\n" +
 			"  tender audit --on agent/a1b2c3 -o wide\n" +
 			"  tender audit --by ann --denied",
-		Args: e.Exactly(),
+		Args: exactly(),
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
@@ -85,32 +67,34 @@ func (e Env) Command() *cobra.Command {
 	flags.StringVar(&w.on, "on", "", "show only changes of this object, KIND/NAME, such as agent/ID or role/eng")
 	flags.StringVar(&w.by, "by", "", "show only what this principal has asked for")
 	flags.BoolVar(&w.denied, "denied", false, "show only what was denied")
-	flags.IntVar(&w.limit, "limit", shownByDefault, "show at most this many, the newest ones (0 = all)")
+	flags.IntVar(&w.limit, "limit", changesShown, "show at most this many, the newest ones (0 = all)")
 	format := show.FormatFlag(flags, show.AsTable, show.AsWide, show.AsJSON)
-	e.complete(command)
+	a.completeAudit(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if err := e.Empty(flags); err != nil {
-			return e.Usage(err)
+		if err := saidEmpty(flags); err != nil {
+			return usage(err)
 		}
 		if err := w.check(); err != nil {
-			return e.Usage(err)
+			return usage(err)
 		}
-		span, err := e.span(w)
+		span, err := a.auditSpan(w)
 		if err != nil {
-			return e.Usage(err)
+			return usage(err)
 		}
-		return e.WithClient(func(ctx context.Context, c *client.Client, _ []string) error { return e.show(ctx, c, w, span, format) })(command, args)
+		return a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			return a.showChanges(ctx, c, w, span, format)
+		})(command, args)
 	}
 	return command
 }
 
-// complete adds completions for the flags that name things.
-func (e Env) complete(command *cobra.Command) {
+// completeAudit adds completions for the flags that name things.
+func (a *App) completeAudit(command *cobra.Command) {
 	for flag, suggest := range map[string]func(ctx context.Context, start string) ([]string, cobra.ShellCompDirective){
 		"by": func(ctx context.Context, start string) ([]string, cobra.ShellCompDirective) {
-			return e.IDs(ctx, "principals", start), cobra.ShellCompDirectiveNoFileComp
+			return a.ids(ctx, "principals", start), cobra.ShellCompDirectiveNoFileComp
 		},
-		"on": e.objects,
+		"on": a.auditObjects,
 	} {
 		if err := command.RegisterFlagCompletionFunc(flag, func(command *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
 			return suggest(command.Context(), start)
@@ -120,8 +104,8 @@ func (e Env) complete(command *cobra.Command) {
 	}
 }
 
-// objects suggests kinds first, and then the IDs of the chosen kind.
-func (e Env) objects(ctx context.Context, start string) (found []string, _ cobra.ShellCompDirective) {
+// auditObjects suggests kinds first, and then the IDs of the chosen kind.
+func (a *App) auditObjects(ctx context.Context, start string) (found []string, _ cobra.ShellCompDirective) {
 	kind, name, named := strings.Cut(start, "/")
 	if !named {
 		for _, known := range audit.ObjectKinds {
@@ -131,16 +115,16 @@ func (e Env) objects(ctx context.Context, start string) (found []string, _ cobra
 		}
 		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
-	for _, id := range e.IDs(ctx, kind+"s", name) {
+	for _, id := range a.ids(ctx, kind+"s", name) {
 		found = append(found, kind+"/"+id)
 	}
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
-// span is the time that the flags restrict the changes to; nil: unrestricted on that side.
-type span struct{ since, until *timestamppb.Timestamp }
+// auditSpan is the time that the flags restrict the changes to; nil: unrestricted on that side.
+type auditSpan struct{ since, until *timestamppb.Timestamp }
 
-func (e Env) span(w wish) (s span, err error) {
+func (a *App) auditSpan(w auditWish) (s auditSpan, err error) {
 	for _, end := range []struct {
 		flag, text string
 		into       **timestamppb.Timestamp
@@ -148,7 +132,7 @@ func (e Env) span(w wish) (s span, err error) {
 		if end.text == "" {
 			continue
 		}
-		at, err := settings.Before(end.text, e.Now())
+		at, err := settings.Before(end.text, a.Now())
 		if err != nil {
 			return s, fmt.Errorf("--%s: %w", end.flag, err)
 		}
@@ -160,33 +144,33 @@ func (e Env) span(w wish) (s span, err error) {
 	return s, nil
 }
 
-func (e Env) show(ctx context.Context, c *client.Client, w wish, s span, format *show.Format) error {
+func (a *App) showChanges(ctx context.Context, c *client.Client, w auditWish, s auditSpan, format *show.Format) error {
 	answers, silent, err := client.AskEvery(ctx, c, func(ctx context.Context, master apiv1.OperatorServiceClient) (*apiv1.ListChangesResponse, error) {
-		return ask(ctx, master, w, s)
+		return askChanges(ctx, master, w, s)
 	})
 	if err != nil {
 		return err
 	}
-	changes, more := merge(answers, w.limit)
+	changes, more := mergeChanges(answers, w.limit)
 	if format.Is(show.AsJSON) {
-		err = show.JSON(e.Stdout, &apiv1.ListChangesResponse{Items: changes})
+		err = show.JSON(a.Stdout, &apiv1.ListChangesResponse{Items: changes})
 	} else if len(changes) > 0 {
-		header, rows := table(changes, format.Is(show.AsWide))
-		err = show.Table(e.Stdout, header, rows)
+		header, rows := changesTable(changes, format.Is(show.AsWide))
+		err = show.Table(a.Stdout, header, rows)
 	}
 	if err != nil {
 		return err
 	}
-	e.tell(len(changes), more, format.Is(show.AsJSON))
-	e.tellMissing(silent)
+	a.tellCutChanges(len(changes), more, format.Is(show.AsJSON))
+	a.tellSilentMasters(silent)
 	if !more {
-		e.tellForgotten(answers, s.since)
+		a.tellForgottenChanges(answers, s.since)
 	}
 	return nil
 }
 
-// ask fetches all changes of one master, or the newest of them up to the limit.
-func ask(ctx context.Context, master apiv1.OperatorServiceClient, w wish, s span) (*apiv1.ListChangesResponse, error) {
+// askChanges fetches all changes of one master, or the newest of them up to the limit.
+func askChanges(ctx context.Context, master apiv1.OperatorServiceClient, w auditWish, s auditSpan) (*apiv1.ListChangesResponse, error) {
 	all := &apiv1.ListChangesResponse{}
 	list := func(ctx context.Context, r *apiv1.ListChangesRequest, options ...grpc.CallOption) (*apiv1.ListChangesResponse, error) {
 		page, err := master.ListChanges(ctx, r, options...)
@@ -201,9 +185,9 @@ func ask(ctx context.Context, master apiv1.OperatorServiceClient, w wish, s span
 	return all, err
 }
 
-// merge merges the answers of masters, the newest change last and at most limit of them, and says whether there are
+// mergeChanges merges the answers of masters, the newest change last and at most limit of them, and says whether there are
 // more.
-func merge(answers []*apiv1.ListChangesResponse, limit int) (changes []*apiv1.ChangeView, more bool) {
+func mergeChanges(answers []*apiv1.ListChangesResponse, limit int) (changes []*apiv1.ChangeView, more bool) {
 	for _, answer := range answers {
 		slices.Reverse(answer.GetItems()) // changes of one master keep its order if their times are equal
 		changes = append(changes, answer.GetItems()...)
@@ -216,7 +200,7 @@ func merge(answers []*apiv1.ListChangesResponse, limit int) (changes []*apiv1.Ch
 	return changes, more
 }
 
-func table(changes []*apiv1.ChangeView, wide bool) (header []string, rows [][]string) {
+func changesTable(changes []*apiv1.ChangeView, wide bool) (header []string, rows [][]string) {
 	header = []string{"TIME", "WHO", "CALL", "ON", "RESULT"}
 	if wide {
 		header = append(header, "MASTER", "FROM", "INDEX", "REQUEST", "WHY")
@@ -263,18 +247,18 @@ func shortCall(call string) string {
 	return strings.TrimPrefix(call, "master ")
 }
 
-func (e Env) tell(shown int, more, forPrograms bool) {
+func (a *App) tellCutChanges(shown int, more, forPrograms bool) {
 	switch {
 	case forPrograms:
 	case shown == 0:
-		fmt.Fprintln(e.Stderr, "no changes")
+		fmt.Fprintln(a.Stderr, "no changes")
 	case more:
-		fmt.Fprintln(e.Stderr, "there are older ones; --limit has cut the list")
+		fmt.Fprintln(a.Stderr, "there are older ones; --limit has cut the list")
 	}
 }
 
-// tellMissing names the masters that have not answered.
-func (e Env) tellMissing(silent []client.Silent) {
+// tellSilentMasters names the masters that have not answered.
+func (a *App) tellSilentMasters(silent []client.Silent) {
 	if len(silent) == 0 {
 		return
 	}
@@ -286,14 +270,14 @@ func (e Env) tellMissing(silent []client.Silent) {
 	if len(silent) == 1 {
 		they = "it was"
 	}
-	fmt.Fprintf(e.Stderr, "no answer from %s; what %s asked is missing\n", strings.Join(names, ", "), they)
+	fmt.Fprintf(a.Stderr, "no answer from %s; what %s asked is missing\n", strings.Join(names, ", "), they)
 }
 
-// tellForgotten says from when on masters know all changes, if older ones were asked for.
-func (e Env) tellForgotten(answers []*apiv1.ListChangesResponse, since *timestamppb.Timestamp) {
+// tellForgottenChanges says from when on masters know all changes, if older ones were asked for.
+func (a *App) tellForgottenChanges(answers []*apiv1.ListChangesResponse, since *timestamppb.Timestamp) {
 	for _, answer := range answers {
 		if from := answer.GetSince(); from != nil && (since == nil || since.AsTime().Before(from.AsTime())) {
-			fmt.Fprintf(e.Stderr, "%s remembers what it was asked since %s; what was before may be in its audit log\n",
+			fmt.Fprintf(a.Stderr, "%s remembers what it was asked since %s; what was before may be in its audit log\n",
 				answer.GetMasterId(), from.AsTime().Format(time.RFC3339))
 		}
 	}

@@ -1,4 +1,4 @@
-package auditcmd
+package cli
 
 import (
 	"slices"
@@ -37,7 +37,7 @@ func TestAnswersArePutTogether(t *testing.T) {
 	}{
 		{0, "m1-1 m2-1 m1-2 m1-3 m2-2", false}, {5, "m1-1 m2-1 m1-2 m1-3 m2-2", false}, {2, "m1-3 m2-2", true},
 	} {
-		changes, more := merge([]*apiv1.ListChangesResponse{answer("m1", 5, 5, 1), answer("m2", 9, 3)}, c.limit)
+		changes, more := mergeChanges([]*apiv1.ListChangesResponse{answer("m1", 5, 5, 1), answer("m2", 9, 3)}, c.limit)
 		var got []string
 		for _, change := range changes {
 			got = append(got, change.GetMasterId()+"-"+string(rune('0'+change.GetIndex())))
@@ -48,13 +48,13 @@ func TestAnswersArePutTogether(t *testing.T) {
 	}
 	cut := answer("m1", 1)
 	cut.NextPageToken = "1"
-	if _, more := merge([]*apiv1.ListChangesResponse{cut}, 1); !more {
+	if _, more := mergeChanges([]*apiv1.ListChangesResponse{cut}, 1); !more {
 		t.Error("a master has more, and it is not said")
 	}
 }
 
 func TestATableOfChanges(t *testing.T) {
-	_, rows := table([]*apiv1.ChangeView{
+	_, rows := changesTable([]*apiv1.ChangeView{
 		{At: after(0), Who: "person ann", Call: "/tender.v1.OperatorService/Grant", Objects: []string{"principal/bob", "role/eng"}, Result: "ok"},
 		{At: after(1), Who: "anybody", From: "10.0.0.1:7", Call: "master PUT /v1/log-level", Request: `"loud"`, Result: "invalid", Why: "no level", Index: 9, MasterId: "m1"},
 		{At: after(2), Who: "anybody", Call: "/tender.v1.OperatorService/SetMaintenance", RequestCut: true, Result: "ok"},
@@ -88,7 +88,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		want  bool
 	}{{nil, true}, {after(2), true}, {after(3), false}, {after(4), false}} {
 		var said strings.Builder
-		Env{Stderr: &said}.tellForgotten([]*apiv1.ListChangesResponse{answer("m2", 1), forgetful}, c.since)
+		(&App{Stderr: &said}).tellForgottenChanges([]*apiv1.ListChangesResponse{answer("m2", 1), forgetful}, c.since)
 		if got := said.String() == "m1 remembers what it was asked since 2026-01-02T03:04:08Z; what was before may be in its audit log\n"; got != c.want || !c.want && said.Len() > 0 {
 			t.Errorf("since %v it says %q", c.since, said.String())
 		}
@@ -99,31 +99,31 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		"no answer from m1 (is down), m2 (hangs); what they were asked is missing\n": {{ID: "m1", Why: "is down"}, {ID: "m2", Why: "hangs"}},
 	} {
 		var said strings.Builder
-		if (Env{Stderr: &said}).tellMissing(silent); said.String() != want {
+		if (&App{Stderr: &said}).tellSilentMasters(silent); said.String() != want {
 			t.Errorf("of %v it says %q", silent, said.String())
 		}
 	}
 }
 
 func TestWrongWishesAreRefused(t *testing.T) {
-	for want, w := range map[string]wish{"--limit": {limit: -1}, "--on": {on: "a1"}} {
+	for want, w := range map[string]auditWish{"--limit": {limit: -1}, "--on": {on: "a1"}} {
 		if err := w.check(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%+v: %v", w, err)
 		}
 	}
-	if err := (wish{since: "1h", on: "secret/eng/db", limit: 1}).check(); err != nil {
+	if err := (auditWish{since: "1h", on: "secret/eng/db", limit: 1}).check(); err != nil {
 		t.Error(err)
 	}
-	e := Env{Now: func() time.Time { return began }}
-	for _, w := range []wish{{since: "-1h"}, {until: "yesterday"}, {since: "1h", until: "2h"}} {
-		if _, err := e.span(w); err == nil {
+	e := &App{Now: func() time.Time { return began }}
+	for _, w := range []auditWish{{since: "-1h"}, {until: "yesterday"}, {since: "1h", until: "2h"}} {
+		if _, err := e.auditSpan(w); err == nil {
 			t.Errorf("%+v is taken", w)
 		}
 	}
-	if s, err := e.span(wish{since: "02:00", until: "3m"}); err != nil || s.since.AsTime().Format(time.RFC3339) != "2026-01-02T02:00:00Z" || s.until.AsTime().Format(time.RFC3339) != "2026-01-02T03:01:05Z" {
+	if s, err := e.auditSpan(auditWish{since: "02:00", until: "3m"}); err != nil || s.since.AsTime().Format(time.RFC3339) != "2026-01-02T02:00:00Z" || s.until.AsTime().Format(time.RFC3339) != "2026-01-02T03:01:05Z" {
 		t.Errorf("%v, %v", s, err)
 	}
-	if kinds, _ := (Env{}).objects(t.Context(), "t"); !slices.Equal(kinds, []string{"task/", "token/"}) {
+	if kinds, _ := (&App{}).auditObjects(t.Context(), "t"); !slices.Equal(kinds, []string{"task/", "token/"}) {
 		t.Errorf("what begins with t: %v", kinds)
 	}
 }
