@@ -42,8 +42,19 @@ func (b block) matches(output string) bool {
 
 // TestWhatUsersMet types what users of the first builds met, and reads what is printed now.
 func TestWhatUsersMet(t *testing.T) {
+	playStory(t, "testdata/users.txt", "--agents", "2")
+}
+
+// TestWhatPeopleWithJobsMet types what people from other schedulers met.
+func TestWhatPeopleWithJobsMet(t *testing.T) {
+	playStory(t, "testdata/jobs.txt", "--agents", "2", "--jobs=true")
+}
+
+// playStory types a story into a shell, beside a cluster of 'tender dev' with these flags.
+func playStory(t *testing.T, file string, dev ...string) {
+	t.Helper()
 	needsBinary(t)
-	text, err := os.ReadFile("testdata/users.txt")
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +62,7 @@ func TestWhatUsersMet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := startDev(t, "--agents", "2")
+	d := startDev(t, dev...)
 	home := t.TempDir()
 	for _, one := range storyOf(string(text)) {
 		shell := func() string {
