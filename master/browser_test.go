@@ -51,7 +51,7 @@ func inLobby(t *testing.T, n int, lives trust.Lives, test func(*testing.T, *lobb
 		for i, peer := range peers {
 			host := fmt.Sprint("host", i+1)
 			l.start(master.Config{
-				ID: peer.ID, Memory: master.NewMemory(), Peers: peers, GRPC: host + ":5060", HTTP: "none", Raft: host + ":5070", Browser: host + ":8443",
+				ID: peer.ID, Memory: master.NewMemory(), Peers: peers, GRPC: host + ":5060", HTTP: host + ":5050", Raft: host + ":5070", Browser: host + ":8443",
 				Listen: l.net.Listen, Dial: l.net.From(host).Dial, Trust: master.Trust{Key: l.key, Lives: lives}, Version: "test",
 			})
 		}
@@ -59,6 +59,9 @@ func inLobby(t *testing.T, n int, lives trust.Lives, test func(*testing.T, *lobb
 		defer conn.Close()
 		l.operator = apiv1.NewOperatorServiceClient(conn)
 		for { // until the first operator may do something
+			if code := l.metrics("admin", "host1:5050"); code == http.StatusForbidden {
+				t.Fatal("a cluster that is being founded refuses its metrics for good") // (R66)
+			}
 			_, err := l.operator.ListTokens(t.Context(), &apiv1.ListTokensRequest{})
 			if err == nil {
 				break
@@ -84,6 +87,27 @@ func TestNobodyIsRefusedForGoodWhileItIsFounded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// metrics asks for a master's metrics as a person, and returns the status of the answer.
+func (l *lobby) metrics(name, address string) int {
+	l.t.Helper()
+	dial := l.holderOf(l.key, trust.Identity{Kind: trust.Person, Name: name}).Dialer(l.net.From("client").Dial)
+	own := &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return dial(ctx, address) }}
+	defer own.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(l.t.Context(), http.MethodGet, "http://"+address+"/metrics", http.NoBody)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	answer, err := (&http.Client{Transport: own}).Do(request)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if later := answer.Header.Get("Retry-After"); answer.StatusCode == http.StatusServiceUnavailable && later == "" {
+		l.t.Error("the metrics are not there yet, and nobody is told when to come back")
+	}
+	return answer.StatusCode
 }
 
 // member connects by gRPC as a person.

@@ -35,7 +35,13 @@ const (
 func newHTTPServer(m *Master) *httpServer {
 	mux := http.NewServeMux()
 	for pattern, handler := range m.routes() {
-		mux.Handle(pattern, m.guard.Route("master "+pattern, handler, writeError))
+		call := "master " + pattern
+		mux.Handle(pattern, m.guard.Route(call, handler, func(w http.ResponseWriter, r *http.Request, err error) {
+			if m.isTooEarly(r.Context(), err) {
+				err = m.tooEarly(call)
+			}
+			writeError(w, err)
+		}))
 	}
 	// A page of another site must not use the rights of its visitor.
 	origins := http.NewCrossOriginProtection()

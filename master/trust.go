@@ -251,22 +251,38 @@ func hostOf(address string) string {
 // errFounding is told to a principal for whom it is too early.
 var errFounding = errors.New("the cluster is being founded, and nobody has been granted anything yet; try again")
 
+// foundingRetry is when a principal is to come again while the cluster is being founded.
+const foundingRetry = 100 * time.Millisecond
+
 // denied returns the error for a principal that may not make a call, as far as this master knows. A follower may not
 // know the latest grants, so it sends the principal to the leader. A leader that has not finished founding the cluster
 // knows of no grants; its refusal is not final. (R66)
 func (m *Master) denied(ctx context.Context, call string, err error) error {
-	switch transport.CallerOf(ctx).Kind {
-	case trust.Framework, trust.Person:
-		switch {
-		case !api.Is(err, api.Denied):
-		case m.leading.Load() == nil:
-			return m.notLeader(call)
-		case m.listeners.proof.registrar.Founding():
-			return api.E(call, api.Unavailable, m.config.ID, errFounding)
-		}
-	case trust.Nobody, trust.Master, trust.Agent: // nothing is granted to these
+	switch {
+	case !api.Is(err, api.Denied) || !isPrincipal(ctx):
+		return err
+	case m.leading.Load() == nil:
+		return m.notLeader(call)
+	case m.isTooEarly(ctx, err):
+		return m.tooEarly(call)
 	}
 	return err
+}
+
+// isTooEarly reports whether a principal was denied something only because the cluster is still being founded.
+func (m *Master) isTooEarly(ctx context.Context, err error) bool {
+	return api.Is(err, api.Denied) && isPrincipal(ctx) && m.listeners.proof.registrar.Founding()
+}
+
+// tooEarly is the error for a call for which it is too early.
+func (m *Master) tooEarly(call string) error {
+	return api.E(call, api.Unavailable, m.config.ID, errFounding).RetryIn(foundingRetry)
+}
+
+// isPrincipal reports whether the caller is one to whom something can be granted.
+func isPrincipal(ctx context.Context) bool {
+	kind := transport.CallerOf(ctx).Kind
+	return kind == trust.Framework || kind == trust.Person
 }
 
 // commit makes a change of the registry, if this master leads.

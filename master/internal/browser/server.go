@@ -90,9 +90,7 @@ func (p *Pages) Routes() map[string]http.Handler {
 func (p *Pages) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, handler := range p.Routes() {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			p.config.Guard.Route("browser "+pattern, handler, p.refuse(r)).ServeHTTP(w, r)
-		})
+		mux.Handle(pattern, p.config.Guard.Route("browser "+pattern, handler, p.refuse))
 	}
 	mux.HandleFunc("/", p.nothing)
 	// A page of another site must not act with its visitor's cookie.
@@ -108,17 +106,15 @@ var (
 
 // refuse writes a refusal. A caller who has not logged in is told where to do so, or is redirected there from the first
 // page.
-func (p *Pages) refuse(r *http.Request) func(http.ResponseWriter, error) {
+func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	stranger := trust.Of(r.Context()).Kind == trust.Nobody
-	return func(w http.ResponseWriter, err error) {
-		switch {
-		case stranger && r.URL.Path == "/":
-			http.Redirect(w, r, "/login", http.StatusSeeOther)
-		case stranger:
-			p.config.Refuse(w, api.E("browser", api.Denied, "", errLogIn))
-		default:
-			p.config.Refuse(w, err)
-		}
+	switch {
+	case stranger && r.URL.Path == "/":
+		http.Redirect(w, r, "/login", http.StatusSeeOther)
+	case stranger:
+		p.config.Refuse(w, api.E("browser", api.Denied, "", errLogIn))
+	default:
+		p.config.Refuse(w, err)
 	}
 }
 

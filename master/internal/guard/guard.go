@@ -227,12 +227,12 @@ func From(ctx context.Context) string {
 }
 
 // Route checks the requests of an HTTP route against its row. The function refuse writes a refusal.
-func (g *Guard) Route(call string, handler http.Handler, refuse func(http.ResponseWriter, error)) http.Handler {
+func (g *Guard) Route(call string, handler http.Handler, refuse func(http.ResponseWriter, *http.Request, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, err := g.Admit(context.WithValue(r.Context(), fromKey{}, r.RemoteAddr), call)
 		if err != nil {
 			g.Done(ctx, structpb.NewStringValue(r.URL.RequestURI()), err)
-			refuse(w, err)
+			refuse(w, r, err)
 			return
 		}
 		handler.ServeHTTP(w, r.WithContext(ctx))
