@@ -227,7 +227,10 @@ func (a *App) cluster(ctx context.Context) (contexts.Cluster, error) {
 	if err != nil {
 		return contexts.Cluster{}, err
 	}
-	return contexts.Find(ctx, contexts.Wish{Context: a.context, Masters: masters, Master: client.DefaultMaster, Lookup: a.Lookup, Dial: a.Dial})
+	return contexts.Find(ctx, contexts.Wish{
+		Context: a.context, Masters: masters, Master: client.DefaultMaster, Lookup: a.Lookup, Dial: a.Dial,
+		Waits: func(err error) { a.sayUnless(false)("waiting for a master: %s", sentence(err)) },
+	})
 }
 
 // client returns a client of the masters of that cluster.

@@ -91,8 +91,9 @@ func (a *App) snapshotRestoreCommand() *cobra.Command {
 		Use:   "restore FILE",
 		Short: "Make a new data folder from a saved snapshot",
 		Long: "Make a new data folder from a saved snapshot: the folder of a quorum of one, in a higher epoch. Start a master with it,\n" +
-			"then let others join with 'tender raft add'. No master of the old quorum may run any more; agents that have met the new\n" +
-			"one obey no old one. Changes since the snapshot are lost, but not tasks: agents report what they run.",
+			"then let others join (--join FILE; without certificates 'tender raft add'). No master of the old quorum may run any\n" +
+			"more; agents that have met the new one obey no old one. Changes since the snapshot are lost, but not tasks: agents\n" +
+			"report what they run.",
 		Example: "  tender raft snapshot restore saved --data-dir /var/lib/tender/m1 --id m1 --raft-address 10.0.0.1:5070",
 		Args:    exactly("FILE"),
 	}

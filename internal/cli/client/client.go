@@ -74,6 +74,7 @@ type Client struct {
 	closed  bool              // no more masters are asked
 	leader  string            // the last one that answered as leader; it is tried first
 	refuse  map[string]string // by address: why the last dial failed
+	foreign map[string]bool   // addresses at which the last dial met another cluster
 }
 
 // New checks the addresses. Nothing is dialed before the first call.
@@ -96,7 +97,7 @@ func New(config Config) (*Client, error) {
 		}
 	}
 	c := &Client{
-		config: config, leave: config.keep(), conns: map[string]*grpc.ClientConn{}, masters: slices.Clone(config.Masters), refuse: map[string]string{},
+		config: config, leave: config.keep(), conns: map[string]*grpc.ClientConn{}, masters: slices.Clone(config.Masters), refuse: map[string]string{}, foreign: map[string]bool{},
 	}
 	c.ending, c.end = context.WithCancel(context.Background())
 	return c, nil
@@ -245,6 +246,8 @@ func (c *Client) follow(ctx context.Context, method string, call func(context.Co
 			search.Again()
 		case !c.worthAnother(search, method, err):
 			return Error(err)
+		case c.isElsewhere():
+			return api.E(op, api.Denied, "", search.sentence())
 		}
 	}
 }
@@ -344,7 +347,15 @@ func (c *Client) dial(ctx context.Context, address string) (net.Conn, error) {
 	if err != nil {
 		c.refuse[address] = plain(err)
 	}
+	c.foreign[address] = errors.As(err, new(*trust.ForeignError))
 	return conn, err
+}
+
+// isElsewhere reports whether all masters that are known belong to another cluster, so that no later attempt helps.
+func (c *Client) isElsewhere() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !slices.ContainsFunc(c.masters, func(address string) bool { return !c.foreign[address] })
 }
 
 func (c *Client) whyRefused(address string, err error) string {

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -283,6 +285,34 @@ func TestWhoSaysWhenToComeBackIsObeyed(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestAnotherClusterIsFinal: when all masters that are named belong to another cluster, the command says so at once.
+func TestAnotherClusterIsFinal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := &trust.ForeignError{Identity: trust.Identity{Cluster: "theirs", Kind: trust.Master, Name: "m1"}, Own: "ours"}
+		silent := true
+		c, err := client.New(client.Config{Masters: []string{"m1:1", "m2:1"}, Dial: func(_ context.Context, address string) (net.Conn, error) {
+			if address == "m2:1" && silent {
+				return nil, syscall.ECONNREFUSED
+			}
+			return nil, fmt.Errorf("handshake: %w", other)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for _, silent = range []bool{true, false} {
+			began := time.Now()
+			_, err := c.Operator().GetCluster(t.Context(), &apiv1.GetClusterRequest{})
+			if err == nil || !strings.Contains(err.Error(), "it is of cluster theirs, and this is ours") {
+				t.Errorf("it says %v", err)
+			}
+			if waited := time.Since(began) > time.Second; waited != silent {
+				t.Errorf("it waited for %v, while one master was silent: %v", time.Since(began), silent)
+			}
+		}
+	})
 }
 
 func TestTheCallersContextEndsTheSearch(t *testing.T) {

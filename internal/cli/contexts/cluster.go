@@ -27,6 +27,8 @@ type Wish struct {
 	Lookup func(string) (string, bool)
 	// Dial opens connections. Default TCP.
 	Dial trust.Dial
+	// Waits, if set, is called with why no master gives a certificate yet.
+	Waits func(error)
 }
 
 // Cluster says where a command goes, and who it is there.
@@ -155,7 +157,14 @@ func (c *Cluster) joinByToken(ctx context.Context, wish Wish) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", TokenVariable, err)
 	}
-	pass, err := Join(ctx, masters, c.dial, token, nil)
+	pass, err := Join(ctx, masters, c.dial, token, func(address string, err error) {
+		if len(c.Masters) == 0 {
+			err = fmt.Errorf("no master is named (--master HOST:PORT, or TENDER_MASTER), and %s gives no certificate: %w", address, err)
+		}
+		if wish.Waits != nil {
+			wish.Waits(err)
+		}
+	})
 	if err == nil {
 		c.Holder, c.renewal = trust.NewHolder(pass), joining.Config{Masters: masters, Dial: c.dial, Token: token}
 		c.renewed = func(*trust.Pass) error { return nil }

@@ -86,8 +86,12 @@ func (l *Log) checkMembership(r *life) error {
 	return nil
 }
 
+// beginAnew says how a master comes back with an empty folder, in a cluster with certificates and in one without.
+const beginAnew = "empty its folder and start it with --join FILE, which `tender token create master` makes (without certificates: " +
+	"with --peers naming the others, and run `tender raft add`)"
+
 // howToComeBack says what a person can do with a master that was removed.
-const howToComeBack = "to bring it back, empty its folder, start it with --peers naming the others, and run `tender raft add`"
+const howToComeBack = "to bring it back, " + beginAnew
 
 func removed(id api.MasterID) error {
 	return api.E("raft.run", api.Removed, string(id), fmt.Errorf("this master was removed from the quorum; %s", howToComeBack))

@@ -181,7 +181,7 @@ func (f *folder) load() error {
 	if sum := f.settings.Sum; sum != "" {
 		if f.settings.summed().Sum != sum {
 			return fmt.Errorf("%s is damaged: its checksum is wrong; if the other masters are well, `tender raft remove` this one there, "+
-				"empty the folder and `tender raft add` it again", settingsFile)
+				beginAnew, settingsFile)
 		}
 	}
 	f.settings.Sum = ""
@@ -238,7 +238,7 @@ func (f *folder) open(log raftLogger) error {
 	if f.settings.Voted {
 		if _, err := os.Stat(filepath.Join(dir, "raft.db")); err != nil {
 			return fmt.Errorf("the folder %s says that it is master %s of %s, but Raft's files are missing (%w); "+
-				"bring them back, or `tender raft remove %s` at the others, empty the folder and `tender raft add` it again",
+				"bring them back, or `tender raft remove %s` at the others, "+beginAnew,
 				f.dir, f.settings.ID, f.settings.Cluster, err, f.settings.ID)
 		}
 	}
@@ -289,7 +289,7 @@ func (f *folder) damaged(path string, err error) error {
 	if !strings.Contains(err.Error(), "damaged") {
 		return err
 	}
-	return fmt.Errorf("%s: %w. If the other masters are well, `tender raft remove %s` there, empty the folder and `tender raft add` it again; "+
+	return fmt.Errorf("%s: %w. If the other masters are well, `tender raft remove %s` there, "+beginAnew+"; "+
 		"if none is, begin anew with `tender snapshot restore`", path, err, f.settings.ID)
 }
 

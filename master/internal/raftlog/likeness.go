@@ -58,7 +58,7 @@ func (m *machine) compareHash() {
 
 func differs(own quorum.Mark, majority string) error {
 	return fmt.Errorf("this master's registry is not what the majority's is: behind entry %d its hash is %.16s and theirs %.16s; its disk or memory is broken. "+
-		"Check the machine, `tender raft remove` this master at the others, empty its folder and `tender raft add` it again", own.Index, own.Hash, majority)
+		"Check the machine, `tender raft remove` this master at the others, "+beginAnew, own.Index, own.Hash, majority)
 }
 
 // mark returns the latest hash that this master has taken, and the index of the latest agreed one.
