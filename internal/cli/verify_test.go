@@ -15,7 +15,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/internal/cli"
 )
 
@@ -126,6 +128,34 @@ func listening(t *testing.T) net.Listener {
 	return listener
 }
 
+// keeper is a framework that keeps all it is offered.
+type keeper struct{}
+
+func (keeper) Offers(_ context.Context, offers []api.Offer) (answers []api.Answer) {
+	for _, offer := range offers {
+		answers = append(answers, api.Keep(offer))
+	}
+	return answers
+}
+
+func (keeper) Update(context.Context, api.Status) error { return nil }
+
+// keepOffers runs such a framework until the test ends.
+func keepOffers(t *testing.T, d *devCluster) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- framework.Run(ctx, framework.Config{Masters: []string{d.Masters[0].GRPC, d.Masters[1].GRPC, d.Masters[2].GRPC}, Name: "keeper", TeardownAtEnd: true}, keeper{})
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("the framework ended with %v", err)
+		}
+	})
+}
+
 // TestVerify: on a real cluster with tasks, a volume and a reservation all is well, by the command and by its exit code.
 // Each break that is made by hand is named, and only that one; an agent that does not answer is not well either (R63).
 func TestVerify(t *testing.T) {
@@ -156,8 +186,11 @@ func TestVerify(t *testing.T) {
 		other = agents[1].ID
 	}
 
+	keepOffers(t, d)
+	until(t, "offers that somebody keeps", func() bool { return len(get(t, d.env, "offers").Items) == 2 })
+
 	stdout, stderr, code := l.verify(masters...)
-	if code != 0 || !strings.Contains(stdout, "3 masters, 2 agents, 1 framework, 1 task, ") || !strings.HasSuffix(stdout, ": all is well.\n") {
+	if code != 0 || !strings.Contains(stdout, "3 masters, 2 agents, 2 frameworks, 1 task, ") || !strings.HasSuffix(stdout, ": all is well.\n") {
 		t.Fatalf("exit code %d: %s%s", code, stdout, stderr)
 	}
 	task := map[string]any{"framework_id": strings.Split(ref, "/")[0], "id": "never", "state": "RUNNING", "resources": "", "executor_id": "x"}

@@ -356,7 +356,7 @@ func (c *checker) frameworkSums() {
 	offers, offered, tasks := map[api.FrameworkID]int{}, map[api.FrameworkID]api.Resources{}, map[api.FrameworkID]int{}
 	for _, o := range c.look.Offers {
 		offers[o.Framework]++
-		offered[o.Framework] = offered[o.Framework].Plus(o.Resources)
+		offered[o.Framework] = offered[o.Framework].Plus(scalars(o.Resources))
 		if f := c.frameworks[o.Framework]; f == nil || f.State != active {
 			c.add("R30", "offer "+string(o.ID), o.Since, "is held by framework %s, which has no session", o.Framework)
 		}
@@ -381,6 +381,18 @@ func (c *checker) frameworkSums() {
 			}
 		}
 	}
+}
+
+// scalars leaves ranges and sets out, as the leader does in the sums of frameworks and roles, because those of several
+// agents can't be added up.
+func scalars(resources api.Resources) api.Resources {
+	var items []api.Resource
+	for _, item := range resources.Items() {
+		if len(item.Ranges) == 0 && len(item.Set) == 0 {
+			items = append(items, item)
+		}
+	}
+	return api.NewResources(items...)
 }
 
 // roleSums checks what roles hold against their frameworks and agents, and against their limits.

@@ -19,9 +19,10 @@ func bundle(text string) api.Resources {
 }
 
 // well returns a look at a cluster that is well: a task and an executor on one agent, an offer of another, a volume.
+// Sums of frameworks and roles are of scalars only: ports of several agents can't be added up.
 func well() Look {
 	ref := api.TaskRef{Framework: "f1", Task: "t1"}
-	own, volume := bundle("cpus:4;mem:100"), "cpus:4;mem:100;disk(eng,dynamic,volume=v1):10"
+	own, volume := bundle("cpus:4;mem:100"), "cpus:4;mem:100;disk(eng,dynamic,volume=v1):10;ports:[1-9]"
 	return Look{
 		At: at,
 		Masters: []Master{
@@ -32,8 +33,8 @@ func well() Look {
 				Agent: "a1", Registered: true, Resources: own, Tasks: []AgentTask{{ref, api.TaskRunning, bundle("cpus:1;mem:10")}},
 				Executors: []Executor{{api.ExecutorRef{Framework: "f1", Executor: "e"}, bundle("cpus:0.1;mem:10")}},
 			}},
-			{ID: "a2", Address: "h2:1", State: "RUNNING", Total: bundle(volume), Offered: bundle("cpus:2"), Said: &Said{
-				Agent: "a2", Registered: true, Resources: bundle("cpus:4;mem:100;disk:10"), Volumes: []api.VolumeID{"v1"},
+			{ID: "a2", Address: "h2:1", State: "RUNNING", Total: bundle(volume), Offered: bundle("cpus:2;ports:[1-2]"), Said: &Said{
+				Agent: "a2", Registered: true, Resources: bundle("cpus:4;mem:100;disk:10;ports:[1-9]"), Volumes: []api.VolumeID{"v1"},
 			}},
 		},
 		Frameworks: []Framework{{
@@ -41,7 +42,7 @@ func well() Look {
 			Tasks: 1, Offers: 1, Demand: []Demand{{"eng/web", 3}},
 		}},
 		Tasks:  []Task{{Ref: ref, Agent: "a1", Role: "eng/web", State: api.TaskRunning, Resources: bundle("cpus:1;mem:10"), Launched: at}},
-		Offers: []Offer{{ID: "o1", Framework: "f1", Agent: "a2", Resources: bundle("cpus:2")}},
+		Offers: []Offer{{ID: "o1", Framework: "f1", Agent: "a2", Resources: bundle("cpus:2;ports:[1-2]")}},
 		Roles: []Role{
 			{Role: "eng", Allocated: bundle("cpus:1.1;mem:20"), Offered: bundle("cpus:2"), Reserved: bundle("disk:10"), Limit: bundle("cpus:4")},
 			{Role: "eng/web", Allocated: bundle("cpus:1.1;mem:20"), Offered: bundle("cpus:2")},
@@ -105,24 +106,24 @@ func TestEachBreakIsNamed(t *testing.T) {
 		"an offer too many": {func(l *Look) { l.Frameworks[0].Offers = 2 },
 			"framework f1 is booked with 2 offers of cpus:2, and 1 of cpus:2 are listed (R25)"},
 		"offered and not listed": {func(l *Look) { l.Agents[1].Offered = bundle("cpus:3") },
-			"agent a2 is booked with cpus:3 offered, and its offers hold cpus:2 (R25)"},
+			"agent a2 is booked with cpus:3 offered, and its offers hold cpus:2;ports:[1-2] (R25)"},
 		"oversold": {func(l *Look) {
 			l.Agents[1].Total = bundle("cpus:1;mem:100;disk(eng,dynamic,volume=v1):10")
 			l.Agents[1].Why = "came back with less"
 		},
-			"agent a2 has cpus:1;disk(eng,dynamic,volume=v1):10;mem:100 and lends nothing; nothing of it is allocated and cpus:2 offered (promise 1)"},
+			"agent a2 has cpus:1;disk(eng,dynamic,volume=v1):10;mem:100 and lends nothing; nothing of it is allocated and cpus:2;ports:[1-2] offered (promise 1)"},
 		"lent twice": {func(l *Look) {
 			l.Agents[1].Revocable, l.Agents[1].Offered = bundle("cpus(revocable):1"), bundle("cpus(revocable):2")
 			l.Offers[0].Resources, l.Frameworks[0].Offered = l.Agents[1].Offered, l.Agents[1].Offered
-		}, "agent a2 has cpus:4;disk(eng,dynamic,volume=v1):10;mem:100 and lends cpus(revocable):1; nothing of it is allocated and cpus(revocable):2 offered (promise 1)"},
+		}, "agent a2 has cpus:4;disk(eng,dynamic,volume=v1):10;mem:100;ports:[1-9] and lends cpus(revocable):1; nothing of it is allocated and cpus(revocable):2 offered (promise 1)"},
 		"drained with a task": {func(l *Look) { l.Agents[0].Marks = []string{"draining", "drained"} },
 			"agent a1 is marked drained, and f1/t1 is on it (R31)"},
 		"drained and not draining": {func(l *Look) { l.Agents[1].Marks = []string{"drained"} },
 			"agent a2 is marked drained and does not drain (R31)"},
 		"offered while deactivated": {func(l *Look) { l.Agents[1].Marks = []string{"deactivated"} },
-			"agent a2 is deactivated, and cpus:2 of it is offered (R30)"},
+			"agent a2 is deactivated, and cpus:2;ports:[1-2] of it is offered (R30)"},
 		"offered while away": {func(l *Look) { l.Agents[1].State = "DISCONNECTED"; l.Agents[1].Said = nil },
-			"agent a2 is DISCONNECTED, and cpus:2 of it is offered (R30)"},
+			"agent a2 is DISCONNECTED, and cpus:2;ports:[1-2] of it is offered (R30)"},
 		"gone and there": {func(l *Look) { l.Agents[0].Marks = []string{"gone"} }, "agent a1 is marked gone and has a session (R16)"},
 		"another agent answers": {func(l *Look) { l.Agents[1].Said.Agent = "a7" },
 			"agent a2 is expected at h2:1, where agent a7 answers (R7)"},

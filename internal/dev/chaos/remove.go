@@ -68,6 +68,9 @@ func (s *stage) startOld(n *node, folder string) error {
 	if err := s.awaitWrite(); err != nil {
 		return err
 	}
+	if s.tender(s.ctx, "verify", "--wait", "2s") == "" {
+		s.r.broken = append(s.r.broken, "tender verify says that all is well, and "+n.name+" runs with an old folder")
+	}
 	n.kill(syscall.SIGKILL)
 	n.forgive()
 	return errors.Join(os.RemoveAll(folder), os.Rename(folder+".new", folder), n.start())
