@@ -18,7 +18,7 @@ func Replay(section *Section, policy allocator.Allocator) Report {
 		policy: policy, work: workOf(section), queues: make(map[queueKey][]*job), running: make(map[api.TaskRef]*run),
 		cluster: newCluster(), report: newReport(),
 	}
-	r.play()
+	r.playAll()
 	return r.report.done(r.work.end)
 }
 
@@ -83,20 +83,20 @@ type replay struct {
 // the policy does not come to rest.
 const roundsMax = 10_000
 
-func (r *replay) play() {
+func (r *replay) playAll() {
 	r.byWant = slices.Clone(r.work.jobs)
 	slices.SortStableFunc(r.byWant, func(a, b *job) int { return a.wanted.Compare(b.wanted) })
 	for r.now = r.work.begin; ; {
 		r.report.pass(r.cluster, r.now)
-		r.happen()
-		r.finish()
-		r.arrive()
+		r.doWhatHappens()
+		r.finishRuns()
+		r.queueArrivals()
 		for range roundsMax {
-			if !r.allocate() {
+			if !r.callPolicy() {
 				break
 			}
 		}
-		next := r.next()
+		next := r.nextMoment()
 		if next.IsZero() || next.After(r.work.end) {
 			r.report.pass(r.cluster, r.work.end)
 			return
@@ -105,8 +105,8 @@ func (r *replay) play() {
 	}
 }
 
-// next returns the earliest moment after now at which something happens.
-func (r *replay) next() time.Time {
+// nextMoment returns the earliest moment after now at which something happens.
+func (r *replay) nextMoment() time.Time {
 	var soonest time.Time
 	consider := func(t time.Time) {
 		if t.After(r.now) && (soonest.IsZero() || t.Before(soonest)) {
@@ -126,15 +126,15 @@ func (r *replay) next() time.Time {
 	return soonest
 }
 
-func (r *replay) happen() {
+func (r *replay) doWhatHappens() {
 	for r.world < len(r.work.world) && !r.work.world[r.world].at.After(r.now) {
 		input := r.work.world[r.world].input
 		r.world++
 		switch i := input.(type) {
 		case inputs.RemoveAgent:
-			r.drop(func(claim allocator.Claim) bool { return claim.Agent == i.Agent })
+			r.endRuns(func(claim allocator.Claim) bool { return claim.Agent == i.Agent })
 		case inputs.RemoveFramework:
-			r.drop(func(claim allocator.Claim) bool { return claim.Framework == i.Framework })
+			r.endRuns(func(claim allocator.Claim) bool { return claim.Framework == i.Framework })
 			for key := range r.queues { // order: irrelevant because each is deleted by itself
 				if key.framework == i.Framework {
 					delete(r.queues, key)
@@ -145,45 +145,45 @@ func (r *replay) happen() {
 		r.cluster.take(input)
 		if i, is := input.(inputs.SetFramework); is {
 			for _, role := range i.Framework.Roles {
-				r.demand(queueKey{i.Framework.ID, role})
+				r.stateDemand(queueKey{i.Framework.ID, role})
 			}
 		}
 	}
 }
 
-// drop ends the runs that can no longer run where they are.
-func (r *replay) drop(which func(allocator.Claim) bool) {
+// endRuns ends the runs that can no longer run where they are.
+func (r *replay) endRuns(which func(allocator.Claim) bool) {
 	for _, one := range slices.Clone(r.ends) {
 		if which(one.claim) {
-			r.stop(one)
+			r.stopRun(one)
 		}
 	}
 }
 
-func (r *replay) stop(one *run) {
+func (r *replay) stopRun(one *run) {
 	r.ends = slices.DeleteFunc(r.ends, func(other *run) bool { return other == one })
 	delete(r.running, api.TaskRef{Framework: one.claim.Framework, Task: one.claim.Task})
 	r.policy.Return(one.claim)
 	r.cluster.use(one.job, false)
 }
 
-func (r *replay) finish() {
+func (r *replay) finishRuns() {
 	for len(r.ends) > 0 && !r.ends[0].ends.After(r.now) {
-		r.stop(r.ends[0])
+		r.stopRun(r.ends[0])
 	}
 }
 
-func (r *replay) arrive() {
+func (r *replay) queueArrivals() {
 	for r.arrived < len(r.byWant) && !r.byWant[r.arrived].wanted.After(r.now) {
 		one := r.byWant[r.arrived]
 		r.arrived++
 		r.queues[one.who] = append(r.queues[one.who], one)
-		r.demand(one.who)
+		r.stateDemand(one.who)
 	}
 }
 
-// demand states what the queue wants, as shapes.
-func (r *replay) demand(who queueKey) {
+// stateDemand states what the queue wants, as shapes.
+func (r *replay) stateDemand(who queueKey) {
 	shapes := []api.Shape{}
 	for _, one := range r.queues[who] {
 		i := slices.IndexFunc(shapes, func(s api.Shape) bool { return s.Resources.Equal(one.resources) })
@@ -196,20 +196,20 @@ func (r *replay) demand(who queueKey) {
 	r.policy.SetDemand(who.framework, who.role, shapes)
 }
 
-// allocate calls the policy once, and reports whether anything was started or killed.
-func (r *replay) allocate() bool {
+// callPolicy calls the policy once, and reports whether anything was started or killed.
+func (r *replay) callPolicy() bool {
 	allocation := r.policy.Allocate(r.now)
 	moved := false
 	for _, offer := range allocation.Offers {
-		moved = r.answer(offer) || moved
+		moved = r.launchInto(offer) || moved
 	}
 	for _, inverse := range allocation.Inverse {
 		for _, victim := range inverse.Victims {
 			if one := r.running[api.TaskRef{Framework: victim.Framework, Task: victim.Task}]; one != nil {
 				r.report.preempted++
-				r.stop(one)
+				r.stopRun(one)
 				r.queues[one.job.who] = append(r.queues[one.job.who], one.job)
-				r.demand(one.job.who)
+				r.stateDemand(one.job.who)
 				moved = true
 			}
 		}
@@ -217,8 +217,8 @@ func (r *replay) allocate() bool {
 	return moved
 }
 
-// answer launches the tasks that fit into the offer.
-func (r *replay) answer(offer allocator.Claim) bool {
+// launchInto launches the tasks that fit into the offer.
+func (r *replay) launchInto(offer allocator.Claim) bool {
 	who := queueKey{offer.Framework, offer.Role}
 	left := offer.Resources
 	var waiting []*job
@@ -230,11 +230,11 @@ func (r *replay) answer(offer allocator.Claim) bool {
 			continue
 		}
 		left, moved = rest, true
-		r.launch(one, offer, taken)
+		r.launchJob(one, offer, taken)
 	}
 	r.queues[who] = waiting
 	if moved {
-		r.demand(who)
+		r.stateDemand(who)
 	}
 	if !left.IsZero() {
 		rest := offer
@@ -245,7 +245,7 @@ func (r *replay) answer(offer allocator.Claim) bool {
 	return moved
 }
 
-func (r *replay) launch(one *job, offer allocator.Claim, taken api.Resources) {
+func (r *replay) launchJob(one *job, offer allocator.Claim, taken api.Resources) {
 	claim := offer
 	claim.Resources, claim.Task, claim.Since = taken, one.task, r.now
 	r.policy.Launch(claim)

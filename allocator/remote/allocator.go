@@ -61,8 +61,8 @@ func (a *Allocator) DialBy(dial func(ctx context.Context, address string) (net.C
 	a.dial = dial
 }
 
-// note adds an input to the mirror and, if there is a session, to the session.
-func (a *Allocator) note(input inputs.Input) {
+// addInput adds an input to the mirror and, if there is a session, to the session.
+func (a *Allocator) addInput(input inputs.Input) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mirror.Note(input)
@@ -76,7 +76,7 @@ func (a *Allocator) note(input inputs.Input) {
 func (a *Allocator) Allocate(now time.Time) allocator.Allocation {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.seen(now)
+	a.advanceTo(now)
 	if a.session == nil {
 		return allocator.Allocation{}
 	}
@@ -89,7 +89,7 @@ func (a *Allocator) Allocate(now time.Time) allocator.Allocation {
 // filtersKept is how long a filter that has ended may stay in the mirror, and be counted.
 const filtersKept = 10 * time.Second
 
-func (a *Allocator) seen(now time.Time) {
+func (a *Allocator) advanceTo(now time.Time) {
 	a.now = now
 	if now.Sub(a.tidied) > filtersKept {
 		a.tidied = now
@@ -114,41 +114,41 @@ func (a *Allocator) Wake() time.Time {
 }
 
 // SetAgent and the methods below note their calls as inputs.
-func (a *Allocator) SetAgent(agent allocator.Agent) { a.note(inputs.SetAgent{Agent: agent}) }
-func (a *Allocator) RemoveAgent(id api.AgentID)     { a.note(inputs.RemoveAgent{Agent: id}) }
+func (a *Allocator) SetAgent(agent allocator.Agent) { a.addInput(inputs.SetAgent{Agent: agent}) }
+func (a *Allocator) RemoveAgent(id api.AgentID)     { a.addInput(inputs.RemoveAgent{Agent: id}) }
 func (a *Allocator) SetFramework(framework allocator.Framework) {
-	a.note(inputs.SetFramework{Framework: framework})
+	a.addInput(inputs.SetFramework{Framework: framework})
 }
 func (a *Allocator) RemoveFramework(id api.FrameworkID) {
-	a.note(inputs.RemoveFramework{Framework: id})
+	a.addInput(inputs.RemoveFramework{Framework: id})
 }
-func (a *Allocator) SetRole(role allocator.Role)  { a.note(inputs.SetRole{Role: role}) }
-func (a *Allocator) Hold(on bool)                 { a.note(inputs.Hold{On: on}) }
-func (a *Allocator) Take(claim allocator.Claim)   { a.note(inputs.Take{Claim: claim}) }
-func (a *Allocator) Launch(claim allocator.Claim) { a.note(inputs.Launch{Claim: claim}) }
-func (a *Allocator) Return(claim allocator.Claim) { a.note(inputs.Return{Claim: claim}) }
+func (a *Allocator) SetRole(role allocator.Role)  { a.addInput(inputs.SetRole{Role: role}) }
+func (a *Allocator) Hold(on bool)                 { a.addInput(inputs.Hold{On: on}) }
+func (a *Allocator) Take(claim allocator.Claim)   { a.addInput(inputs.Take{Claim: claim}) }
+func (a *Allocator) Launch(claim allocator.Claim) { a.addInput(inputs.Launch{Claim: claim}) }
+func (a *Allocator) Return(claim allocator.Claim) { a.addInput(inputs.Return{Claim: claim}) }
 func (a *Allocator) Use(id api.AgentID, beyond api.Resources) {
-	a.note(inputs.Use{Agent: id, Beyond: beyond})
+	a.addInput(inputs.Use{Agent: id, Beyond: beyond})
 }
 
 // Suppress notes the call as an input.
 func (a *Allocator) Suppress(id api.FrameworkID, roles []api.Role) {
-	a.note(inputs.Suppress{Framework: id, Roles: roles})
+	a.addInput(inputs.Suppress{Framework: id, Roles: roles})
 }
 
 // Revive notes the call as an input.
 func (a *Allocator) Revive(id api.FrameworkID, roles []api.Role) {
-	a.note(inputs.Revive{Framework: id, Roles: roles})
+	a.addInput(inputs.Revive{Framework: id, Roles: roles})
 }
 
 // SetDemand notes the call as an input.
 func (a *Allocator) SetDemand(id api.FrameworkID, role api.Role, shapes []api.Shape) {
-	a.note(inputs.SetDemand{Framework: id, Role: role, Shapes: shapes})
+	a.addInput(inputs.SetDemand{Framework: id, Role: role, Shapes: shapes})
 }
 
 // Refuse notes the call as an input.
 func (a *Allocator) Refuse(claim allocator.Claim, until time.Time) {
-	a.note(inputs.Refuse{Claim: claim, Until: until})
+	a.addInput(inputs.Refuse{Claim: claim, Until: until})
 }
 
 // Filters returns how many filters the frameworks of a principal have, so that the masters can bound them (R34).

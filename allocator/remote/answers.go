@@ -69,7 +69,7 @@ func (a *Allocator) Explain(id api.FrameworkID, agent api.AgentID, now time.Time
 	}
 	if !a.answers.pending[what] {
 		a.answers.pending[what] = true
-		a.ask(question{about: what}, &apiv1.AllocatorQuestion{At: a.codec.Nanos(now), Question: &apiv1.AllocatorQuestion_Explain{
+		a.sendQuestion(question{about: what}, &apiv1.AllocatorQuestion{At: a.codec.Nanos(now), Question: &apiv1.AllocatorQuestion_Explain{
 			Explain: &apiv1.AllocatorExplain{FrameworkId: string(id), AgentId: string(agent)},
 		}})
 	}
@@ -94,8 +94,8 @@ func (a *Allocator) Answered(ctx context.Context) {
 	}
 }
 
-// tidings wakes the callers that wait in Answered.
-func (a *Allocator) tidings() {
+// wakeCallers wakes the callers that wait in Answered.
+func (a *Allocator) wakeCallers() {
 	close(a.news)
 	a.news = make(chan struct{})
 }
@@ -112,12 +112,12 @@ func (a *Allocator) Shares() allocator.Shares {
 	defer a.mu.Unlock()
 	if a.session != nil && !a.answers.counting {
 		a.answers.counting = true
-		a.ask(question{shares: true}, &apiv1.AllocatorQuestion{At: a.codec.Nanos(a.now), Question: &apiv1.AllocatorQuestion_Shares{Shares: true}})
+		a.sendQuestion(question{shares: true}, &apiv1.AllocatorQuestion{At: a.codec.Nanos(a.now), Question: &apiv1.AllocatorQuestion_Shares{Shares: true}})
 	}
 	return a.answers.shares
 }
 
-func (a *Allocator) ask(what question, m *apiv1.AllocatorQuestion) {
+func (a *Allocator) sendQuestion(what question, m *apiv1.AllocatorQuestion) {
 	if len(a.answers.open) >= answersMax || len(a.answers.reasons) >= answersMax {
 		a.answers.reset()
 	}
@@ -128,8 +128,8 @@ func (a *Allocator) ask(what question, m *apiv1.AllocatorQuestion) {
 	a.session.wakeWriter()
 }
 
-// replied handles a reply. A reply that belongs to no open question is ignored.
-func (a *Allocator) replied(m *apiv1.AllocatorReply) {
+// takeReply handles a reply. A reply that belongs to no open question is ignored.
+func (a *Allocator) takeReply(m *apiv1.AllocatorReply) {
 	what, ok := a.answers.open[m.GetNumber()]
 	if !ok {
 		return

@@ -44,7 +44,7 @@ func NewPrompt(ctx context.Context, half *Allocator, say func(trouble bool, mess
 	go func() {
 		defer close(p.done)
 		half.Run(ctx, p.ready, say)
-		half.leave(errClosed)
+		half.noteEnd(errClosed)
 	}()
 	p.await(func() bool { return half.session != nil || half.away != unreached })
 	if err := p.Err(); err != nil {

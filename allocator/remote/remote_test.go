@@ -244,19 +244,19 @@ func TestAnEndlessAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := half.begin()
+	s := half.beginSession()
 	s.ask(time.Now())
 	part := &apiv1.AllocatorAnswers{Saw: s.run, More: true, Spared: []*apiv1.AllocatorClaim{{FrameworkId: strings.Repeat("f", 200), AgentId: "agent-1"}}}
-	if _, err := half.answer(s, &apiv1.AllocatorAnswers{Saw: s.run + 1, More: true}, parts{}); err == nil || !strings.Contains(err.Error(), "not asked for") {
+	if _, err := half.takeMessage(s, &apiv1.AllocatorAnswers{Saw: s.run + 1, More: true}, parts{}); err == nil || !strings.Contains(err.Error(), "not asked for") {
 		t.Errorf("the first part for another run: %v", err)
 	}
 	sofar := parts{bytes: answerBytesMax - 3*proto.Size(part)}
 	for i := range 3 {
-		if sofar, err = half.answer(s, part, sofar); err != nil {
+		if sofar, err = half.takeMessage(s, part, sofar); err != nil {
 			t.Fatalf("part %d: %v", i, err)
 		}
 	}
-	if _, err := half.answer(s, part, sofar); err == nil || !strings.Contains(err.Error(), "more than 268435456 bytes") {
+	if _, err := half.takeMessage(s, part, sofar); err == nil || !strings.Contains(err.Error(), "more than 268435456 bytes") {
 		t.Errorf("a part beyond the bound: %v", err)
 	}
 }

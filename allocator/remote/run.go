@@ -52,11 +52,11 @@ func (a *Allocator) Run(ctx context.Context, ready func(), say func(trouble bool
 	pause := pauseMin
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := a.once(ctx, ready, say)
+		err := a.holdSession(ctx, ready, say)
 		if ctx.Err() != nil {
 			return
 		}
-		if a.leave(err) {
+		if a.noteEnd(err) {
 			say(true, "allocator is away", err.Error())
 		}
 		ready()
@@ -71,8 +71,8 @@ func (a *Allocator) Run(ctx context.Context, ready func(), say func(trouble bool
 	}
 }
 
-// leave notes why there is no session, and reports whether that is news.
-func (a *Allocator) leave(err error) bool {
+// noteEnd notes why there is no session, and reports whether that is news.
+func (a *Allocator) noteEnd(err error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	was := a.away
@@ -81,15 +81,15 @@ func (a *Allocator) leave(err error) bool {
 	}
 	a.session, a.away = nil, err.Error()
 	a.answers.reset()
-	a.tidings()
+	a.wakeCallers()
 	return was != a.away
 }
 
-// once opens one session and serves it until it ends; it returns the reason of the end.
-func (a *Allocator) once(ctx context.Context, ready func(), say func(trouble bool, message, why string)) error {
+// holdSession opens one session and serves it until it ends; it returns the reason of the end.
+func (a *Allocator) holdSession(ctx context.Context, ready func(), say func(trouble bool, message, why string)) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	conn, err := a.connect()
+	conn, err := a.connectToServer()
 	if err != nil {
 		return err
 	}
@@ -105,15 +105,15 @@ func (a *Allocator) once(ctx context.Context, ready func(), say func(trouble boo
 	if _, err := stream.Header(); err != nil {
 		return wire.Error(err)
 	}
-	s := a.begin()
+	s := a.beginSession()
 	say(false, "allocator is there", a.config.Argument)
 	ready()
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		end(a.write(ctx, stream, s))
+		end(a.writeInputs(ctx, stream, s))
 	}()
-	err = a.read(stream, s, ready)
+	err = a.readAnswers(stream, s, ready)
 	end(err)
 	<-written
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
@@ -122,7 +122,7 @@ func (a *Allocator) once(ctx context.Context, ready func(), say func(trouble boo
 	return err
 }
 
-func (a *Allocator) connect() (*grpc.ClientConn, error) {
+func (a *Allocator) connectToServer() (*grpc.ClientConn, error) {
 	conn, err := transport.Connect(a.config.Argument, a.dial, grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingTimeout}))
 	if err != nil {
 		return nil, fmt.Errorf("address %s: %w", a.config.Argument, err)
@@ -130,16 +130,16 @@ func (a *Allocator) connect() (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// begin opens a session, which has to be told everything.
-func (a *Allocator) begin() *session {
+// beginSession opens a session, which has to be told everything.
+func (a *Allocator) beginSession() *session {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.session, a.away = newSession(a.mirror), ""
 	return a.session
 }
 
-// write sends what the session has to send, until ctx or the session ends.
-func (a *Allocator) write(ctx context.Context, stream apiv1.AllocatorService_SessionClient, s *session) error {
+// writeInputs sends what the session has to send, until ctx or the session ends.
+func (a *Allocator) writeInputs(ctx context.Context, stream apiv1.AllocatorService_SessionClient, s *session) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -149,7 +149,7 @@ func (a *Allocator) write(ctx context.Context, stream apiv1.AllocatorService_Ses
 		case <-s.kick:
 		case <-tick.C:
 		}
-		batches, err := a.batches(s)
+		batches, err := a.batchesToSend(s)
 		if err != nil {
 			return err
 		}
@@ -161,9 +161,9 @@ func (a *Allocator) write(ctx context.Context, stream apiv1.AllocatorService_Ses
 	}
 }
 
-// batches returns what waits to be sent, as messages.
-func (a *Allocator) batches(s *session) ([]*apiv1.AllocatorInputs, error) {
-	first, queue, questions, codec, err := a.waiting(s)
+// batchesToSend returns what waits to be sent, as messages.
+func (a *Allocator) batchesToSend(s *session) ([]*apiv1.AllocatorInputs, error) {
+	first, queue, questions, codec, err := a.inputsToSend(s)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (a *Allocator) batches(s *session) ([]*apiv1.AllocatorInputs, error) {
 	return all, nil
 }
 
-func (a *Allocator) waiting(s *session) (uint64, []inputs.Input, []*apiv1.AllocatorQuestion, codec.Codec, error) {
+func (a *Allocator) inputsToSend(s *session) (uint64, []inputs.Input, []*apiv1.AllocatorQuestion, codec.Codec, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if s.broken != nil {
@@ -202,15 +202,15 @@ func (a *Allocator) waiting(s *session) (uint64, []inputs.Input, []*apiv1.Alloca
 	return first, queue, questions, a.codec, nil
 }
 
-// read takes answers until the stream ends.
-func (a *Allocator) read(stream apiv1.AllocatorService_SessionClient, s *session, ready func()) error {
+// readAnswers takes answers until the stream ends.
+func (a *Allocator) readAnswers(stream apiv1.AllocatorService_SessionClient, s *session, ready func()) error {
 	var sofar parts
 	for {
 		m, err := stream.Recv()
 		if err != nil {
 			return wire.Error(err)
 		}
-		if sofar, err = a.answer(s, m, sofar); err != nil {
+		if sofar, err = a.takeMessage(s, m, sofar); err != nil {
 			return err
 		}
 		if !m.GetMore() {
@@ -219,15 +219,15 @@ func (a *Allocator) read(stream apiv1.AllocatorService_SessionClient, s *session
 	}
 }
 
-// answer handles one message. It puts together the parts of an answer that comes in several messages.
-func (a *Allocator) answer(s *session, m *apiv1.AllocatorAnswers, sofar parts) (parts, error) {
+// takeMessage handles one message. It puts together the parts of an answer that comes in several messages.
+func (a *Allocator) takeMessage(s *session, m *apiv1.AllocatorAnswers, sofar parts) (parts, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, reply := range m.GetReplies() {
-		a.replied(reply)
+		a.takeReply(reply)
 	}
 	if len(m.GetReplies()) > 0 {
-		a.tidings()
+		a.wakeCallers()
 	}
 	if m.GetSaw() == 0 {
 		return sofar, nil

@@ -13,12 +13,12 @@ import (
 
 // Collect returns all elements, in order.
 func (d Dataset[T]) Collect(ctx context.Context) ([]T, error) {
-	return d.gather(ctx, action{Op: actCollect}, d.all())
+	return d.gatherElements(ctx, action{Op: actCollect}, d.allPartitions())
 }
 
 // Count returns the number of elements.
 func (d Dataset[T]) Count(ctx context.Context) (total int, err error) {
-	err = d.run(ctx, action{Op: actCount}, d.all(), func(_ int, value []byte) error {
+	err = d.runAction(ctx, action{Op: actCount}, d.allPartitions(), func(_ int, value []byte) error {
 		n, err := unpack[int](value)
 		total += n
 		return err
@@ -38,7 +38,7 @@ func (d Dataset[T]) Reduce(ctx context.Context, r Reducer[T]) (sum T, err error)
 	if err = known.usable(r.name); err != nil {
 		return sum, err
 	}
-	parts, err := d.gather(ctx, action{Op: actFold, Name: r.name}, d.all())
+	parts, err := d.gatherElements(ctx, action{Op: actFold, Name: r.name}, d.allPartitions())
 	if err != nil {
 		return sum, err
 	}
@@ -60,11 +60,11 @@ func (d Dataset[T]) Take(ctx context.Context, n int) ([]T, error) {
 		return nil, fmt.Errorf("rdd: nobody can take %d elements", n)
 	}
 	var taken []T
-	all := d.all()
+	all := d.allPartitions()
 	for step := 1; len(taken) < n && len(all) > 0; step *= 4 {
 		next := all[:min(step, len(all))]
 		all = all[len(next):]
-		more, err := d.gather(ctx, action{Op: actTake, N: n - len(taken)}, next)
+		more, err := d.gatherElements(ctx, action{Op: actTake, N: n - len(taken)}, next)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +76,7 @@ func (d Dataset[T]) Take(ctx context.Context, n int) ([]T, error) {
 // Save writes the elements as lines into a folder that must not exist yet: one file for each partition, and _SUCCESS
 // when all are there. Executors must reach the folder under the same path.
 func (d Dataset[T]) Save(ctx context.Context, dir string) error {
-	if err := d.lineage().err; err != nil {
+	if err := d.lineageOf().err; err != nil {
 		return err
 	}
 	dir, err := filepath.Abs(dir)
@@ -87,25 +87,25 @@ func (d Dataset[T]) Save(ctx context.Context, dir string) error {
 		return fmt.Errorf("rdd: the folder to write to: %w", err)
 	}
 	nothing := func(int, []byte) error { return nil }
-	if err := d.run(ctx, action{Op: actSave, Path: dir}, d.all(), nothing); err != nil {
+	if err := d.runAction(ctx, action{Op: actSave, Path: dir}, d.allPartitions(), nothing); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "_SUCCESS"), nil, 0o644)
 }
 
-// all returns the numbers of all partitions.
-func (d Dataset[T]) all() []int {
-	all := make([]int, d.lineage().partitions)
+// allPartitions returns the numbers of all partitions.
+func (d Dataset[T]) allPartitions() []int {
+	all := make([]int, d.lineageOf().partitions)
 	for i := range all {
 		all[i] = i
 	}
 	return all
 }
 
-// gather runs an action that returns elements, and returns them in the order of the partitions.
-func (d Dataset[T]) gather(ctx context.Context, a action, partitions []int) ([]T, error) {
+// gatherElements runs an action that returns elements, and returns them in the order of the partitions.
+func (d Dataset[T]) gatherElements(ctx context.Context, a action, partitions []int) ([]T, error) {
 	parts := map[int][]T{}
-	err := d.run(ctx, a, partitions, func(partition int, value []byte) (err error) {
+	err := d.runAction(ctx, a, partitions, func(partition int, value []byte) (err error) {
 		defer caught(&err)
 		seq := kindOf[T]{}.decode(bytes.NewReader(value))
 		parts[partition] = slices.Collect(seq.(iter.Seq[T]))
@@ -121,10 +121,10 @@ func (d Dataset[T]) gather(ctx context.Context, a action, partitions []int) ([]T
 	return all, nil
 }
 
-// run runs an action on partitions of the dataset. see is called with each result, one at a time.
-func (d Dataset[T]) run(ctx context.Context, a action, partitions []int, see func(partition int, value []byte) error) error {
-	if err := d.lineage().err; err != nil {
+// runAction runs an action on partitions of the dataset. see is called with each result, one at a time.
+func (d Dataset[T]) runAction(ctx context.Context, a action, partitions []int, see func(partition int, value []byte) error) error {
+	if err := d.lineageOf().err; err != nil {
 		return err
 	}
-	return d.context.run(ctx, d.id, a, partitions, see)
+	return d.context.runJob(ctx, d.id, a, partitions, see)
 }

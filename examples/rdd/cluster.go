@@ -55,7 +55,7 @@ func Run(ctx context.Context, config Config, program func(ctx context.Context, c
 			ConnectTimeout: 10 * time.Second, FailoverTimeout: 10 * time.Second, TeardownAtEnd: true,
 		}, scheduler)
 		if err != nil {
-			c.fail(fmt.Errorf("rdd: the framework has ended: %w", err))
+			c.failJobs(fmt.Errorf("rdd: the framework has ended: %w", err))
 		}
 		ran <- err
 	}()
@@ -82,9 +82,9 @@ func (s *scheduler) Subscribed(ctx context.Context, client *framework.Client) er
 func (c *Context) Scheduler(self *api.Executor) (framework.Scheduler, error) {
 	set := taskset.New(taskset.Config{
 		Apart: api.ByAgent, Pause: 200 * time.Millisecond,
-		Updated: func(_ string, status api.Status) { c.hear(status) },
+		Updated: func(_ string, status api.Status) { c.hearStatus(status) },
 	})
-	task := api.Task{Resources: taskCPUs.Plus(api.Scalars(0, c.config.MemoryMB)), Executor: self, Data: pack(c.setup())}
+	task := api.Task{Resources: taskCPUs.Plus(api.Scalars(0, c.config.MemoryMB)), Executor: self, Data: pack(c.makeSetup())}
 	return &scheduler{set, c}, set.Scale(context.Background(), "executor", taskset.Item{Task: task}, c.config.Executors)
 }
 
@@ -130,17 +130,17 @@ func Local(ctx context.Context, config Config, program func(ctx context.Context,
 			return err
 		}
 		executors.Go(func() { // the program's actions return what goes wrong there
-			_ = serveDriver(working, c.config.Network, c.setup(), plan.Place(name), home)
+			_ = serveDriver(working, c.config.Network, c.makeSetup(), plan.Place(name), home)
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.lose(plan.Place(name))
+			c.losePlace(plan.Place(name))
 		})
 	}
 	return program(ctx, c)
 }
 
-// setup returns what executors of this context are told.
-func (c *Context) setup() setup {
+// makeSetup returns what executors of this context are told.
+func (c *Context) makeSetup() setup {
 	memory := int64(c.config.MemoryMB * (1 << 20))
 	return setup{
 		Driver: c.address, Token: c.token, Host: c.config.Host,

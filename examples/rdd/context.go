@@ -117,9 +117,9 @@ func New(config Config) (*Context, error) {
 		delay: locality.New(locality.Config{Node: locality.Wait{Time: config.Wait}}),
 	}
 	ctx, end := context.WithCancel(context.Background())
-	unserve := serve(ctx, listener, guarded(c.token, c.routes()))
+	unserve := serve(ctx, listener, guarded(c.token, c.makeRoutes()))
 	var watching sync.WaitGroup
-	watching.Go(func() { c.watch(ctx) })
+	watching.Go(func() { c.watchPlaces(ctx) })
 	c.stop = func() {
 		end()
 		unserve()
@@ -130,21 +130,21 @@ func New(config Config) (*Context, error) {
 
 // Close ends everything that the context has started. Jobs that still run fail.
 func (c *Context) Close() {
-	c.fail(errors.New("rdd: the context is closed"))
+	c.failJobs(errors.New("rdd: the context is closed"))
 	c.stop()
 }
 
-// fail ends all jobs, including later ones.
-func (c *Context) fail(err error) {
+// failJobs ends all jobs, including later ones.
+func (c *Context) failJobs(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.giveUp(err)
+	c.endAllJobs(err)
 }
 
-func (c *Context) giveUp(err error) {
+func (c *Context) endAllJobs(err error) {
 	c.failure = cmp.Or(c.failure, err)
 	for _, j := range c.jobs {
-		c.end(j, c.failure)
+		c.endJob(j, c.failure)
 	}
 	if c.timer != nil {
 		c.timer.Stop()
@@ -175,7 +175,7 @@ func (c *Context) addShuffle(s shuffle, from plan.NodeID) plan.ShuffleID {
 	return s.ID
 }
 
-func (c *Context) keep(id plan.NodeID, kept bool) {
+func (c *Context) setKept(id plan.NodeID, kept bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.nodes[id]

@@ -24,18 +24,18 @@ type lineage struct {
 	err        error
 }
 
-// lineage returns the lineage of a dataset whose partitions are each computed from the same partition of d.
-func (d Dataset[T]) lineage() lineage {
+// lineageOf returns the lineage of a dataset whose partitions are each computed from the same partition of d.
+func (d Dataset[T]) lineageOf() lineage {
 	switch {
 	case d.err != nil:
 		return lineage{context: d.context, err: d.err}
 	case d.context == nil:
 		return lineage{err: errors.New("rdd: a dataset without a context; make one by a source such as rdd.Slice")}
 	}
-	return lineage{context: d.context, partitions: d.partitions(), parents: []plan.Parent{{Node: d.id}}}
+	return lineage{context: d.context, partitions: d.countPartitions(), parents: []plan.Parent{{Node: d.id}}}
 }
 
-func (d Dataset[T]) partitions() int {
+func (d Dataset[T]) countPartitions() int {
 	d.context.mu.Lock()
 	defer d.context.mu.Unlock()
 	return d.context.graph.Node(d.id).Partitions
@@ -55,7 +55,7 @@ func derive[T any](n node, from lineage, err error) Dataset[T] {
 
 // shuffled returns the lineage of a dataset that reads d's pairs by their keys.
 func shuffled[K ordered, V any](d Dataset[Pair[K, V]], s shuffle) lineage {
-	from := d.lineage()
+	from := d.lineageOf()
 	if from.err != nil {
 		return from
 	}
@@ -80,9 +80,9 @@ func GroupByKey[K ordered, V any](d Dataset[Pair[K, V]]) Dataset[Group[K, V]] {
 
 // Union has the elements of d, and then those of the others.
 func (d Dataset[T]) Union(others ...Dataset[T]) Dataset[T] {
-	from := d.lineage()
+	from := d.lineageOf()
 	for _, other := range others {
-		next := other.lineage()
+		next := other.lineageOf()
 		if from.err = cmp.Or(from.err, next.err); from.err != nil {
 			break
 		}
@@ -100,7 +100,7 @@ func (d Dataset[T]) Union(others ...Dataset[T]) Dataset[T] {
 // It returns d.
 func (d Dataset[T]) Cache() Dataset[T] {
 	if d.err == nil && d.context != nil {
-		d.context.keep(d.id, true)
+		d.context.setKept(d.id, true)
 	}
 	return d
 }
@@ -108,6 +108,6 @@ func (d Dataset[T]) Cache() Dataset[T] {
 // Uncache lets executors drop the partitions again.
 func (d Dataset[T]) Uncache() {
 	if d.err == nil && d.context != nil {
-		d.context.keep(d.id, false)
+		d.context.setKept(d.id, false)
 	}
 }

@@ -36,8 +36,8 @@ type task struct {
 // taskCPUs is the size of a task, and that of an executor.
 var taskCPUs = api.Scalars(1, 0)
 
-// run runs an action, and waits until all partitions have been seen.
-func (c *Context) run(ctx context.Context, id plan.NodeID, a action, partitions []int, see func(int, []byte) error) error {
+// runJob runs an action, and waits until all partitions have been seen.
+func (c *Context) runJob(ctx context.Context, id plan.NodeID, a action, partitions []int, see func(int, []byte) error) error {
 	c.mu.Lock()
 	if c.failure != nil {
 		c.mu.Unlock()
@@ -49,7 +49,7 @@ func (c *Context) run(ctx context.Context, id plan.NodeID, a action, partitions 
 		plan: plan.NewJob(c.graph, c.books, id, partitions),
 	}
 	c.jobs[j.number] = j
-	c.advance()
+	c.advanceJobs()
 	c.mu.Unlock()
 	select {
 	case err := <-j.ended:
@@ -57,14 +57,14 @@ func (c *Context) run(ctx context.Context, id plan.NodeID, a action, partitions 
 	case <-ctx.Done():
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.end(j, ctx.Err())
+		c.endJob(j, ctx.Err())
 		return <-j.ended
 	}
 }
 
-// end takes a job out; a second end changes nothing. What of it still runs goes on to its end, on a cpu that its
+// endJob takes a job out; a second end changes nothing. What of it still runs goes on to its end, on a cpu that its
 // executor has in any case, and its report changes nothing.
-func (c *Context) end(j *job, err error) {
+func (c *Context) endJob(j *job, err error) {
 	if c.jobs[j.number] != j {
 		return
 	}
@@ -75,40 +75,40 @@ func (c *Context) end(j *job, err error) {
 	c.delay.Forget(j.name)
 }
 
-// advance queues what can run and hands out what has room. It is called whenever something has changed.
-func (c *Context) advance() {
+// advanceJobs queues what can run and hands out what has room. It is called whenever something has changed.
+func (c *Context) advanceJobs() {
 	for _, number := range slices.Sorted(maps.Keys(c.jobs)) {
 		j := c.jobs[number]
 		if j == nil {
 			continue // it has just failed
 		}
 		if j.plan.Done() {
-			c.end(j, nil)
+			c.endJob(j, nil)
 			continue
 		}
 		for _, t := range j.plan.Ready() {
-			c.queue(j, t)
+			c.queueTask(j, t)
 		}
 	}
-	c.handOut()
+	c.handOutTasks()
 	if c.timer != nil {
 		c.timer.Stop()
 		c.timer = nil
 	}
 	if wait := c.delay.NextChange(); wait > 0 && c.failure == nil {
-		c.timer = time.AfterFunc(wait, c.look)
+		c.timer = time.AfterFunc(wait, c.advanceLater)
 	}
 }
 
-// look is called when the wait for a place has ended.
-func (c *Context) look() {
+// advanceLater is called when the wait for a place has ended.
+func (c *Context) advanceLater() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.advance()
+	c.advanceJobs()
 }
 
-// queue begins an attempt of a task.
-func (c *Context) queue(j *job, t plan.Task) {
+// queueTask begins an attempt of a task.
+func (c *Context) queueTask(j *job, t plan.Task) {
 	number := j.plan.Queue(t)
 	id := fmt.Sprintf("%s.%d", j.name, number)
 	c.tasks[id] = &task{id: id, job: j, plan: t, number: number}
@@ -119,8 +119,8 @@ func (c *Context) queue(j *job, t plan.Task) {
 	c.delay.Add(j.name, api.Task{ID: api.TaskID(id), Resources: taskCPUs}, prefer)
 }
 
-// order describes a task that starts, with all that it may have to read.
-func (c *Context) order(t *task) *order {
+// makeOrder describes a task that starts, with all that it may have to read.
+func (c *Context) makeOrder(t *task) *order {
 	in := t.job.plan.Inputs(t.plan)
 	o := &order{
 		ID: t.id, Block: t.job.plan.Block(t.plan), Action: t.job.action,
@@ -153,8 +153,8 @@ func (c *Context) order(t *task) *order {
 	return o
 }
 
-// told takes in how a task has ended.
-func (c *Context) told(r report) {
+// takeReport takes in how a task has ended.
+func (c *Context) takeReport(r report) {
 	t := c.tasks[r.ID]
 	if t == nil || t.place == nil {
 		return // it was given up
@@ -169,41 +169,41 @@ func (c *Context) told(r report) {
 	switch {
 	case r.Missing != "":
 		t.job.plan.Abandon(t.plan, t.number)
-		c.unreadable(t.job, r)
+		c.countUnreadable(t.job, r)
 	case r.Error != "":
-		c.failed(t, fmt.Sprintf("on %s: %s", t.place.name, r.Error))
+		c.countFailure(t, fmt.Sprintf("on %s: %s", t.place.name, r.Error))
 	case t.job.plan.Finish(t.plan, t.number) && t.plan.Shuffle == 0:
 		if err := t.job.see(t.plan.Partition, r.Value); err != nil {
-			c.end(t.job, err)
+			c.endJob(t.job, err)
 		}
 	}
 }
 
-// failed counts a failure of a task by its own fault. It may be tried again, but not for ever.
-func (c *Context) failed(t *task, how string) {
+// countFailure counts a failure of a task by its own fault. It may be tried again, but not for ever.
+func (c *Context) countFailure(t *task, how string) {
 	if !t.job.plan.Fail(t.plan, t.number) {
-		c.end(t.job, fmt.Errorf("rdd: %v has failed %d times, at last %s", t.plan, plan.FailuresMax, how))
+		c.endJob(t.job, fmt.Errorf("rdd: %v has failed %d times, at last %s", t.plan, plan.FailuresMax, how))
 	}
 }
 
 // unreadableMost is how often something may not be readable before a job gives up.
 const unreadableMost = 20
 
-// unreadable: what the executor at an address held counts as lost, and is computed again.
-func (c *Context) unreadable(j *job, r report) {
+// countUnreadable: what the executor at an address held counts as lost, and is computed again.
+func (c *Context) countUnreadable(j *job, r report) {
 	if j.unreadable++; j.unreadable > unreadableMost {
-		c.end(j, fmt.Errorf("rdd: executors can't read from each other: %s", r.Error))
+		c.endJob(j, fmt.Errorf("rdd: executors can't read from each other: %s", r.Error))
 		return
 	}
 	for name, p := range c.places {
 		if p.address == r.Missing {
-			c.forget(name)
+			c.forgetPlace(name)
 		}
 	}
 }
 
-// forget drops what a place held. Queued tasks were queued because of what was there, so they are looked at again.
-func (c *Context) forget(name plan.Place) {
+// forgetPlace drops what a place held. Queued tasks were queued because of what was there, so they are looked at again.
+func (c *Context) forgetPlace(name plan.Place) {
 	c.books.Forget(name)
 	for id, t := range c.tasks {
 		if t.place == nil {

@@ -25,8 +25,8 @@ type place struct {
 	silent  int           // seconds since it was last heard of
 }
 
-// routes returns the handler for requests to the driver.
-func (c *Context) routes() http.Handler {
+// makeRoutes returns the handler for requests to the driver.
+func (c *Context) makeRoutes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/next", c.serveNext)
 	mux.HandleFunc("/alive", func(_ http.ResponseWriter, r *http.Request) {
@@ -46,7 +46,7 @@ func (c *Context) serveNext(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	asked, err := c.ask(q)
+	asked, err := c.askForTask(q)
 	if err == nil {
 		select {
 		case o, more := <-asked:
@@ -56,7 +56,7 @@ func (c *Context) serveNext(w http.ResponseWriter, r *http.Request) {
 			}
 			err = errGone
 		case <-r.Context().Done():
-			c.withdraw(q, asked)
+			c.withdrawQuestion(q, asked)
 			return
 		}
 	}
@@ -65,9 +65,9 @@ func (c *Context) serveNext(w http.ResponseWriter, r *http.Request) {
 
 var errGone = errors.New("this executor is taken for dead")
 
-// ask is an executor's question for a task, with the report of its last one. The returned channel brings the order; it
+// askForTask is an executor's question for a task, with the report of its last one. The returned channel brings the order; it
 // is closed when there will be none.
-func (c *Context) ask(q question) (<-chan *order, error) {
+func (c *Context) askForTask(q question) (<-chan *order, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.gone[q.Place] {
@@ -82,7 +82,7 @@ func (c *Context) ask(q question) (<-chan *order, error) {
 		close(p.asked) // it asks again because its connection broke
 	}
 	if q.Report != nil {
-		c.told(*q.Report)
+		c.takeReport(*q.Report)
 	}
 	if t := p.task; t != nil && c.tasks[t.id] == t { // the order was lost on its way
 		delete(c.tasks, t.id)
@@ -91,12 +91,12 @@ func (c *Context) ask(q question) (<-chan *order, error) {
 	}
 	p.asked, p.task, p.silent = make(chan *order, 1), nil, 0
 	asked := p.asked
-	c.advance()
+	c.advanceJobs()
 	return asked, nil
 }
 
-// withdraw takes a question back whose asker has gone.
-func (c *Context) withdraw(q question, asked <-chan *order) {
+// withdrawQuestion takes a question back whose asker has gone.
+func (c *Context) withdrawQuestion(q question, asked <-chan *order) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p := c.places[q.Place]; p != nil && p.asked == asked {
@@ -104,10 +104,10 @@ func (c *Context) withdraw(q question, asked <-chan *order) {
 	}
 }
 
-// handOut gives queued tasks to executors that wait. A free executor is to its tasks what an agent's offer is to a
+// handOutTasks gives queued tasks to executors that wait. A free executor is to its tasks what an agent's offer is to a
 // framework. So package locality can be used for delay scheduling as it is: each task goes where its block is, or waits
 // a little for that.
-func (c *Context) handOut() {
+func (c *Context) handOutTasks() {
 	for _, name := range slices.Sorted(maps.Keys(c.places)) {
 		p := c.places[name]
 		if p.asked == nil {
@@ -120,7 +120,7 @@ func (c *Context) handOut() {
 					t := c.tasks[string(launched.ID)]
 					t.place, p.task = p, t
 					t.job.plan.Start(t.plan, t.number, p.name)
-					p.asked <- c.order(t) // capacity 1, and it is empty
+					p.asked <- c.makeOrder(t) // capacity 1, and it is empty
 					p.asked = nil
 				}
 			}
@@ -128,8 +128,8 @@ func (c *Context) handOut() {
 	}
 }
 
-// hear takes an executor for dead when its task has ended, or when nobody knows what has become of the task.
-func (c *Context) hear(status api.Status) {
+// hearStatus takes an executor for dead when its task has ended, or when nobody knows what has become of the task.
+func (c *Context) hearStatus(status api.Status) {
 	if !status.State.Terminal() && status.State != api.TaskUnreachable {
 		return
 	}
@@ -142,22 +142,22 @@ func (c *Context) hear(status api.Status) {
 	how := strings.TrimSpace(fmt.Sprintf("%s on %s is %s %s", name, status.Agent, status.State, status.Reason)) + ": " + status.Message
 	byItself := (status.State == api.TaskFailed || status.State == api.TaskFinished) && !status.Reason.Blameless()
 	if p := c.places[name]; p != nil {
-		c.say("lost an executor, %s", how)
+		c.sayNotice("lost an executor, %s", how)
 		if p.task != nil && byItself { // a machine that dies is not its task's fault
-			c.failed(p.task, how)
+			c.countFailure(p.task, how)
 		}
 	} else if c.stillborn++; c.stillborn > stillbornMost {
-		c.giveUp(fmt.Errorf("rdd: executors do not start; the last one, %s", how))
+		c.endAllJobs(fmt.Errorf("rdd: executors do not start; the last one, %s", how))
 	}
-	c.lose(name)
+	c.losePlace(name)
 }
 
 // stillbornMost is how many executors in a row may end before they have asked for a task; with one more all jobs are
 // given up.
 const stillbornMost = 10
 
-// lose takes an executor out that has died, or may have.
-func (c *Context) lose(name plan.Place) {
+// losePlace takes an executor out that has died, or may have.
+func (c *Context) losePlace(name plan.Place) {
 	c.gone[name] = true
 	p := c.places[name]
 	if p == nil {
@@ -176,15 +176,15 @@ func (c *Context) lose(name plan.Place) {
 	for _, j := range c.jobs {
 		j.plan.Lose(name)
 	}
-	c.forget(name)
-	c.advance()
+	c.forgetPlace(name)
+	c.advanceJobs()
 }
 
-// watch looks once a second at what only time shows: executors that are silent, and jobs without any.
-func (c *Context) watch(ctx context.Context) {
+// watchPlaces looks once a second at what only time shows: executors that are silent, and jobs without any.
+func (c *Context) watchPlaces(ctx context.Context) {
 	for pause(ctx, time.Second) == nil {
-		if c.tick() {
-			c.explain(ctx)
+		if c.countSecond() {
+			c.explainWait(ctx)
 		}
 	}
 }
@@ -196,9 +196,9 @@ const (
 	waitedMost = 5
 )
 
-// tick is called each second while the driver runs, so that one that was suspended does not take all others for
+// countSecond is called each second while the driver runs, so that one that was suspended does not take all others for
 // silent. It reports whether it should be explained why there are no executors.
-func (c *Context) tick() (explain bool) {
+func (c *Context) countSecond() (explain bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.jobs) == 0 {
@@ -213,11 +213,11 @@ func (c *Context) tick() (explain bool) {
 		if p.silent++; p.silent <= silentMost {
 			continue
 		}
-		c.say("lost an executor, %s: it is silent for %d s", name, silentMost)
+		c.sayNotice("lost an executor, %s: it is silent for %d s", name, silentMost)
 		if c.client != nil {
 			_ = c.client.Kill(api.TaskID(name)) // an error: the framework has ended, and all its tasks
 		}
-		c.lose(name)
+		c.losePlace(name)
 	}
 	if len(c.places) > 0 {
 		c.waited = 0
@@ -227,8 +227,8 @@ func (c *Context) tick() (explain bool) {
 	return c.waited == waitedMost || c.waited%60 == 0
 }
 
-// explain tells why there are no executors, as the masters know it.
-func (c *Context) explain(ctx context.Context) {
+// explainWait tells why there are no executors, as the masters know it.
+func (c *Context) explainWait(ctx context.Context) {
 	c.mu.Lock()
 	client := c.client
 	c.mu.Unlock()
@@ -248,11 +248,11 @@ func (c *Context) explain(ctx context.Context) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.say("waiting for executors: %s", why)
+	c.sayNotice("waiting for executors: %s", why)
 }
 
-// say tells people something.
-func (c *Context) say(format string, args ...any) {
+// sayNotice tells people something.
+func (c *Context) sayNotice(format string, args ...any) {
 	if c.failure == nil {
 		fmt.Fprintf(c.config.Notices, "rdd: "+format+"\n", args...)
 	}

@@ -21,7 +21,7 @@ func Slice[T any](c *Context, elements []T, partitions int) Dataset[T] {
 		}
 		each = append(each, packed.Bytes())
 	}
-	return derive[T](node{Op: opSlice, Each: each}, c.source(partitions), err)
+	return derive[T](node{Op: opSlice, Each: each}, c.sourceLineage(partitions), err)
 }
 
 // Range makes a dataset of the numbers from 0 to n-1, with this number of partitions.
@@ -34,14 +34,14 @@ func Range(c *Context, n, partitions int) Dataset[int] {
 	for i := range partitions {
 		spans = append(spans, span{i * n / partitions, (i + 1) * n / partitions})
 	}
-	return derive[int](node{Op: opRange, Each: packEach(spans)}, c.source(partitions), nil)
+	return derive[int](node{Op: opRange, Each: packEach(spans)}, c.sourceLineage(partitions), nil)
 }
 
 // TextFiles makes a dataset of the lines of files, which executors must reach under the same paths. Patterns such as
 // logs/*.txt are expanded. Large files are split into several partitions; small ones share one.
 func TextFiles(c *Context, patterns ...string) Dataset[string] {
 	pieces, err := cutPatterns(patterns, c.config.SplitBytes)
-	return derive[string](node{Op: opText, Each: packEach(pieces)}, c.source(len(pieces)), err)
+	return derive[string](node{Op: opText, Each: packEach(pieces)}, c.sourceLineage(len(pieces)), err)
 }
 
 func cutPatterns(patterns []string, bytes int64) ([][]piece, error) {
@@ -74,5 +74,7 @@ func packEach[T any](values []T) (each [][]byte) {
 	return each
 }
 
-// source returns the lineage of a dataset that is not computed from others.
-func (c *Context) source(partitions int) lineage { return lineage{context: c, partitions: partitions} }
+// sourceLineage returns the lineage of a dataset that is not computed from others.
+func (c *Context) sourceLineage(partitions int) lineage {
+	return lineage{context: c, partitions: partitions}
+}

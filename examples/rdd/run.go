@@ -23,24 +23,24 @@ type run struct {
 	closers []func() error
 }
 
-// perform computes the task's block, and then writes it as an output or applies the action to it.
-func (r *run) perform() (value []byte, err error) {
+// performTask computes the task's block, and then writes it as an output or applies the action to it.
+func (r *run) performTask() (value []byte, err error) {
 	defer caught(&err)
 	defer func() {
 		for _, closing := range r.closers {
 			_ = closing() // they were only read
 		}
 	}()
-	seq := r.compute(r.order.Block)
+	seq := r.computeBlock(r.order.Block)
 	if r.order.Shuffle != nil {
 		r.writeOutput(seq)
 		return nil, nil
 	}
-	return r.act(seq)
+	return r.applyAction(seq)
 }
 
-// compute returns the elements of a block: from a cache, or computed from its sources.
-func (r *run) compute(block plan.Block) any {
+// computeBlock returns the elements of a block: from a cache, or computed from its sources.
+func (r *run) computeBlock(block plan.Block) any {
 	n := r.order.Nodes[block.Node]
 	if seq, closing, found := r.worker.cache.get(r.ctx, block); found {
 		r.closers = append(r.closers, closing)
@@ -48,9 +48,9 @@ func (r *run) compute(block plan.Block) any {
 	}
 	kind := kindNamed(n.Kind)
 	if address := r.order.Kept[block]; address != "" {
-		return kind.decode(r.fetch(address, blockURL(address, block, n.Kind)))
+		return kind.decode(r.fetchPiece(address, blockURL(address, block, n.Kind)))
 	}
-	seq := r.derive(n, block)
+	seq := r.deriveBlock(n, block)
 	if !n.Kept {
 		return seq
 	}
@@ -60,32 +60,32 @@ func (r *run) compute(block plan.Block) any {
 	return kind.seq(r.ctx, slice)
 }
 
-// derive computes a block from its sources.
-func (r *run) derive(n node, block plan.Block) any {
+// deriveBlock computes a block from its sources.
+func (r *run) deriveBlock(n node, block plan.Block) any {
 	switch n.Op {
 	case opSlice:
 		return kindNamed(n.Kind).decode(bytes.NewReader(r.order.Each[block]))
 	case opRange:
-		return r.numbers(block)
+		return r.rangeOf(block)
 	case opText:
-		return r.text(block)
+		return r.linesOf(block)
 	case opStep:
-		return named[*step](n.Name).apply(block.Partition, n.Given, r.compute(r.source(n, block)))
+		return named[*step](n.Name).apply(block.Partition, n.Given, r.computeBlock(r.sourceOf(n, block)))
 	case opUnion:
-		return r.compute(r.source(n, block))
+		return r.computeBlock(r.sourceOf(n, block))
 	case opJoined:
 		left, right := r.readShuffle(n.Shuffles[0], block.Partition), r.readShuffle(n.Shuffles[1], block.Partition)
 		return named[*grouper](n.Name).join(block.Partition, left, right)
 	}
-	pairs, sorted := r.pairing(r.order.Shuffles[n.Shuffles[0]].Kind), r.readShuffle(n.Shuffles[0], block.Partition)
+	pairs, sorted := r.pairingNamed(r.order.Shuffles[n.Shuffles[0]].Kind), r.readShuffle(n.Shuffles[0], block.Partition)
 	if n.Op == opReduced {
 		return pairs.reduce(sorted, n.Name, block.Partition)
 	}
 	return pairs.group(sorted)
 }
 
-// source returns the one block from which the block is computed.
-func (r *run) source(n node, block plan.Block) plan.Block {
+// sourceOf returns the one block from which the block is computed.
+func (r *run) sourceOf(n node, block plan.Block) plan.Block {
 	for i, parent := range n.Parents {
 		next := i + 1
 		if block.Partition >= parent.First && (next == len(n.Parents) || block.Partition < n.Parents[next].First) {
@@ -96,8 +96,8 @@ func (r *run) source(n node, block plan.Block) plan.Block {
 	return plan.Block{}
 }
 
-// act applies the job's action to a partition of its result.
-func (r *run) act(seq any) ([]byte, error) {
+// applyAction applies the job's action to a partition of its result.
+func (r *run) applyAction(seq any) ([]byte, error) {
 	kind := kindNamed(r.order.Nodes[r.order.Block.Node].Kind)
 	var value bytes.Buffer
 	switch a := r.order.Action; a.Op {
@@ -113,13 +113,13 @@ func (r *run) act(seq any) ([]byte, error) {
 	case actCount:
 		return pack(kind.count(seq)), nil
 	default: // actSave
-		return nil, r.save(a.Path, kind, seq)
+		return nil, r.saveLines(a.Path, kind, seq)
 	}
 }
 
-// save writes the partition's file under a temporary name until it is complete, so that a task that is tried again does
+// saveLines writes the partition's file under a temporary name until it is complete, so that a task that is tried again does
 // not meet what is left of the first.
-func (r *run) save(dir string, kind kind, seq any) error {
+func (r *run) saveLines(dir string, kind kind, seq any) error {
 	file, err := os.CreateTemp(dir, ".part")
 	if err != nil {
 		return err
@@ -144,13 +144,13 @@ func (r *run) writeOutput(seq any) {
 	if s.Combine != "" {
 		writer.combine = named[*reducer](s.Combine).f
 	}
-	out := r.pairing(s.Kind).write(writer, seq)
+	out := r.pairingNamed(s.Kind).write(writer, seq)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.outputs[outputKey{s.ID, r.order.Block.Partition}] = out
 }
 
-func (r *run) pairing(name string) pairing {
+func (r *run) pairingNamed(name string) pairing {
 	pairs := kindNamed(name).pairing()
 	if pairs == nil {
 		check(fmt.Errorf("rdd: %s is no pair, so it can't be shuffled", name))
@@ -165,13 +165,13 @@ func (r *run) readShuffle(id plan.ShuffleID, partition int) any {
 	for from, address := range r.order.Outputs[id] {
 		pieces = append(pieces, heeding{r.ctx, r.readOutput(id, address, from, partition)})
 	}
-	return r.pairing(r.order.Shuffles[id].Kind).merge(pieces)
+	return r.pairingNamed(r.order.Shuffles[id].Kind).merge(pieces)
 }
 
 // readOutput opens one piece: a local one directly, that of another executor after it was read completely.
 func (r *run) readOutput(id plan.ShuffleID, address string, from, to int) io.Reader {
 	if address != r.worker.address {
-		return r.fetch(address, outputURL(address, id, from, to))
+		return r.fetchPiece(address, outputURL(address, id, from, to))
 	}
 	out, found := r.worker.output(id, from)
 	if !found {
@@ -192,8 +192,8 @@ type missing struct {
 func (m *missing) Error() string { return fmt.Sprintf("reading from %s: %v", m.address, m.err) }
 func (m *missing) Unwrap() error { return m.err }
 
-// fetch reads something of another executor: into memory while it fits into the task's share, otherwise into a file.
-func (r *run) fetch(address, url string) io.Reader {
+// fetchPiece reads something of another executor: into memory while it fits into the task's share, otherwise into a file.
+func (r *run) fetchPiece(address, url string) io.Reader {
 	body, err := r.worker.client.post(r.ctx, url, nil)
 	if err != nil {
 		check(&missing{address, err})

@@ -22,7 +22,7 @@ type piece struct {
 // span is a range of numbers.
 type span struct{ From, To int }
 
-func (r *run) numbers(block plan.Block) any {
+func (r *run) rangeOf(block plan.Block) any {
 	s, err := unpack[span](r.order.Each[block])
 	check(err)
 	return until(r.ctx, func(yield func(int) bool) {
@@ -34,7 +34,7 @@ func (r *run) numbers(block plan.Block) any {
 	})
 }
 
-func (r *run) text(block plan.Block) any {
+func (r *run) linesOf(block plan.Block) any {
 	pieces, err := unpack[[]piece](r.order.Each[block])
 	check(err)
 	return until(r.ctx, iter.Seq[string](func(yield func(string) bool) {

@@ -97,7 +97,7 @@ func (p Parameterized[P, A, B]) With(value P) Step[A, B] {
 
 // On applies the step to a dataset. Nothing is computed until an action needs it.
 func (s Step[A, B]) On(d Dataset[A]) Dataset[B] {
-	return derive[B](node{Op: opStep, Name: s.name, Given: s.given}, d.lineage(), known.usable(s.name))
+	return derive[B](node{Op: opStep, Name: s.name, Given: s.given}, d.lineageOf(), known.usable(s.name))
 }
 
 func mapped[A, B any](in iter.Seq[A], f func(A) B) iter.Seq[B] {

@@ -177,7 +177,7 @@ func (w *worker) perform(ctx context.Context, o order) report {
 		w.cache.drop(node)
 	}
 	run := &run{ctx: ctx, worker: w, order: o}
-	value, err := run.perform()
+	value, err := run.performTask()
 	told := report{ID: o.ID, Value: value, Kept: run.kept}
 	if err != nil {
 		told.Error = err.Error()

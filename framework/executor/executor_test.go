@@ -475,14 +475,14 @@ func TestManyTasksArePages(t *testing.T) {
 	const tasks = 10_000
 	for i := range tasks {
 		id := api.TaskID(fmt.Sprintf("%0200d", i))
-		l.launch(&Task{Task: api.Task{ID: id}})
-		if err := l.report(id, Report{State: api.TaskFinished, Data: make([]byte, 100)}); err != nil && i%2 == 0 {
+		l.addTask(&Task{Task: api.Task{ID: id}})
+		if err := l.addReport(id, Report{State: api.TaskFinished, Data: make([]byte, 100)}); err != nil && i%2 == 0 {
 			t.Fatal(err)
 		}
 	}
-	l.subscribe(protocol.SubscribeExecutor{ExecutorRef: api.ExecutorRef{Framework: "f", Executor: "x"}, Token: "secret"})
+	l.beginSession(protocol.SubscribeExecutor{ExecutorRef: api.ExecutorRef{Framework: "f", Executor: "x"}, Token: "secret"})
 	named, statuses, last := 0, 0, false
-	batches, err := wire.ExecutorCallBatches(l.take())
+	batches, err := wire.ExecutorCallBatches(l.takeCalls())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -510,17 +510,17 @@ func TestManyTasksArePages(t *testing.T) {
 // TestMessagesAreBounded: for an agent that does not read, only a bounded number of messages is kept.
 func TestMessagesAreBounded(t *testing.T) {
 	l := newLedger()
-	l.subscribe(protocol.SubscribeExecutor{})
+	l.beginSession(protocol.SubscribeExecutor{})
 	for sent := 0; sent < messagesBytesMax; sent += api.TaskBytesMax {
-		if err := l.message(make([]byte, api.TaskBytesMax)); err != nil {
+		if err := l.queueMessage(make([]byte, api.TaskBytesMax)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := l.message([]byte{1}); !errors.Is(err, errFull) {
+	if err := l.queueMessage([]byte{1}); !errors.Is(err, errFull) {
 		t.Errorf("one too many: %v", err)
 	}
-	l.take()
-	if err := l.message([]byte{1}); err != nil {
+	l.takeCalls()
+	if err := l.queueMessage([]byte{1}); err != nil {
 		t.Errorf("when the agent has read: %v", err)
 	}
 }

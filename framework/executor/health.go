@@ -28,7 +28,7 @@ func (s *server) watchHealth(ctx context.Context, task *Task) {
 		if !pause.For(ctx, time.Until(due)) {
 			return
 		}
-		result := s.probe(ctx, task, check)
+		result := s.probeTask(ctx, task, check)
 		if ctx.Err() != nil {
 			return
 		}
@@ -47,8 +47,8 @@ func (s *server) watchHealth(ctx context.Context, task *Task) {
 	}
 }
 
-// probe makes one check within its timeout.
-func (s *server) probe(ctx context.Context, task *Task, check api.Check) error {
+// probeTask makes one check within its timeout.
+func (s *server) probeTask(ctx context.Context, task *Task, check api.Check) error {
 	ctx, cancel := context.WithTimeout(ctx, check.Timeout)
 	defer cancel()
 	return health.Explain(ctx, s.config.Probe(ctx, task, check))
@@ -64,8 +64,8 @@ func (s *server) endIll(task *Task, why string) {
 	s.handler.Kill(task, cmp.Or(task.KillGrace, DefaultGrace))
 }
 
-// watch makes the checks of tasks as soon as they run. The returned function stops all checks.
-func (s *server) watch(ctx context.Context) (stop func()) {
+// watchChecks makes the checks of tasks as soon as they run. The returned function stops all checks.
+func (s *server) watchChecks(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.ledger.setWatch(func(task *Task) context.CancelFunc {
 		of, end := context.WithCancel(ctx)
@@ -116,7 +116,7 @@ func (l *ledger) fallIll(id api.TaskID, why string) bool {
 	e.illness.healthy, e.illness.why = &no, why
 	e.state = api.TaskKilling
 	if len(e.kept) < unacknowledgedPerTaskMax {
-		l.keep(e, Report{State: api.TaskKilling, Reason: api.ReasonHealthCheckFailed, Message: why, Healthy: &no})
+		l.keepStatus(e, Report{State: api.TaskKilling, Reason: api.ReasonHealthCheckFailed, Message: why, Healthy: &no})
 	}
 	return true
 }

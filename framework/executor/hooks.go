@@ -24,8 +24,8 @@ func Idle(after time.Duration, idle func()) Option {
 	return func(c *Config) { c.IdleAfter, c.Idle = after, idle }
 }
 
-// initialise runs Init beside the session; tasks that are launched meanwhile wait for it.
-func (s *server) initialise(ctx context.Context, broken chan<- error) {
+// runInit runs Init beside the session; tasks that are launched meanwhile wait for it.
+func (s *server) runInit(ctx context.Context, broken chan<- error) {
 	err := s.config.Init(ctx)
 	s.calls.Lock()
 	defer s.calls.Unlock()
@@ -36,13 +36,13 @@ func (s *server) initialise(ctx context.Context, broken chan<- error) {
 		broken <- s.broken
 	}
 	for _, task := range waiting {
-		s.begin(task)
+		s.beginTask(task)
 	}
 }
 
-// begin hands a task to the handler, unless Init has not ended, has failed, or the executor is closing. The caller
+// beginTask hands a task to the handler, unless Init has not ended, has failed, or the executor is closing. The caller
 // holds calls.
-func (s *server) begin(task *Task) {
+func (s *server) beginTask(task *Task) {
 	switch {
 	case s.broken != nil:
 		_ = task.Report(Report{State: api.TaskFailed, Reason: api.ReasonLaunchFailed, Message: fmt.Sprintf("its executor could not begin: %v", s.broken)})
@@ -55,8 +55,8 @@ func (s *server) begin(task *Task) {
 	}
 }
 
-// unwait ends a task that still waits for Init; false: the task does not wait. The caller holds calls.
-func (s *server) unwait(task *Task) bool {
+// dropWaiting ends a task that still waits for Init; false: the task does not wait. The caller holds calls.
+func (s *server) dropWaiting(task *Task) bool {
 	at := slices.Index(s.waiting, task)
 	if at < 0 {
 		return false
@@ -69,9 +69,9 @@ func (s *server) unwait(task *Task) bool {
 // watchIdle calls Idle each time that no task has run for IdleAfter.
 func (s *server) watchIdle(ctx context.Context) {
 	busy := func() bool { return s.ledger.living > 0 }
-	for s.ledger.await(ctx, s.ledger.ended) && ctx.Err() == nil {
+	for s.ledger.awaitCondition(ctx, s.ledger.allEnded) && ctx.Err() == nil {
 		quiet, done := context.WithTimeout(ctx, s.config.IdleAfter)
-		again := s.ledger.await(quiet, busy)
+		again := s.ledger.awaitCondition(quiet, busy)
 		done()
 		if again || ctx.Err() != nil {
 			continue
@@ -81,6 +81,6 @@ func (s *server) watchIdle(ctx context.Context) {
 			s.config.Idle()
 		}
 		s.calls.Unlock()
-		s.ledger.await(ctx, busy)
+		s.ledger.awaitCondition(ctx, busy)
 	}
 }

@@ -65,8 +65,8 @@ func newLedger() *ledger {
 	return l
 }
 
-// launch adds a task; false: the ledger knew it already.
-func (l *ledger) launch(task *Task) bool {
+// addTask adds a task; false: the ledger knew it already.
+func (l *ledger) addTask(task *Task) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ended := l.endings[task.ID]; ended || l.tasks[task.ID] != nil {
@@ -79,8 +79,8 @@ func (l *ledger) launch(task *Task) bool {
 	return true
 }
 
-// report gives a status its number and keeps it until it is acknowledged.
-func (l *ledger) report(id api.TaskID, report Report) error {
+// addReport gives a status its number and keeps it until it is acknowledged.
+func (l *ledger) addReport(id api.TaskID, report Report) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.tasks[id]
@@ -100,7 +100,7 @@ func (l *ledger) report(id api.TaskID, report Report) error {
 		l.living--
 		l.changed.Broadcast()
 	}
-	l.keep(e, report)
+	l.keepStatus(e, report)
 	l.keepWatch(e)
 	return nil
 }
@@ -120,17 +120,17 @@ func (l *ledger) isTaken(id api.TaskID) bool {
 	return e == nil || len(e.kept) == 0
 }
 
-// keep gives a status its number, sends it, and keeps it until it is acknowledged. The caller holds mu.
-func (l *ledger) keep(e *entry, report Report) {
+// keepStatus gives a status its number, sends it, and keeps it until it is acknowledged. The caller holds mu.
+func (l *ledger) keepStatus(e *entry, report Report) {
 	e.number++
 	status := report.status(e.task.ID, e.number)
 	e.kept = append(e.kept, status)
-	l.put(status)
+	l.queueCall(status)
 }
 
-// killing notes that a running task has to end: from now on its progress is no longer told. The agent itself told of
+// noteKill notes that a running task has to end: from now on its progress is no longer told. The agent itself told of
 // KILLING when it passed the kill on.
-func (l *ledger) killing(id api.TaskID) {
+func (l *ledger) noteKill(id api.TaskID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.tasks[id]; e != nil && e.state == api.TaskRunning {
@@ -139,8 +139,8 @@ func (l *ledger) killing(id api.TaskID) {
 	}
 }
 
-// put queues a call in the current session. Without a session it does nothing.
-func (l *ledger) put(call protocol.ExecutorCall) {
+// queueCall queues a call in the current session. Without a session it does nothing.
+func (l *ledger) queueCall(call protocol.ExecutorCall) {
 	if !l.online {
 		return
 	}
@@ -151,8 +151,8 @@ func (l *ledger) put(call protocol.ExecutorCall) {
 	}
 }
 
-// message queues a message for the scheduler in the current session.
-func (l *ledger) message(data []byte) error {
+// queueMessage queues a message for the scheduler in the current session.
+func (l *ledger) queueMessage(data []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -162,18 +162,18 @@ func (l *ledger) message(data []byte) error {
 		return errFull
 	}
 	l.said += len(data)
-	l.put(protocol.ExecutorMessage{Data: data})
+	l.queueCall(protocol.ExecutorMessage{Data: data})
 	return nil
 }
 
-func (l *ledger) send(call protocol.ExecutorCall) {
+func (l *ledger) sendCall(call protocol.ExecutorCall) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.put(call)
+	l.queueCall(call)
 }
 
-// take returns what waits for the writer.
-func (l *ledger) take() []protocol.ExecutorCall {
+// takeCalls returns what waits for the writer.
+func (l *ledger) takeCalls() []protocol.ExecutorCall {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := l.out
@@ -181,8 +181,8 @@ func (l *ledger) take() []protocol.ExecutorCall {
 	return out
 }
 
-// acknowledged drops a status that the agent has, and all statuses before it: the agent takes them in order.
-func (l *ledger) acknowledged(id api.TaskID, number uint64) {
+// dropAcknowledged drops a status that the agent has, and all statuses before it: the agent takes them in order.
+func (l *ledger) dropAcknowledged(id api.TaskID, number uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.tasks[id]
@@ -195,13 +195,13 @@ func (l *ledger) acknowledged(id api.TaskID, number uint64) {
 	if e.state.Terminal() && len(e.kept) == 0 {
 		delete(l.tasks, id)
 		if !e.unbegun {
-			l.remember(id)
+			l.rememberEnd(id)
 		}
 	}
 	l.changed.Broadcast()
 }
 
-func (l *ledger) remember(id api.TaskID) {
+func (l *ledger) rememberEnd(id api.TaskID) {
 	if len(l.ring) < endingsMax {
 		l.ring = append(l.ring, id)
 	} else {
@@ -212,10 +212,10 @@ func (l *ledger) remember(id api.TaskID) {
 	l.endings[id] = struct{}{}
 }
 
-// subscribe starts a session. Its first calls list the tasks, in pages, and their unacknowledged statuses; the statuses
+// beginSession starts a session. Its first calls list the tasks, in pages, and their unacknowledged statuses; the statuses
 // that do not fit into the last page follow one by one. A task that has ended is listed as long as its end is not
 // acknowledged, because the agent concludes that a task that is not listed never came here.
-func (l *ledger) subscribe(first protocol.SubscribeExecutor) {
+func (l *ledger) beginSession(first protocol.SubscribeExecutor) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.online, l.out, l.said = true, nil, 0
@@ -224,7 +224,7 @@ func (l *ledger) subscribe(first protocol.SubscribeExecutor) {
 	for id := range l.tasks { // order: irrelevant between tasks
 		if size += len(id) + 8; size > subscribeBytesAim || len(page.Tasks) >= subscribeTasksMax {
 			page.More = true
-			l.put(page)
+			l.queueCall(page)
 			page, size = first, len(id)+8
 		}
 		page.Tasks = append(page.Tasks, id)
@@ -238,21 +238,21 @@ func (l *ledger) subscribe(first protocol.SubscribeExecutor) {
 			}
 		}
 	}
-	l.put(page)
+	l.queueCall(page)
 	l.out = append(l.out, rest...)
 }
 
-// offline ends the session: what waits to be sent is dropped, as the next session begins with all that is
+// endSession ends the session: what waits to be sent is dropped, as the next session begins with all that is
 // unacknowledged.
-func (l *ledger) offline() {
+func (l *ledger) endSession() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.online, l.out, l.said = false, nil, 0
 	l.changed.Broadcast()
 }
 
-// get returns a task that has not ended, or nil.
-func (l *ledger) get(id api.TaskID) *Task {
+// taskNamed returns a task that has not ended, or nil.
+func (l *ledger) taskNamed(id api.TaskID) *Task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.tasks[id]; e != nil && !e.state.Terminal() {
@@ -261,8 +261,8 @@ func (l *ledger) get(id api.TaskID) *Task {
 	return nil
 }
 
-// alive lists the tasks that have not ended.
-func (l *ledger) alive() []*Task {
+// livingTasks lists the tasks that have not ended.
+func (l *ledger) livingTasks() []*Task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var tasks []*Task
@@ -274,8 +274,8 @@ func (l *ledger) alive() []*Task {
 	return tasks
 }
 
-// await blocks until the condition holds or ctx ends. The condition is called with mu held.
-func (l *ledger) await(ctx context.Context, condition func() bool) bool {
+// awaitCondition blocks until the condition holds or ctx ends. The condition is called with mu held.
+func (l *ledger) awaitCondition(ctx context.Context, condition func() bool) bool {
 	stop := context.AfterFunc(ctx, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -293,9 +293,9 @@ func (l *ledger) await(ctx context.Context, condition func() bool) bool {
 	return true
 }
 
-// ended reports whether all tasks have ended. The caller holds mu.
-func (l *ledger) ended() bool { return l.living == 0 }
+// allEnded reports whether all tasks have ended. The caller holds mu.
+func (l *ledger) allEnded() bool { return l.living == 0 }
 
-// settled reports whether no status waits for an acknowledgement, or there is no session in which one could come. The
+// allSettled reports whether no status waits for an acknowledgement, or there is no session in which one could come. The
 // caller holds mu.
-func (l *ledger) settled() bool { return len(l.tasks) == 0 || !l.online }
+func (l *ledger) allSettled() bool { return len(l.tasks) == 0 || !l.online }

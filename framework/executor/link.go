@@ -74,8 +74,8 @@ func write(l *link, ledger *ledger) {
 			return nil, false
 		case <-ledger.wake:
 		case <-beat.C:
-			ledger.send(protocol.ExecutorHeartbeat{})
+			ledger.sendCall(protocol.ExecutorHeartbeat{})
 		}
-		return ledger.take(), true
+		return ledger.takeCalls(), true
 	}, wire.ExecutorCallBatches)
 }

@@ -39,7 +39,7 @@ func Serve(ctx context.Context, config Config, handler Handler) error {
 		recovery: config.RecoveryTimeout,
 		ready:    config.Init == nil,
 	}
-	return s.run(ctx)
+	return s.runSessions(ctx)
 }
 
 // server is one running executor.
@@ -64,18 +64,18 @@ type server struct {
 	watches sync.WaitGroup // the goroutines that check tasks
 }
 
-func (s *server) run(ctx context.Context) error {
+func (s *server) runSessions(ctx context.Context) error {
 	sessions, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer s.watch(sessions)()
+	defer s.watchChecks(sessions)()
 	lost := make(chan error, 1)
-	go func() { lost <- s.sessions(sessions) }()
+	go func() { lost <- s.holdSessions(sessions) }()
 	broken := make(chan error, 1)
 	serving, stopHooks := context.WithCancel(sessions)
 	var hooks sync.WaitGroup
 	defer hooks.Wait()
 	defer stopHooks()
 	if s.config.Init != nil {
-		hooks.Go(func() { s.initialise(serving, broken) })
+		hooks.Go(func() { s.runInit(serving, broken) })
 	}
 	if s.config.Idle != nil {
 		hooks.Go(func() { s.watchIdle(serving) })
@@ -93,7 +93,7 @@ func (s *server) run(ctx context.Context) error {
 	stuck := s.killAll(grace)
 	if reason == nil {
 		settle, done := context.WithTimeout(sessions, settleTimeout)
-		s.ledger.await(settle, s.ledger.settled)
+		s.ledger.awaitCondition(settle, s.ledger.allSettled)
 		done()
 		stop()
 		if err := <-lost; err != nil { // the tasks have ended, so the error makes no difference
@@ -112,37 +112,37 @@ func (s *server) killAll(grace time.Duration) error {
 	s.calls.Lock()
 	s.closing = true
 	s.calls.Unlock()
-	for _, task := range s.ledger.alive() {
-		s.kill(task, grace)
+	for _, task := range s.ledger.livingTasks() {
+		s.killTask(task, grace)
 	}
 	late, done := context.WithTimeout(context.Background(), grace+endMargin)
 	defer done()
-	if s.ledger.await(late, s.ledger.ended) {
+	if s.ledger.awaitCondition(late, s.ledger.allEnded) {
 		return nil
 	}
-	left := s.ledger.alive()
+	left := s.ledger.livingTasks()
 	if len(left) == 0 {
 		return nil
 	}
 	return api.E("executor.shutdown", api.Internal, left[0].ID, fmt.Errorf("%d of its tasks did not end within %v; do they heed their context?", len(left), grace))
 }
 
-func (s *server) kill(task *Task, grace time.Duration) {
-	s.ledger.killing(task.ID)
+func (s *server) killTask(task *Task, grace time.Duration) {
+	s.ledger.noteKill(task.ID)
 	s.calls.Lock()
 	defer s.calls.Unlock()
-	if !s.unwait(task) {
+	if !s.dropWaiting(task) {
 		s.handler.Kill(task, grace)
 	}
 }
 
-// sessions holds one session after the other until ctx ends (then it returns nil), the agent refuses this executor, or
+// holdSessions holds one session after the other until ctx ends (then it returns nil), the agent refuses this executor, or
 // the agent has been away for too long.
-func (s *server) sessions(ctx context.Context) error {
+func (s *server) holdSessions(ctx context.Context) error {
 	seen := time.Now()
 	for tries := 0; ; tries++ {
 		began := time.Now()
-		err := s.session(ctx)
+		err := s.holdSession(ctx)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the end that was asked for is no error
 		}
@@ -178,13 +178,13 @@ func final(err error) bool {
 	return false
 }
 
-// session holds one session until it ends.
-func (s *server) session(ctx context.Context) error {
+// holdSession holds one session until it ends.
+func (s *server) holdSession(ctx context.Context) error {
 	link, err := dial(ctx, s.config)
 	if err != nil {
 		return err
 	}
-	s.ledger.subscribe(protocol.SubscribeExecutor{
+	s.ledger.beginSession(protocol.SubscribeExecutor{
 		ExecutorRef: api.ExecutorRef{Framework: s.config.Framework, Executor: s.config.ID},
 		Token:       s.config.Token,
 		Version:     version.String(),
@@ -197,28 +197,28 @@ func (s *server) session(ctx context.Context) error {
 	writer.Go(func() { write(link, s.ledger) })
 	err = read(link, func(event protocol.ExecutorEvent) {
 		late.Stop()
-		s.hear(event)
+		s.handleEvent(event)
 	})
 	late.Stop()
-	s.ledger.offline()
+	s.ledger.endSession()
 	link.Close()
 	writer.Wait()
 	return err
 }
 
-// hear handles one event of the agent.
-func (s *server) hear(event protocol.ExecutorEvent) {
+// handleEvent handles one event of the agent.
+func (s *server) handleEvent(event protocol.ExecutorEvent) {
 	switch event := event.(type) {
 	case protocol.ExecutorSubscribed:
-		s.greet(event)
+		s.greetAgent(event)
 	case protocol.ExecutorLaunch:
-		s.launch(event)
+		s.launchTask(event)
 	case protocol.ExecutorKill:
-		if task := s.ledger.get(event.Task); task != nil {
-			s.kill(task, event.Grace)
+		if task := s.ledger.taskNamed(event.Task); task != nil {
+			s.killTask(task, event.Grace)
 		}
 	case protocol.ExecutorAcknowledged:
-		s.ledger.acknowledged(event.Task, event.Number)
+		s.ledger.dropAcknowledged(event.Task, event.Number)
 	case protocol.ExecutorMessage:
 		if messenger, ok := s.handler.(Messenger); ok {
 			s.calls.Lock()
@@ -233,7 +233,7 @@ func (s *server) hear(event protocol.ExecutorEvent) {
 	}
 }
 
-func (s *server) greet(event protocol.ExecutorSubscribed) {
+func (s *server) greetAgent(event protocol.ExecutorSubscribed) {
 	s.greeted, s.online = event, true
 	if event.RecoveryTimeout > 0 {
 		s.recovery = event.RecoveryTimeout
@@ -241,7 +241,7 @@ func (s *server) greet(event protocol.ExecutorSubscribed) {
 	s.log.Info("subscribed", "agent", event.Agent)
 }
 
-func (s *server) launch(event protocol.ExecutorLaunch) {
+func (s *server) launchTask(event protocol.ExecutorLaunch) {
 	task := &Task{
 		Task:      event.Task,
 		Sandbox:   event.Sandbox,
@@ -252,10 +252,10 @@ func (s *server) launch(event protocol.ExecutorLaunch) {
 		Hostname:  s.greeted.Hostname,
 		secrets:   event.Secrets,
 	}
-	if !s.ledger.launch(task) {
+	if !s.ledger.addTask(task) {
 		return // a repeated launch
 	}
 	s.calls.Lock()
 	defer s.calls.Unlock()
-	s.begin(task)
+	s.beginTask(task)
 }

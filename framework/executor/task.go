@@ -74,7 +74,7 @@ func (t *Task) Report(report Report) error {
 	if len(report.Data) > api.StatusDataBytesMax {
 		return api.E("task.report", api.Limit, t.ID, fmt.Errorf("data has %d bytes, at most %d are allowed; put more into a file in the sandbox", len(report.Data), api.StatusDataBytesMax))
 	}
-	switch err := t.ledger.report(t.ID, report); {
+	switch err := t.ledger.addReport(t.ID, report); {
 	case errors.Is(err, errBehind):
 		return api.E("task.report", api.Limit, t.ID, err)
 	case err != nil:
@@ -86,7 +86,7 @@ func (t *Task) Report(report Report) error {
 // Flush waits until the agent has taken everything that was reported of the task, or until ctx ends. The agent takes it
 // at once while the scheduler keeps up, and later while the scheduler is behind or away.
 func (t *Task) Flush(ctx context.Context) error {
-	if !t.ledger.await(ctx, func() bool { return t.ledger.isTaken(t.ID) }) {
+	if !t.ledger.awaitCondition(ctx, func() bool { return t.ledger.isTaken(t.ID) }) {
 		return api.E("task.flush", api.KindOf(ctx.Err()), t.ID, ctx.Err())
 	}
 	return nil
@@ -106,7 +106,7 @@ func (t *Task) Message(data []byte) error {
 	if len(data) > api.TaskBytesMax {
 		return api.E("executor.message", api.Limit, t.ID, fmt.Errorf("%d bytes, at most %d are allowed", len(data), api.TaskBytesMax))
 	}
-	if err := t.ledger.message(bytes.Clone(data)); err != nil {
+	if err := t.ledger.queueMessage(bytes.Clone(data)); err != nil {
 		return api.E("executor.message", api.Unavailable, t.ID, err)
 	}
 	return nil

@@ -25,7 +25,7 @@ func (d *Delay) Demand(role api.Role) api.Demand {
 	now := time.Now()
 	demand := api.Demand{Role: role}
 	for _, j := range d.order {
-		demand.Shapes = append(demand.Shapes, d.shapes(j, now)...)
+		demand.Shapes = append(demand.Shapes, d.shapesOf(j, now)...)
 	}
 	demand.Shapes = demand.Shapes[:min(len(demand.Shapes), api.DemandsPerRoleMax)]
 	return demand
@@ -37,13 +37,13 @@ type shape struct {
 	preferred map[api.AgentID]bool
 }
 
-func (d *Delay) shapes(j *job, now time.Time) []api.Shape {
+func (d *Delay) shapesOf(j *job, now time.Time) []api.Shape {
 	var gathered []*shape
 	withhold := d.config.Withhold
 	if withhold && len(j.all.items) > 0 {
-		j.wait(now)
+		j.beginWait(now)
 	}
-	j.advance(now)
+	j.advanceLevel(now)
 	for _, p := range j.all.items {
 		agents, all := d.agentsOf(p)
 		gathered = gather(gathered, p, agents, withhold && j.level == Node && all)

@@ -95,7 +95,7 @@ type job struct {
 	idleTold time.Duration // the part of the idle time that the masters were told
 }
 
-func (j *job) add(p *pending) {
+func (j *job) addTask(p *pending) {
 	j.number++
 	p.number = j.number
 	j.queued++
@@ -112,7 +112,7 @@ func (j *job) add(p *pending) {
 	}
 }
 
-func (j *job) remove(p *pending) {
+func (j *job) removeTask(p *pending) {
 	p.taken = true
 	j.queued--
 	if len(p.nodes)+len(p.places) == 0 {
@@ -149,10 +149,10 @@ func (j *job) onNode(bin *pack.Bin, allow func(*pack.Bin, api.Task) bool) *pendi
 	return byAgent
 }
 
-// allowed returns what the job may take now: near, the task that it found near the bin, other, one for any place, or
+// allowedTask returns what the job may take now: near, the task that it found near the bin, other, one for any place, or
 // nil.
-func (j *job) allowed(near, other *pending, now time.Time) (*pending, Level) {
-	j.advance(now)
+func (j *job) allowedTask(near, other *pending, now time.Time) (*pending, Level) {
+	j.advanceLevel(now)
 	switch {
 	case near != nil && j.level >= Near:
 		return near, Near
@@ -162,8 +162,8 @@ func (j *job) allowed(near, other *pending, now time.Time) (*pending, Level) {
 	return nil, 0
 }
 
-// advance moves the job to the level that it has reached by waiting.
-func (j *job) advance(now time.Time) {
+// advanceLevel moves the job to the level that it has reached by waiting.
+func (j *job) advanceLevel(now time.Time) {
 	for j.level < Any {
 		wait := j.waits[j.level]
 		timeOver := wait.Time > 0 && !j.since.IsZero() && now.Sub(j.since) >= wait.Time
@@ -185,26 +185,26 @@ func (j *job) advance(now time.Time) {
 
 // untilNext returns how long it takes until the job moves to its next level by time alone; 0: it will not.
 func (j *job) untilNext(now time.Time) time.Duration {
-	j.advance(now)
+	j.advanceLevel(now)
 	if j.level == Any || j.since.IsZero() || j.waits[j.level].Time == 0 {
 		return 0
 	}
 	return j.since.Add(j.waits[j.level].Time).Sub(now)
 }
 
-// skipped notes that the job has let the offer pass.
-func (j *job) skipped(offer api.OfferID, now time.Time) {
+// noteSkipped notes that the job has let the offer pass.
+func (j *job) noteSkipped(offer api.OfferID, now time.Time) {
 	if j.last == offer {
 		return
 	}
 	j.last = offer
-	j.wait(now)
+	j.beginWait(now)
 	j.skips++
 	j.numbers.Skipped++
 }
 
-// wait begins the wait, if the job does not wait yet.
-func (j *job) wait(now time.Time) {
+// beginWait begins the wait, if the job does not wait yet.
+func (j *job) beginWait(now time.Time) {
 	if j.since.IsZero() {
 		j.since = now
 	}
@@ -213,13 +213,13 @@ func (j *job) wait(now time.Time) {
 	}
 }
 
-// rest ends the wait and sets the level.
-func (j *job) rest(level Level) {
+// endWait ends the wait and sets the level.
+func (j *job) endWait(level Level) {
 	j.level, j.since, j.first, j.skips = level, time.Time{}, time.Time{}, 0
 }
 
-// placement returns what the masters are told of the launch's placement.
-func (j *job) placement(p *pending, level Level, now time.Time) api.Placement {
+// placementOf returns what the masters are told of the launch's placement.
+func (j *job) placementOf(p *pending, level Level, now time.Time) api.Placement {
 	if len(p.nodes)+len(p.places) == 0 {
 		return api.Placement{}
 	}
@@ -232,8 +232,8 @@ func (j *job) placement(p *pending, level Level, now time.Time) api.Placement {
 	return placement
 }
 
-// launched counts a launch and ends the job's wait, unless room that it has let pass is still idle.
-func (j *job) launched(p *pending, level Level, now time.Time) {
+// countLaunch counts a launch and ends the job's wait, unless room that it has let pass is still idle.
+func (j *job) countLaunch(p *pending, level Level, now time.Time) {
 	j.running++
 	if len(p.nodes)+len(p.places) == 0 {
 		j.numbers.Home++
@@ -246,11 +246,11 @@ func (j *job) launched(p *pending, level Level, now time.Time) {
 		j.numbers.Longest = max(j.numbers.Longest, wait)
 	}
 	if level > p.right() {
-		j.rest(level)
+		j.endWait(level)
 		return
 	}
 	if j.idle.none(now) {
-		j.rest(Node)
+		j.endWait(Node)
 	} else {
 		j.first = now // it goes on letting offers pass
 	}

@@ -125,11 +125,11 @@ func rackOrZone(offer api.Offer) string {
 
 // Waits replaces the waits of the Config for one job, from now on.
 func (d *Delay) Waits(name string, node, near Wait) {
-	j := d.job(name)
+	j := d.jobNamed(name)
 	j.waits = [2]Wait{node, near}
 }
 
-func (d *Delay) job(name string) *job {
+func (d *Delay) jobNamed(name string) *job {
 	j := d.jobs[name]
 	if j == nil {
 		d.seen++
@@ -144,7 +144,7 @@ func (d *Delay) Add(name string, task api.Task, prefer Prefer) {
 	if d.tasks[task.ID] != nil || d.running[task.ID] != nil {
 		return
 	}
-	j := d.job(name)
+	j := d.jobNamed(name)
 	p := &pending{task: task, ask: pack.Ask(task), job: j, places: prefer.Places}
 	for _, agent := range prefer.Agents {
 		p.nodes = append(p.nodes, agentNode(agent))
@@ -156,7 +156,7 @@ func (d *Delay) Add(name string, task api.Task, prefer Prefer) {
 	if j.queued == 0 {
 		d.order = append(d.order, j)
 	}
-	j.add(p)
+	j.addTask(p)
 }
 
 // Remove takes a task out of its queue; false: it is in none.
@@ -166,8 +166,8 @@ func (d *Delay) Remove(task api.TaskID) bool {
 		return false
 	}
 	delete(d.tasks, task)
-	p.job.remove(p)
-	d.tidy(p.job)
+	p.job.removeTask(p)
+	d.tidyOrder(p.job)
 	return true
 }
 
@@ -179,11 +179,11 @@ func (d *Delay) Ended(task api.TaskID) {
 	}
 }
 
-// tidy removes a job without queued tasks from the order, so that it costs nothing but its numbers.
-func (d *Delay) tidy(j *job) {
+// tidyOrder removes a job without queued tasks from the order, so that it costs nothing but its numbers.
+func (d *Delay) tidyOrder(j *job) {
 	if j.queued == 0 {
 		j.idle.end(time.Now())
-		j.rest(j.level)
+		j.endWait(j.level)
 		d.order = slices.DeleteFunc(d.order, func(other *job) bool { return other == j })
 	}
 }
@@ -233,14 +233,14 @@ func (d *Delay) Offers(offers []api.Offer) []api.Answer {
 // other tasks into the bin as well; [Delay.Offers] does the same for whole offers.
 func (d *Delay) Fill(bin *pack.Bin) {
 	now := time.Now()
-	d.learn(bin.Offer)
-	for d.fill(bin, now) {
+	d.learnPlaces(bin.Offer)
+	for d.fillBin(bin, now) {
 	}
 	d.noteIdle(bin, now)
 }
 
-// learn notes which nodes are in the same place.
-func (d *Delay) learn(offer api.Offer) {
+// learnPlaces notes which nodes are in the same place.
+func (d *Delay) learnPlaces(offer api.Offer) {
 	if d.hosts[offer.Hostname] == nil {
 		d.hosts[offer.Hostname] = make(map[api.AgentID]bool)
 	}
@@ -259,35 +259,35 @@ func (d *Delay) learn(offer api.Offer) {
 func agentNode(agent api.AgentID) string { return "agent " + string(agent) }
 func hostNode(host string) string        { return "host " + host }
 
-// fill puts one more task into the bin; false: no task may run there now.
-func (d *Delay) fill(bin *pack.Bin, now time.Time) bool {
+// fillBin puts one more task into the bin; false: no task may run there now.
+func (d *Delay) fillBin(bin *pack.Bin, now time.Time) bool {
 	if bin.Left.IsZero() {
 		return false
 	}
 	slices.SortFunc(d.order, func(a, b *job) int { return cmp.Or(a.running-b.running, a.age-b.age) })
 	for _, j := range d.order {
-		p, level := d.choose(j, bin, now)
+		p, level := d.chooseTask(j, bin, now)
 		if p == nil {
 			continue
 		}
-		p.task.Placement = j.placement(p, level, now)
+		p.task.Placement = j.placementOf(p, level, now)
 		bin.Put(p.task)
 		if d.config.Put != nil {
 			d.config.Put(bin, bin.Tasks[len(bin.Tasks)-1])
 		}
 		delete(d.tasks, p.task.ID)
-		j.remove(p)
+		j.removeTask(p)
 		d.running[p.task.ID] = j
-		j.launched(p, level, now)
-		d.tidy(j)
+		j.countLaunch(p, level, now)
+		d.tidyOrder(j)
 		return true
 	}
 	return false
 }
 
-// choose returns the task of the job for the bin, at the nearest level that the job may take. If the job may take no
+// chooseTask returns the task of the job for the bin, at the nearest level that the job may take. If the job may take no
 // level although a task fits, it lets the offer pass. With that its wait may be over, so it is asked once more.
-func (d *Delay) choose(j *job, bin *pack.Bin, now time.Time) (*pending, Level) {
+func (d *Delay) chooseTask(j *job, bin *pack.Bin, now time.Time) (*pending, Level) {
 	if p := j.onNode(bin, d.config.Allow); p != nil {
 		return p, Node
 	}
@@ -301,12 +301,12 @@ func (d *Delay) choose(j *job, bin *pack.Bin, now time.Time) (*pending, Level) {
 	if other == nil {
 		return nil, 0
 	}
-	near := d.near(j, bin)
-	if p, level := j.allowed(near, other, now); p != nil {
+	near := d.findNearTask(j, bin)
+	if p, level := j.allowedTask(near, other, now); p != nil {
 		return p, level
 	}
-	j.skipped(bin.Offer.ID, now)
-	return j.allowed(near, other, now)
+	j.noteSkipped(bin.Offer.ID, now)
+	return j.allowedTask(near, other, now)
 }
 
 // inPlace returns a task that prefers the bin's place and no nodes; for such a task no agent is nearer.
@@ -318,8 +318,8 @@ func (d *Delay) inPlace(j *job, bin *pack.Bin) *pending {
 	return j.at[placesOnly(place)].fitting(bin, d.config.Allow)
 }
 
-// near returns a task that prefers the bin's place, or a node in that place.
-func (d *Delay) near(j *job, bin *pack.Bin) *pending {
+// findNearTask returns a task that prefers the bin's place, or a node in that place.
+func (d *Delay) findNearTask(j *job, bin *pack.Bin) *pending {
 	place := d.config.Place(bin.Offer)
 	if place == "" {
 		return nil
