@@ -9,7 +9,7 @@ import (
 
 // After avoidAfter tasks in a row that have ended badly, a slot goes to another agent than that of the latest of them: the
 // machine may have what others have not, such as a program that holds the task's port (R62). Where no other has room
-// within avoidMost, the slot may go there again.
+// within avoidMost, or the task's BackoffMax if that is less, the slot may go there again.
 const (
 	avoidAfter = 3
 	avoidMost  = 10 * time.Second
@@ -40,6 +40,7 @@ func (s *subJob) avoid(one *slot, agent api.AgentID) {
 // watchAvoided sets the alarm at which a slot that waits may go again to the agent that it avoids.
 func (m *JobMaster) watchAvoided(s *subJob, one *slot) {
 	if one.Avoids != "" {
-		m.Alarms.set(alarm{At: m.now.Add(avoidMost), Kind: avoidOver, SubJob: s.Name, Index: one.Index, Attempt: one.Tries})
+		most := min(avoidMost, time.Duration(m.task(s, one.Version).BackoffMax))
+		m.Alarms.set(alarm{At: m.now.Add(most), Kind: avoidOver, SubJob: s.Name, Index: one.Index, Attempt: one.Tries})
 	}
 }

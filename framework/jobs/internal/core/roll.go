@@ -84,6 +84,7 @@ func (m *JobMaster) changeTo(s *subJob, one *slot, number int) {
 	queued := one.Queued
 	s.unqueue(one)
 	one.Version = number
+	s.avoid(one, "") // another version may do well where this one did not
 	if queued {
 		s.queue(one)
 	}
