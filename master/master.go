@@ -82,7 +82,7 @@ func New(config Config) (*Master, error) {
 	}
 	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), rights: newBroadcast(), under: newUnderWay()}
 	m.intake = intake.New(m.tellHeld)
-	m.jobs = &forward.Jobs{Find: m.findJobs, Dial: func(ctx context.Context, address string) (net.Conn, error) {
+	m.jobs = &forward.Jobs{Managers: m.jobManagers, Dial: func(ctx context.Context, address string) (net.Conn, error) {
 		return m.listeners.proof.holder.Dialer(config.Dial, trust.Framework)(ctx, address)
 	}}
 	if err := m.open(); err != nil {

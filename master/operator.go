@@ -94,21 +94,10 @@ func queryOf(r listing) view.Query {
 	}
 }
 
-var errJobsAway = errors.New("the job manager is away; its jobs go on when one takes over ('tender jobs' runs one)")
-
-// findJobs returns the address of the active job manager: the endpoint of the framework with that name. It returns ""
-// when there is none.
-func (m *Master) findJobs(ctx context.Context) (address string, err error) {
-	const op = "jobs.forward"
-	var of api.FrameworkID
-	var active bool
-	err = m.ask(ctx, op, func(c view.Cluster, _ time.Time) {
-		address, of, active = c.Endpoint(forward.JobsEndpoint, forward.JobsEndpoint)
-	})
-	if err == nil && of != "" && !active {
-		return "", api.E(op, api.Unavailable, of, errJobsAway)
-	}
-	return address, err
+// jobManagers returns the job managers that there are.
+func (m *Master) jobManagers(ctx context.Context) (managers []view.Endpoint, err error) {
+	err = m.ask(ctx, "jobs.forward", func(c view.Cluster, _ time.Time) { managers = c.Endpoints(forward.JobsEndpoint) })
+	return managers, err
 }
 
 // shown converts the values of a page to messages, outside the loop.

@@ -81,6 +81,11 @@ func (j Job) Check() error {
 	if len(j.Steps) > 0 && j.Type != DAGType {
 		found.say("steps", "they belong to jobs of type %q, and this one's type is %q", DAGType, j.Type)
 	}
+	if j.Role != "" {
+		if err := j.Role.Check(); err != nil {
+			found.say("role", "%v", err)
+		}
+	}
 	found.checkRules("", reflect.ValueOf(j))
 	j.checkType(&found)
 	if j.Type != DAGType {

@@ -36,6 +36,9 @@ type Job struct {
 	Name string `json:"name" toml:"name" rule:"required name"`
 	// Type says what happens with the job's tasks.
 	Type Type `json:"type" toml:"type" rule:"required batch|service|dag|cron|system|gang"`
+	// Role is the role in which the job's tasks run: its quota, weight and priority hold for them, and who may see and
+	// change the job follows it. Default: the role that the job has already, or else the manager's.
+	Role api.Role `json:"role,omitempty" toml:"role"`
 	// Priority orders the jobs of one manager: free resources go to the job with the highest priority first. Default 0.
 	Priority int `json:"priority,omitempty" toml:"priority" rule:"-1000..1000"`
 	// Task is what each of the job's tasks runs. Not for a DAG, whose steps have tasks of their own.

@@ -36,6 +36,9 @@ type Version struct {
 	Proven bool `json:"proven,omitempty"`
 	// Bad says why a change to it has gone wrong, or it did not come up; "": that has not happened, or it was proven since.
 	Bad string `json:"bad,omitempty"`
+	// Owner is the principal that has asked for the version, and for which its tasks run; "" in a cluster without
+	// certificates.
+	Owner string `json:"owner,omitempty"`
 }
 
 // Note is an event in the life of a job.
@@ -51,6 +54,8 @@ type Status struct {
 	Phase     Phase          `json:"phase"`
 	Why       string         `json:"why,omitempty"` // why it has ended, or what is wrong while it runs
 	Version   int            `json:"version"`
+	Role      api.Role       `json:"role,omitempty"`
+	Owner     string         `json:"owner,omitempty"` // of the version
 	Submitted time.Time      `json:"submitted"`
 	Ended     time.Time      `json:"ended,omitzero"`
 	SubJobs   []SubJobStatus `json:"sub_jobs"`

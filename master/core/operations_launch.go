@@ -231,9 +231,7 @@ func (x *acceptance) userFault(wish api.Task) *launching.Fault {
 	}
 	for _, command := range commands {
 		if command != nil && command.User != "" && !by.MayRunAs(object, command.User) {
-			grant := rights.Grant{Verb: rights.Run, Role: x.role, User: command.User}
-			return launching.Refused(api.ReasonTaskUnauthorized, fmt.Sprintf(
-				"%s may not run tasks as %s in role %s; an operator gives the grant: tender grant %s %s", by.Who, command.User, x.role, by.Who, grant))
+			return launching.Refused(api.ReasonTaskUnauthorized, rights.RefuseUser(by.Who, x.role, command.User).Err.Error())
 		}
 	}
 	return nil

@@ -111,21 +111,28 @@ func briefOf(known registry.Framework, state string) FrameworkBrief {
 	return FrameworkBrief{ID: known.Framework.ID, Name: known.Framework.Name, Roles: known.Framework.Roles, State: state}
 }
 
-// Endpoint returns the address of an endpoint of the framework with that name. If several have it, an active one comes
-// first, then the lowest ID. It returns "" when none has it. It looks at no tasks, so it may be called for every
-// forwarded call.
-func (c Cluster) Endpoint(name, endpoint string) (address string, of api.FrameworkID, active bool) {
+// Endpoint is where a framework can be reached.
+type Endpoint struct {
+	Framework api.FrameworkID
+	Name      string   // of the framework
+	Role      api.Role // the first of its roles
+	Address   string
+	Active    bool
+}
+
+// Endpoints returns the endpoints with that name, whether or not the caller may see their frameworks. It looks at no
+// tasks, so it may be called for every forwarded call.
+func (c Cluster) Endpoints(name string) (list []Endpoint) {
 	for f := range c.frameworks() {
-		at := c.Registry.Frameworks[f.ID].Framework.Endpoints[endpoint]
-		if f.Name != name || at == "" || f.State == Removed || !c.seesFramework(f.ID) {
-			continue
-		}
-		is := f.State == Active
-		if of == "" || is && !active || is == active && f.ID < of {
-			address, of, active = at, f.ID, is
+		if at := c.Registry.Frameworks[f.ID].Framework.Endpoints[name]; at != "" && f.State != Removed {
+			one := Endpoint{Framework: f.ID, Name: f.Name, Address: at, Active: f.State == Active}
+			if len(f.Roles) > 0 {
+				one.Role = f.Roles[0]
+			}
+			list = append(list, one)
 		}
 	}
-	return address, of, active
+	return list
 }
 
 // framework returns everything that is known of a framework.

@@ -27,6 +27,7 @@ const (
 	positivePattern = `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 	nothingPattern  = `^[^1-9]*$` // a time without any digit but zero
 	namePattern     = `^[A-Za-z0-9_-]{1,63}$`
+	rolePattern     = `^[^-/*\s\[\](){}:;,=\\][^/*\s\[\](){}:;,=\\]*(/[^-/*\s\[\](){}:;,=\\][^/*\s\[\](){}:;,=\\]*)*$`
 	sourcePattern   = `^(/|file:///|https?://)`
 	remotePattern   = `^https?://`
 )
@@ -156,7 +157,8 @@ func oneOf(names ...string) (choices []object) {
 }
 
 // jobRules: each section belongs to one type of job.
-func jobRules(schema, _ object) {
+func jobRules(schema, properties object) {
+	properties["role"].(object)["pattern"] = rolePattern
 	sections := object{}
 	for _, kind := range jobs.Types() {
 		section := string(kind)

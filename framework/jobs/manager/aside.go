@@ -142,6 +142,9 @@ func (b *batch) has(name string) bool {
 // status returns a job as it is shown to people.
 func (m *Manager) status(e *entry, tasks bool) jobs.Status {
 	status := e.master.Status(tasks)
+	if err := m.roles.refused[status.Role]; err != nil && !status.Phase.Ended() {
+		status.Why = fmt.Sprintf("the job manager can't run in role %s: %v", status.Role, err)
+	}
 	if a := m.writing.aside[e.name]; a != nil {
 		status.Why = fmt.Sprintf("set aside, for the store refuses to take it: %v; it is tried again every %v, and when a job is deleted", a.why, asideAgain)
 	}

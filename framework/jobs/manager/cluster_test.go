@@ -48,7 +48,7 @@ func (c *cluster) submit(job jobs.Job) {
 }
 
 func (c *cluster) status(name string) jobs.Status {
-	status, err := c.manager.JobStatus(name)
+	status, err := c.manager.JobStatus(c.t.Context(), name)
 	if err != nil && !api.Is(err, api.Unavailable) && !api.Is(err, api.NotFound) {
 		c.t.Fatal(err)
 	}
@@ -449,7 +449,7 @@ func TestBadChangeGoesBack(t *testing.T) {
 			t.Errorf("it is of version %d: %s", status.Version, status.Why)
 		}
 		c.run.ExpectCount(1, api.TaskFailed)
-		versions, err := c.manager.JobHistory("web")
+		versions, err := c.manager.JobHistory(c.t.Context(), "web")
 		if err != nil || len(versions) != 2 {
 			t.Errorf("%d versions, %v", len(versions), err)
 		}
@@ -461,7 +461,7 @@ func TestBadChangeGoesBack(t *testing.T) {
 		}
 		c.AwaitQuiet()
 		c.Await("it to be forgotten", func() bool {
-			_, err := c.manager.JobStatus("web")
+			_, err := c.manager.JobStatus(c.t.Context(), "web")
 			return api.Is(err, api.NotFound)
 		})
 		c.awaitStore(0)
@@ -490,17 +490,17 @@ func TestStoreStaysSmall(t *testing.T) {
 			c.awaitPhase(name, jobs.Succeeded)
 		}
 		c.Await("the oldest to be forgotten", func() bool {
-			list, _, err := c.manager.ListJobs(manager.ListQuery{})
+			list, _, err := c.manager.ListJobs(c.t.Context(), manager.ListQuery{})
 			return err == nil && len(list) == 2
 		})
-		list, more, err := c.manager.ListJobs(manager.ListQuery{Prefix: "job-", After: "job-3", Limit: 1})
+		list, more, err := c.manager.ListJobs(c.t.Context(), manager.ListQuery{Prefix: "job-", After: "job-3", Limit: 1})
 		if err != nil || more || len(list) != 1 || list[0].Name != "job-4" {
 			t.Errorf("behind job-3 there are %+v, %v, %v", list, more, err)
 		}
-		if list, more, err := c.manager.ListJobs(manager.ListQuery{Limit: 1}); err != nil || !more || len(list) != 1 {
+		if list, more, err := c.manager.ListJobs(c.t.Context(), manager.ListQuery{Limit: 1}); err != nil || !more || len(list) != 1 {
 			t.Errorf("the first is %+v, %v, %v", list, more, err)
 		}
-		if list, _, err := c.manager.ListJobs(manager.ListQuery{Going: true}); err != nil || len(list) != 0 {
+		if list, _, err := c.manager.ListJobs(c.t.Context(), manager.ListQuery{Going: true}); err != nil || len(list) != 0 {
 			t.Errorf("%+v go on, %v", list, err)
 		}
 		c.awaitStore(4) // the header and one version of each job

@@ -111,7 +111,7 @@ func TestAFullStore(t *testing.T) {
 		if !api.Is(refused, api.Limit) || !strings.Contains(refused.Error(), "delete some that nobody needs") {
 			t.Fatalf("after %d jobs: %v", stored, refused)
 		}
-		if _, err := c.manager.JobStatus(large.Name); !api.Is(err, api.NotFound) {
+		if _, err := c.manager.JobStatus(c.t.Context(), large.Name); !api.Is(err, api.NotFound) {
 			t.Errorf("the refused job: %v", err)
 		}
 		more := large
@@ -146,7 +146,7 @@ func TestAJobThatDoesNotFit(t *testing.T) {
 		c.submit(batch("live", "sleep 10", 40, 4))
 		c.Await("the job to be set aside", func() bool { return strings.Contains(c.status("wide").Why, "set aside") })
 		c.awaitPhase("live", jobs.Succeeded)
-		list, _, err := c.manager.ListJobs(manager.ListQuery{Prefix: "wide"})
+		list, _, err := c.manager.ListJobs(c.t.Context(), manager.ListQuery{Prefix: "wide"})
 		if err != nil || len(list) != 1 || !strings.Contains(list[0].Why, "would hold too much") {
 			t.Errorf("the list: %+v, %v", list, err)
 		}
@@ -181,7 +181,7 @@ func TestAJobThatIsSetAsideIsDeleted(t *testing.T) {
 			t.Error(err)
 		}
 		c.Await("the job to be gone", func() bool {
-			_, err := c.manager.JobStatus("wide")
+			_, err := c.manager.JobStatus(c.t.Context(), "wide")
 			return api.Is(err, api.NotFound)
 		})
 		c.AwaitQuiet()

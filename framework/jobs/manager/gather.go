@@ -122,7 +122,7 @@ func (m *Manager) fitGang(ask core.Ask, task api.Task, bins []*pack.Bin) (member
 	for range ask.Count {
 		best, least := -1, 0
 		for i, bin := range trial {
-			if !m.fits(ask.Task, bin.Offer) || !bin.Fits(task) {
+			if bin.Offer.Role != ask.Role || !m.fits(ask.Task, bin.Offer) || !bin.Fits(task) {
 				continue
 			}
 			there := 0

@@ -114,8 +114,8 @@ func (p *person) delete(name string) {
 		}
 		return err
 	})
-	p.ask(func(_ context.Context, m *manager.Manager) error {
-		_, err := m.JobStatus(name)
+	p.ask(func(ctx context.Context, m *manager.Manager) error {
+		_, err := m.JobStatus(ctx, name)
 		if api.Is(err, api.NotFound) {
 			return nil
 		}
@@ -125,8 +125,8 @@ func (p *person) delete(name string) {
 
 // await asks for the job's status until it is good.
 func (p *person) await(name string, good func(jobs.Status) bool) {
-	p.ask(func(_ context.Context, m *manager.Manager) error {
-		status, err := m.JobStatus(name)
+	p.ask(func(ctx context.Context, m *manager.Manager) error {
+		status, err := m.JobStatus(ctx, name)
 		if err == nil && !good(status) {
 			err = api.E("test", api.Unavailable, name, nil)
 		}

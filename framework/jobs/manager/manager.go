@@ -32,6 +32,8 @@ type Config struct {
 	// Defaults 1,000 and a week.
 	HistoryMost int
 	HistoryAge  time.Duration
+	// Name is that of the manager's framework, to which a grant may be restricted. Default [Endpoint].
+	Name string
 	// Calendar reads the schedules of cron jobs. Without it such jobs are refused.
 	Calendar jobs.Calendar
 	// Judge reads the constraints of tasks. Without it jobs that have some are refused.
@@ -50,6 +52,9 @@ func (c Config) withDefaults() Config {
 	if c.HistoryAge <= 0 {
 		c.HistoryAge = DefaultHistoryAge
 	}
+	if c.Name == "" {
+		c.Name = Endpoint
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -60,25 +65,25 @@ func (c Config) withDefaults() Config {
 type Manager struct {
 	config Config
 
-	mu       sync.Mutex
-	client   masters // nil: this instance stands by, or Run has ended
-	loaded   bool    // the jobs of the store are loaded
-	known    bool    // the leader has told which of their tasks run
-	jobs     map[string]*entry
-	names    []string        // names of the jobs, sorted
-	claimed  map[string]bool // names whose jobs a request is changing
-	watches  watches
-	wants    wants
-	flights  flights
-	gather   gather
-	writing  writing
-	waits    waits                           // has a lock of its own
-	judged   map[string]func(api.Offer) bool // the constraints of tasks, compiled
-	timer    *time.Timer
-	clock    managerClock
-	wakes    alarms.Alarms[string] // when to wake which job; an entry that is out of date does nothing
-	endings  []ending              // jobs that have ended, the oldest first
-	unstated bool                  // the demand may have to be stated to the masters again
+	mu      sync.Mutex
+	client  masters // nil: this instance stands by, or Run has ended
+	loaded  bool    // the jobs of the store are loaded
+	known   bool    // the leader has told which of their tasks run
+	jobs    map[string]*entry
+	names   []string        // names of the jobs, sorted
+	claimed map[string]bool // names whose jobs a request is changing
+	roles   roles
+	watches watches
+	wants   wants
+	flights flights
+	gather  gather
+	writing writing
+	waits   waits                           // has a lock of its own
+	judged  map[string]func(api.Offer) bool // the constraints of tasks, compiled
+	timer   *time.Timer
+	clock   managerClock
+	wakes   alarms.Alarms[string] // when to wake which job; an entry that is out of date does nothing
+	endings []ending              // jobs that have ended, the oldest first
 }
 
 // entry is a job of the manager.
@@ -105,7 +110,7 @@ var _ interface {
 // New makes a manager without jobs. In its first session it loads those of the store.
 func New(config Config) *Manager {
 	return &Manager{config: config.withDefaults(), jobs: make(map[string]*entry), claimed: make(map[string]bool),
-		watches: newWatches(), wants: newWants(), flights: newFlights(), gather: newGather(), writing: newWriting(), clock: managerClock{calendar: wallclock.Began(time.Now())}}
+		roles: roles{refused: make(map[api.Role]error)}, watches: newWatches(), wants: newWants(), flights: newFlights(), gather: newGather(), writing: newWriting(), clock: managerClock{calendar: wallclock.Began(time.Now())}}
 }
 
 // do runs work on the jobs under the lock, and performs what follows from it.
@@ -129,18 +134,32 @@ func (m *Manager) act(now time.Time) {
 		return
 	}
 	m.endGather(now)
-	if m.unstated && m.known {
-		m.unstated = false
-		err := m.client.Demand(api.Demand{Shapes: m.wants.shapes()})
-		if api.Is(err, api.Unavailable) { // Run has ended
-			m.left()
-			return
-		} else if err != nil {
-			m.config.Logger.Error("what waits can't be demanded", "error", err)
-		}
+	if m.known && !m.stateDemands() {
+		return
 	}
 	m.flush()
 	m.arm(now)
+}
+
+// stateDemands tells the masters what waits, role by role, where they may know it otherwise; false: Run has ended.
+func (m *Manager) stateDemands() bool {
+	if len(m.wants.unstated) == 0 {
+		return true
+	}
+	for _, role := range m.client.Roles() {
+		if !m.wants.unstated[role] {
+			continue
+		}
+		delete(m.wants.unstated, role)
+		err := m.client.Demand(api.Demand{Role: role, Shapes: m.wants.shapes(role)})
+		if api.Is(err, api.Unavailable) { // Run has ended
+			m.left()
+			return false
+		} else if err != nil {
+			m.config.Logger.Error("what waits can't be demanded", "role", role, "error", err)
+		}
+	}
+	return true
 }
 
 // left is called when Run has ended. It tells everybody who waits.
@@ -183,9 +202,7 @@ func (m *Manager) stepOnce(e *entry, now time.Time, happened core.Event) []core.
 
 // noteChange updates what is known of the job outside of its JobMaster.
 func (m *Manager) noteChange(e *entry) {
-	if m.wants.update(e.name, e.master, m.writing.aside[e.name] == nil) {
-		m.unstated = true
-	}
+	m.wants.update(e.name, e.master, m.writing.aside[e.name] == nil)
 	if wake := e.master.Wake(); !wake.IsZero() && (e.wake.IsZero() || wake.Before(e.wake)) {
 		e.wake = wake
 		m.wakes.Add(wake, e.name)
@@ -275,13 +292,17 @@ func (m *Manager) subscribed(ctx context.Context, client masters) error {
 	loaded := m.loaded
 	m.mu.Unlock()
 	if !loaded {
-		if err := client.Demand(api.Demand{}); err != nil { // nothing is wanted until it is known what runs
-			return err
+		m.roles.home = client.Roles()[0]
+		for _, role := range client.Roles() {
+			if err := client.Demand(api.Demand{Role: role}); err != nil { // nothing is wanted until it is known what runs
+				return err
+			}
 		}
 		if err := m.load(ctx, client); err != nil {
 			return err
 		}
 	}
+	m.joinAll(ctx, client)
 	var kills []api.TaskID
 	m.do(func(time.Time) {
 		m.client = client
@@ -303,7 +324,10 @@ func (m *Manager) subscribed(ctx context.Context, client masters) error {
 func (m *Manager) Settled(context.Context) {
 	m.do(func(time.Time) {
 		if !m.known {
-			m.known, m.unstated = true, true
+			m.known = true
+			for _, role := range m.client.Roles() {
+				m.wants.unstated[role] = true
+			}
 		}
 		m.askUnheard()
 	})

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
@@ -14,6 +15,8 @@ type masters interface {
 	FrameworkID() api.FrameworkID
 	Answer(answers ...api.Answer) error
 	Demand(demand api.Demand) error
+	Roles() []api.Role                             // in which it is offered resources
+	Join(ctx context.Context, role api.Role) error // makes it one of Roles, and waits until the masters have agreed
 	Kill(task api.TaskID) error
 	Acknowledge(status api.Status) error
 	Reconcile(tasks ...api.TaskID) error
@@ -28,6 +31,15 @@ type session struct{ *framework.Client }
 
 // Kill ends a task within its own grace.
 func (s session) Kill(task api.TaskID) error { return s.Client.Kill(task) }
+
+// Join adds a role.
+func (s session) Join(ctx context.Context, role api.Role) error {
+	return s.UpdateFramework(ctx, func(f *api.Framework) {
+		if !slices.Contains(f.Roles, role) {
+			f.Roles = append(f.Roles, role)
+		}
+	})
+}
 
 // Put writes a key, whatever its version, if that leaves so many percent of the store's bounds free.
 func (s session) Put(ctx context.Context, key string, value []byte, keepFree int) error {

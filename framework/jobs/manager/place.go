@@ -140,7 +140,7 @@ func (m *Manager) placeOne(e *entry, ask core.Ask, bins []*pack.Bin, now time.Ti
 	var best *pack.Bin
 	least := 0
 	for _, bin := range bins {
-		if m.gather.holds(bin) || bin.Left.IsZero() || !bin.Fits(task) {
+		if m.gather.holds(bin) || bin.Offer.Role != ask.Role || bin.Left.IsZero() || !bin.Fits(task) {
 			continue
 		}
 		there := 0
@@ -203,6 +203,6 @@ func (m *Manager) launch(task api.TaskID) error {
 	if one == nil {
 		return nil // it was launched together with another task of its offer
 	}
-	m.unstated = true
+	m.wants.unstated[one.offer.Role] = true
 	return m.client.Answer(api.Launch(one.offer, one.tasks...))
 }

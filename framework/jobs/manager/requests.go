@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -60,6 +61,9 @@ func (m *Manager) checked(op string, job jobs.Job) error {
 	return nil
 }
 
+// Requests whose context comes from [NewServer] are made by the caller whom a master has named: each of them is refused
+// (Denied) unless the caller may make it for the job's role. Others are made by this process, which may do everything.
+
 // SubmitJob begins a job, and returns the job's first version once that is in the store. If the same job exists
 // already, that is no error, so a repeated request does no harm. A job that has ended is begun anew; for one that is
 // stopping the error says when to ask again.
@@ -74,12 +78,15 @@ func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 		m.mu.Unlock()
 		return jobs.Version{}, err
 	}
-	version, fresh, err := m.prepare(op, e, job)
+	version, fresh, err := m.prepare(callerOf(ctx), op, e, job)
 	client, before := m.client, m.pendingOf(e)
 	m.mu.Unlock()
 	defer m.release(job.Name)
 	if err != nil || fresh == nil {
 		return version, err
+	}
+	if err := m.join(ctx, op, client, version.Job); err != nil {
+		return jobs.Version{}, err
 	}
 	// The end of an older job must be stored first: behind the new header that write would undo the new job.
 	if err := before.await(ctx, op, job.Name); err != nil {
@@ -107,8 +114,11 @@ func (m *Manager) pendingOf(e *entry) *outcome {
 }
 
 // prepare makes the JobMaster of a job that is submitted; nil: the job runs already.
-func (m *Manager) prepare(op string, e *entry, job jobs.Job) (version jobs.Version, fresh *core.JobMaster, err error) {
-	version = jobs.Version{Number: 1, At: time.Now(), Why: "submitted", Job: job}
+func (m *Manager) prepare(who caller, op string, e *entry, job jobs.Job) (version jobs.Version, fresh *core.JobMaster, err error) {
+	if job, err = m.settle(who, e, job); err != nil {
+		return version, nil, err
+	}
+	version = jobs.Version{Number: 1, At: time.Now(), Why: "submitted", Job: job, Owner: who.scope.Who}
 	var older map[int]jobs.Version
 	switch {
 	case e == nil && len(m.jobs) >= m.config.JobsMax:
@@ -175,13 +185,14 @@ func (m *Manager) UpdateJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 	}
 	return m.changeJob(ctx, op, job.Name, func(master *core.JobMaster) (jobs.Version, error) {
 		current := master.Versions[master.Version]
+		job.Role = cmp.Or(job.Role, current.Job.Role)
 		if same(current.Job, job) {
 			return current, nil
 		}
 		if err := mayBecome(current.Job, job); err != nil {
 			return current, err
 		}
-		return jobs.Version{Number: master.Next(), At: time.Now(), Why: "updated", Job: job}, nil
+		return jobs.Version{Number: master.Next(), At: time.Now(), Why: "updated", Job: job, Owner: callerOf(ctx).scope.Who}, nil
 	})
 }
 
@@ -226,10 +237,13 @@ func (m *Manager) changeJob(ctx context.Context, op, name string, choose func(*c
 		return jobs.Version{}, err
 	}
 	defer m.release(name)
-	version, fresh, err := m.prepareChange(op, name, e, choose)
+	version, fresh, err := m.prepareChange(callerOf(ctx), op, name, e, choose)
 	client := m.client
 	m.mu.Unlock()
 	if err != nil || !fresh {
+		return version, err
+	}
+	if err := m.join(ctx, op, client, version.Job); err != nil {
 		return version, err
 	}
 	value, err := json.Marshal(version)
@@ -243,16 +257,22 @@ func (m *Manager) changeJob(ctx context.Context, op, name string, choose func(*c
 }
 
 // prepareChange chooses the version that the job is to have; not fresh: it has that version already.
-func (m *Manager) prepareChange(op, name string, e *entry, choose func(*core.JobMaster) (jobs.Version, error)) (version jobs.Version, fresh bool, err error) {
-	switch {
-	case e == nil:
+func (m *Manager) prepareChange(who caller, op, name string, e *entry, choose func(*core.JobMaster) (jobs.Version, error)) (version jobs.Version, fresh bool, err error) {
+	if e == nil {
 		return version, false, api.E(op, api.NotFound, name, errNoJob)
-	case e.master.Phase != jobs.Running:
+	}
+	if err := m.permit(who, e.master.Job.Role); err != nil {
+		return version, false, err
+	}
+	if e.master.Phase != jobs.Running {
 		return version, false, api.E(op, api.Stale, name, fmt.Errorf("it is %s; submit it to begin it anew", e.master.Phase))
 	}
 	version, err = choose(e.master)
 	if err != nil {
 		return version, false, api.E(op, api.Invalid, name, err)
+	}
+	if _, err := m.settle(who, e, version.Job); err != nil {
+		return version, false, err
 	}
 	return version, version.Number != e.master.Version, nil
 }
@@ -310,6 +330,10 @@ func (m *Manager) DeleteJob(ctx context.Context, name string) error {
 func (m *Manager) end(ctx context.Context, op, name string, how core.Asked) error {
 	m.mu.Lock()
 	e, err := m.claim(op, name)
+	var denied error
+	if err == nil && e != nil {
+		denied = m.permit(callerOf(ctx), e.master.Job.Role)
+	}
 	m.mu.Unlock()
 	if err != nil {
 		return err
@@ -317,6 +341,9 @@ func (m *Manager) end(ctx context.Context, op, name string, how core.Asked) erro
 	defer m.release(name)
 	if e == nil {
 		return api.E(op, api.NotFound, name, errNoJob)
+	}
+	if denied != nil {
+		return denied
 	}
 	return m.tell(ctx, op, name, how)
 }
@@ -329,13 +356,15 @@ type ListQuery struct {
 	Going  bool   // only jobs that have not ended
 }
 
-// ListJobs returns jobs by name, without their tasks and notes. more: there are further jobs after these.
-func (m *Manager) ListJobs(query ListQuery) (list []jobs.Status, more bool, err error) {
+// ListJobs returns jobs by name, without their tasks and notes: those that the caller may see. more: there are further
+// jobs after these.
+func (m *Manager) ListJobs(ctx context.Context, query ListQuery) (list []jobs.Status, more bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.loaded || m.client == nil {
 		return nil, false, api.E("job.list", api.Unavailable, "", errStandby)
 	}
+	who := callerOf(ctx)
 	from, _ := slices.BinarySearch(m.names, max(query.Prefix, query.After))
 	for _, name := range m.names[from:] {
 		if !strings.HasPrefix(name, query.Prefix) {
@@ -345,7 +374,7 @@ func (m *Manager) ListJobs(query ListQuery) (list []jobs.Status, more bool, err 
 			continue
 		}
 		e := m.jobs[name]
-		if name == query.After || query.Going && e.master.Phase.Ended() {
+		if name == query.After || query.Going && e.master.Phase.Ended() || !m.sees(who, e.master.Job.Role) {
 			continue
 		}
 		if query.Limit > 0 && len(list) == query.Limit {
@@ -357,18 +386,21 @@ func (m *Manager) ListJobs(query ListQuery) (list []jobs.Status, more bool, err 
 }
 
 // JobStatus returns a job with its tasks and its notes.
-func (m *Manager) JobStatus(name string) (status jobs.Status, err error) {
-	err = m.look("job.status", name, func(e *entry) { status = m.status(e, true) })
+func (m *Manager) JobStatus(ctx context.Context, name string) (status jobs.Status, err error) {
+	err = m.look(ctx, "job.status", name, func(e *entry) { status = m.status(e, true) })
 	return status, err
 }
 
-// JobHistory returns the versions of a job that are kept, the newest first.
-func (m *Manager) JobHistory(name string) (versions []jobs.Version, err error) {
-	err = m.look("job.history", name, func(e *entry) { versions = e.master.History() })
+// JobHistory returns the versions of a job that are kept, the newest first. Those of roles whose jobs the caller may not
+// see are left out.
+func (m *Manager) JobHistory(ctx context.Context, name string) (versions []jobs.Version, err error) {
+	err = m.look(ctx, "job.history", name, func(e *entry) {
+		versions = slices.DeleteFunc(e.master.History(), func(one jobs.Version) bool { return !m.sees(callerOf(ctx), one.Job.Role) })
+	})
 	return versions, err
 }
 
-func (m *Manager) look(op, name string, see func(*entry)) error {
+func (m *Manager) look(ctx context.Context, op, name string, see func(*entry)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.loaded || m.client == nil {
@@ -377,6 +409,9 @@ func (m *Manager) look(op, name string, see func(*entry)) error {
 	e := m.jobs[name]
 	if e == nil {
 		return api.E(op, api.NotFound, name, errNoJob)
+	}
+	if err := m.permit(callerOf(ctx), e.master.Job.Role); err != nil {
+		return err
 	}
 	see(e)
 	return nil

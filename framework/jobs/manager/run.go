@@ -26,6 +26,13 @@ const FailoverTimeout = 30 * 24 * time.Hour
 
 // RunConfig says where a manager listens, and which cluster it serves.
 type RunConfig struct {
+	// Name is the name of its framework, by which callers may choose it. Managers of one name stand by for each other.
+	// Default "jobs".
+	Name string
+	// Role is the role of jobs that name none. Jobs that name this role, or one below it, are forwarded to this manager
+	// unless another one has a nearer role. It takes jobs of every role in which its principal may run. Default
+	// [api.DefaultRole].
+	Role    api.Role
 	Masters []string // default 127.0.0.1:5060
 	// Token lets the manager join a cluster with certificates; then only masters can reach its service. "": the cluster
 	// has no certificates.
@@ -45,6 +52,12 @@ type RunConfig struct {
 func Run(ctx context.Context, config RunConfig) (err error) {
 	if config.Bind == "" {
 		config.Bind = "127.0.0.1"
+	}
+	if config.Name == "" {
+		config.Name = Endpoint
+	}
+	if config.Role == "" {
+		config.Role = api.DefaultRole
 	}
 	if len(config.Masters) == 0 {
 		config.Masters = []string{framework.DefaultMaster}
@@ -73,7 +86,7 @@ func Run(ctx context.Context, config RunConfig) (err error) {
 	if holder != nil {
 		options = append(options, grpc.Creds(transport.ServerCredentials(holder, trust.Door{Kinds: []trust.Kind{trust.Master}})))
 	}
-	m := New(Config{Logger: log, Calendar: config.Calendar, Judge: config.Judge})
+	m := New(Config{Name: config.Name, Logger: log, Calendar: config.Calendar, Judge: config.Judge})
 	server := NewServer(m, options...)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -92,7 +105,7 @@ func Run(ctx context.Context, config RunConfig) (err error) {
 	defer func() { stop(); <-kept }()
 	err = framework.Run(ctx, framework.Config{
 		Token: framework.NoToken, Dialer: config.toMasters(holder), // the dialer and the service use one certificate
-		Name: Endpoint, Standby: true, Masters: config.Masters, FailoverTimeout: FailoverTimeout,
+		Name: config.Name, Roles: []api.Role{config.Role}, Standby: true, Masters: config.Masters, FailoverTimeout: FailoverTimeout,
 		Revocable: true, // for the jobs that ask for what others do not use
 		Endpoints: map[string]string{Endpoint: address}, Logger: log,
 	}, m)

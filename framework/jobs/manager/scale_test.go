@@ -29,12 +29,15 @@ func newTwin() *twin { return &twin{store: make(map[string][]byte)} }
 
 func (t *twin) FrameworkID() api.FrameworkID { return "framework-1" }
 func (t *twin) Demand(api.Demand) error      { return nil }
+func (t *twin) Roles() []api.Role            { return []api.Role{api.DefaultRole} }
 func (t *twin) Kill(api.TaskID) error        { return nil }
 func (t *twin) Acknowledge(api.Status) error { return nil }
 
 func (t *twin) ExplainShape(context.Context, api.Role, api.Shape, bool) (reasons []string, inVain bool, err error) {
 	return nil, false, nil
 }
+
+func (t *twin) Join(context.Context, api.Role) error { return nil }
 
 func (t *twin) Reconcile(tasks ...api.TaskID) error {
 	t.mu.Lock()
@@ -123,7 +126,7 @@ var offers int
 // offer offers the manager room for this many tasks on one agent.
 func (m *Manager) offer(b testing.TB, tasks int) []api.Answer {
 	offers++
-	offer := api.Offer{ID: api.OfferID(fmt.Sprint("offer-1-", offers)), Framework: "framework-1", Agent: "agent-1", Hostname: "host-1",
+	offer := api.Offer{ID: api.OfferID(fmt.Sprint("offer-1-", offers)), Framework: "framework-1", Agent: "agent-1", Hostname: "host-1", Role: api.DefaultRole,
 		Resources: api.Scalars(float64(tasks)/1000, float64(tasks))}
 	return m.Offers(b.Context(), []api.Offer{offer})
 }
@@ -243,7 +246,7 @@ func BenchmarkList(b *testing.B) {
 			for b.Loop() {
 				query, count := ListQuery{Limit: 100}, 0
 				for more := true; more; {
-					page, next, err := m.ListJobs(query)
+					page, next, err := m.ListJobs(b.Context(), query)
 					if err != nil {
 						b.Fatal(err)
 					}

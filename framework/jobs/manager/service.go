@@ -17,18 +17,24 @@ import (
 )
 
 // Endpoint is the name under which a framework publishes the address of its job service in its endpoints. The masters
-// forward people's calls to that address, if the framework is active and is itself called by this name.
+// forward people's calls to that address, if the framework is active. It is also the default name of the framework.
 const Endpoint = "jobs"
 
 // NewServer makes a gRPC server with the manager's job service.
 func NewServer(m *Manager, more ...grpc.ServerOption) *grpc.Server {
 	server := grpc.NewServer(append(more,
-		grpc.UnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-			answer, err := handle(ctx, request)
+		grpc.UnaryInterceptor(func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
+			if ctx, err = admit(ctx, info.FullMethod); err == nil {
+				answer, err = handle(ctx, request)
+			}
 			return answer, wire.Status(err)
 		}),
-		grpc.StreamInterceptor(func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-			return wire.Status(handle(server, stream))
+		grpc.StreamInterceptor(func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+			ctx, err := admit(stream.Context(), info.FullMethod)
+			if err == nil {
+				err = handle(server, admitted{stream, ctx})
+			}
+			return wire.Status(err)
 		}),
 	)...)
 	apiv1.RegisterJobServiceServer(server, service{manager: m})
@@ -72,7 +78,7 @@ func (s service) RollbackJob(ctx context.Context, r *apiv1.RollbackJobRequest) (
 	return showCurrent(version, err)
 }
 
-func (s service) PlanJob(_ context.Context, r *apiv1.PlanJobRequest) (*apiv1.PlanJobResponse, error) {
+func (s service) PlanJob(ctx context.Context, r *apiv1.PlanJobRequest) (*apiv1.PlanJobResponse, error) {
 	job, err := jobOf("job.plan", r.GetJob())
 	if err != nil {
 		return nil, err
@@ -80,18 +86,21 @@ func (s service) PlanJob(_ context.Context, r *apiv1.PlanJobRequest) (*apiv1.Pla
 	if err := s.manager.checked("job.plan", job); err != nil {
 		return nil, err
 	}
+	if job, err = s.manager.settled(ctx, job); err != nil {
+		return nil, err
+	}
 	answer := &apiv1.PlanJobResponse{Action: "submit"}
 	for _, one := range job.Plan().SubJobs {
 		answer.SubJobs = append(answer.SubJobs, &apiv1.SubJobStatus{Name: one.Name, Tasks: int32(one.Tasks)})
 	}
-	versions, err := s.manager.JobHistory(job.Name)
+	versions, err := s.manager.JobHistory(ctx, job.Name)
 	switch {
 	case api.Is(err, api.NotFound):
 		return answer, nil
 	case err != nil:
 		return nil, err
 	}
-	status, err := s.manager.JobStatus(job.Name)
+	status, err := s.manager.JobStatus(ctx, job.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +142,7 @@ const listDefault = 100
 func (s service) ListJobs(ctx context.Context, r *apiv1.ListJobsRequest) (*apiv1.ListJobsResponse, error) {
 	query := ListQuery{Prefix: r.GetPrefix(), After: r.GetPageToken(), Going: !r.GetAll(),
 		Limit: min(cmp.Or(max(0, int(r.GetLimit())), listDefault), api.PageItemsMax)}
-	list, more, err := s.manager.ListJobs(query)
+	list, more, err := s.manager.ListJobs(ctx, query)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +159,7 @@ func (s service) ListJobs(ctx context.Context, r *apiv1.ListJobsRequest) (*apiv1
 }
 
 func (s service) GetJob(ctx context.Context, r *apiv1.GetJobRequest) (*apiv1.JobStatus, error) {
-	status, err := s.manager.JobStatus(r.GetName())
+	status, err := s.manager.JobStatus(ctx, r.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -179,12 +188,12 @@ func (s service) WatchJobs(r *apiv1.WatchJobsRequest, to grpc.ServerStreamingSer
 	})
 }
 
-func (s service) GetJobHistory(_ context.Context, r *apiv1.GetJobHistoryRequest) (*apiv1.GetJobHistoryResponse, error) {
-	versions, err := s.manager.JobHistory(r.GetName())
+func (s service) GetJobHistory(ctx context.Context, r *apiv1.GetJobHistoryRequest) (*apiv1.GetJobHistoryResponse, error) {
+	versions, err := s.manager.JobHistory(ctx, r.GetName())
 	if err != nil {
 		return nil, err
 	}
-	status, err := s.manager.JobStatus(r.GetName())
+	status, err := s.manager.JobStatus(ctx, r.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +231,7 @@ func showVersion(version jobs.Version) (*apiv1.JobVersion, error) {
 		return nil, fmt.Errorf("version %d of %s can't be shown: %w", version.Number, version.Job.Name, err)
 	}
 	return &apiv1.JobVersion{Name: version.Job.Name, Version: int32(version.Number), At: timestamppb.New(version.At), Why: version.Why, Job: object,
-		Proven: version.Proven, Bad: version.Bad}, nil
+		Proven: version.Proven, Bad: version.Bad, Owner: version.Owner}, nil
 }
 
 // show returns a job's status as a message, with the masters' reasons if some of its tasks wait.
@@ -236,6 +245,7 @@ func (s service) show(ctx context.Context, status jobs.Status) *apiv1.JobStatus 
 	shown := &apiv1.JobStatus{
 		Name: status.Name, Type: string(status.Type), Phase: string(status.Phase), Why: status.Why, Version: int32(status.Version),
 		Submitted: timestamppb.New(status.Submitted), FrameworkId: string(s.manager.frameworkID()), Waits: status.Waiting,
+		Role: string(status.Role), Owner: status.Owner,
 	}
 	if !status.Ended.IsZero() {
 		shown.Ended = timestamppb.New(status.Ended)

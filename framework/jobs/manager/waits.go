@@ -73,7 +73,7 @@ func (w *waits) of(ctx context.Context, client masters, key string, ask core.Ask
 	if is && time.Since(answer.at) < waitsFor {
 		return answer, len(answer.reasons) > 0
 	}
-	reasons, inVain, err := client.ExplainShape(ctx, "", shape, ask.Gang)
+	reasons, inVain, err := client.ExplainShape(ctx, ask.Role, shape, ask.Gang)
 	if err != nil { // the status is what was asked for
 		return answer, false
 	}

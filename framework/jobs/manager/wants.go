@@ -3,7 +3,6 @@ package manager
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/tenderhq/tender/api"
@@ -14,9 +13,10 @@ import (
 // wants is everything that waits, of all jobs: as a demand for the masters, and as lines of jobs for offers. It is
 // updated job by job, so that a change costs no more than what has changed.
 type wants struct {
-	byJob  map[string]*want
-	demand map[string]*wanted
-	lines  map[string]line // by the shape for which the jobs wait; "": jobs that are looked at one by one
+	byJob    map[string]*want
+	demand   map[string]*wanted
+	unstated map[api.Role]bool // roles whose demand may have to be stated to the masters again
+	lines    map[string]line   // by the shape for which the jobs wait; "": jobs that are looked at one by one
 }
 
 // want is what waits of one job.
@@ -33,31 +33,34 @@ type want struct {
 // wanted is one shape of the demand, for everything that waits with this shape.
 type wanted struct {
 	shape    api.Shape
+	role     api.Role
 	priority int // the highest priority of what waits
 }
 
 func newWants() wants {
-	return wants{byJob: make(map[string]*want), demand: make(map[string]*wanted), lines: make(map[string]line)}
+	return wants{byJob: make(map[string]*want), demand: make(map[string]*wanted), unstated: make(map[api.Role]bool),
+		lines: make(map[string]line)}
 }
 
-// update notes what waits of a job now, if it may begin anything; false: nothing has changed.
-func (w *wants) update(name string, master *core.JobMaster, may bool) bool {
+// update notes what waits of a job now, if it may begin anything.
+func (w *wants) update(name string, master *core.JobMaster, may bool) {
 	var asks []core.Ask
 	if may {
 		asks = master.Asks()
 	}
 	before := w.byJob[name]
 	if before == nil && len(asks) == 0 {
-		return false
+		return
 	}
 	if before != nil && before.master == master && slices.EqualFunc(before.asks, asks, alike) {
 		w.moveInLine(before, master.Busy())
-		return false
+		return
 	}
 	if before != nil {
 		w.leaveLine(before)
 		for i, ask := range before.asks {
 			shape := w.demand[before.keys[i]]
+			w.unstated[shape.role] = true
 			if shape.shape.Count -= int64(ask.Count); shape.shape.Count == 0 {
 				delete(w.demand, before.keys[i])
 			}
@@ -65,16 +68,17 @@ func (w *wants) update(name string, master *core.JobMaster, may bool) bool {
 		delete(w.byJob, name)
 	}
 	if len(asks) == 0 {
-		return true
+		return
 	}
 	fresh := &want{name: name, priority: master.Job.Priority, busy: master.Busy(), master: master, asks: asks}
 	for _, ask := range asks {
 		shape := shapeOf(ask)
-		key := fmt.Sprint(shape.Resources, "\n", shape.Constraint, "\n", shape.Spread, "\n", shape.Group)
+		key := fmt.Sprint(ask.Role, "\n", shape.Resources, "\n", shape.Constraint, "\n", shape.Spread, "\n", shape.Group)
 		fresh.keys = append(fresh.keys, key)
 		if w.demand[key] == nil {
-			w.demand[key] = &wanted{shape: shape, priority: fresh.priority}
+			w.demand[key] = &wanted{shape: shape, role: ask.Role, priority: fresh.priority}
 		}
+		w.unstated[ask.Role] = true
 		w.demand[key].shape.Count += int64(ask.Count)
 		w.demand[key].priority = max(w.demand[key].priority, fresh.priority)
 	}
@@ -83,7 +87,6 @@ func (w *wants) update(name string, master *core.JobMaster, may bool) bool {
 		fresh.line = fresh.keys[0]
 	}
 	w.enterLine(fresh)
-	return true
 }
 
 func alike(a, b core.Ask) bool {
@@ -100,9 +103,15 @@ func shapeOf(ask core.Ask) api.Shape {
 	return shape
 }
 
-// shapes returns the demand. If there are more shapes than masters accept, it returns those of the highest priority.
-func (w *wants) shapes() (shapes []api.Shape) {
-	keys := slices.SortedFunc(maps.Keys(w.demand), func(a, b string) int {
+// shapes returns the demand in a role. If there are more shapes than masters accept, it returns those of the highest priority.
+func (w *wants) shapes(role api.Role) (shapes []api.Shape) {
+	var keys []string
+	for key, one := range w.demand { // order: irrelevant because they are sorted below
+		if one.role == role {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b string) int {
 		return cmp.Or(cmp.Compare(w.demand[b].priority, w.demand[a].priority), cmp.Compare(a, b))
 	})
 	constraints := 0

@@ -31,7 +31,9 @@ type watches struct {
 // jobsWatch is a watcher of the jobs with a prefix.
 type jobsWatch struct {
 	prefix string
+	who    caller
 	news   map[string]bool // names of jobs that have changed since the watcher was told last
+	told   map[string]bool // names of the jobs of which the watcher knows
 	wake   chan struct{}   // capacity 1: there is news, or no more will come
 }
 
@@ -85,7 +87,7 @@ func (m *Manager) WatchJob(ctx context.Context, name string, see func(jobs.Statu
 	for first := true; ; first = false {
 		var status jobs.Status
 		var changed <-chan struct{}
-		err := m.look("job.watch", name, func(e *entry) {
+		err := m.look(ctx, "job.watch", name, func(e *entry) {
 			status, changed = m.status(e, true), m.watches.change(name)
 		})
 		if err != nil {
@@ -118,7 +120,7 @@ type JobsNews struct {
 // changed. It returns when ctx ends, or when see fails, with that error. Of several changes in quick succession only
 // the last is sure to be seen. Its cost depends on how much changes, not on how many jobs there are.
 func (m *Manager) WatchJobs(ctx context.Context, prefix string, see func(JobsNews) error) error {
-	watch, err := m.beginWatch(prefix)
+	watch, err := m.beginWatch(callerOf(ctx), prefix)
 	if err != nil {
 		return err
 	}
@@ -136,14 +138,14 @@ func (m *Manager) WatchJobs(ctx context.Context, prefix string, see func(JobsNew
 				return context.Cause(ctx)
 			}
 		}
-		if err := m.tellNews(names, see); err != nil {
+		if err := m.tellNews(watch, names, see); err != nil {
 			return err
 		}
 	}
 }
 
 // beginWatch starts a watch whose first news are all jobs with the prefix.
-func (m *Manager) beginWatch(prefix string) (*jobsWatch, error) {
+func (m *Manager) beginWatch(who caller, prefix string) (*jobsWatch, error) {
 	const op = "job.watch"
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -153,7 +155,7 @@ func (m *Manager) beginWatch(prefix string) (*jobsWatch, error) {
 	case len(m.watches.all) >= watchersMax:
 		return nil, api.E(op, api.Limit, "", errWatchers)
 	}
-	watch := &jobsWatch{prefix: prefix, news: make(map[string]bool), wake: make(chan struct{}, 1)}
+	watch := &jobsWatch{prefix: prefix, who: who, news: make(map[string]bool), told: make(map[string]bool), wake: make(chan struct{}, 1)}
 	from, _ := slices.BinarySearch(m.names, prefix)
 	for _, name := range m.names[from:] {
 		if !strings.HasPrefix(name, prefix) {
@@ -184,11 +186,11 @@ func (m *Manager) newsOf(watch *jobsWatch) (names []string, err error) {
 }
 
 // tellNews tells the watcher of these jobs, newsMax at a time.
-func (m *Manager) tellNews(names []string, see func(JobsNews) error) error {
+func (m *Manager) tellNews(watch *jobsWatch, names []string, see func(JobsNews) error) error {
 	for {
 		page := names[:min(len(names), newsMax)]
 		names = names[len(page):]
-		news := m.statuses(page)
+		news := m.statuses(watch, page)
 		news.Complete = len(names) == 0
 		if err := see(news); err != nil || news.Complete {
 			return err
@@ -196,16 +198,21 @@ func (m *Manager) tellNews(names []string, see func(JobsNews) error) error {
 	}
 }
 
-// statuses returns the present statuses of the jobs with these names.
-func (m *Manager) statuses(names []string) (news JobsNews) {
+// statuses returns the present statuses of the jobs with these names, as far as the watcher may see them. For others,
+// and for those that it may see no more, they are not there.
+func (m *Manager) statuses(watch *jobsWatch, names []string) (news JobsNews) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, name := range names {
 		e := m.jobs[name]
-		if e == nil {
-			news.Removed = append(news.Removed, name)
+		if e == nil || !m.sees(watch.who, e.master.Job.Role) {
+			if watch.told[name] {
+				news.Removed = append(news.Removed, name)
+				delete(watch.told, name)
+			}
 			continue
 		}
+		watch.told[name] = true
 		status := m.status(e, false)
 		status.Notes = slices.Clone(e.master.Notes)
 		news.Changed = append(news.Changed, status)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/tenderhq/tender/api"
@@ -43,8 +45,19 @@ type Env struct {
 // service is the job service, reached through the masters.
 type service struct {
 	apiv1.JobServiceClient
-	client *client.Client
-	stderr io.Writer
+	client  *client.Client
+	stderr  io.Writer
+	manager string // the job manager that --manager names; "": the masters choose
+}
+
+// managerFlag is the flag that all commands about jobs have.
+const managerFlag = "manager"
+
+// to returns the request with the manager that it is for.
+func to[Request proto.Message](s service, request Request) Request {
+	message := request.ProtoReflect()
+	message.Set(message.Descriptor().Fields().ByName(managerFlag), protoreflect.ValueOfString(s.manager))
+	return request
 }
 
 // with makes the function of a command that uses the service.
@@ -59,16 +72,20 @@ func (e Env) with(run func(ctx context.Context, s service, args []string) error)
 				err = failed
 			}
 		}()
-		return run(command.Context(), service{apiv1.NewJobServiceClient(c), c, e.Stderr}, args)
+		manager, err := command.Flags().GetString(managerFlag)
+		if err != nil {
+			return err
+		}
+		return run(command.Context(), service{apiv1.NewJobServiceClient(c), c, e.Stderr, manager}, args)
 	}
 }
 
 // call makes a call to the manager, and repeats it while one manager takes over from another. All calls may be
 // repeated: a second copy of a change is answered like the first one.
-func call[Request, Answer any](ctx context.Context, s service, ask func(context.Context, Request, ...grpc.CallOption) (Answer, error), request Request) (Answer, error) {
+func call[Request proto.Message, Answer any](ctx context.Context, s service, ask func(context.Context, Request, ...grpc.CallOption) (Answer, error), request Request) (Answer, error) {
 	waiting := newWait(s.stderr)
 	for {
-		answer, err := ask(ctx, request)
+		answer, err := ask(ctx, to(s, request))
 		if err = client.Error(err); !api.Transient(err) || !waiting.goesOn(ctx, err) {
 			return answer, err
 		}
@@ -86,6 +103,8 @@ func (e Env) Command() *cobra.Command {
 			"  tender job status web\n" +
 			"  tender job stop web",
 	}
+	root.PersistentFlags().String(managerFlag, "",
+		"the job manager: its framework's name, or a role in which it runs (default: the one of the job's role, or \"jobs\")")
 	root.AddCommand(e.runCommand(), e.changeCommand("submit", "Begin a job"), e.changeCommand("update", "Make a job what its file says now"),
 		e.planCommand(), e.validateCommand(), e.listCommand(), e.watchCommand(), e.statusCommand(), e.historyCommand(), e.rollbackCommand(), e.logsCommand(),
 		e.endCommand("stop", "End a job's tasks; it stays in the history"), e.endCommand("delete", "End a job's tasks and forget it"), e.schemaCommand())

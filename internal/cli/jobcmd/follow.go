@@ -70,7 +70,7 @@ func proofOf(job jobs.Job, how *jobs.Service) string {
 // follow passes a job to see whenever it has changed, until see returns true.
 func (s service) follow(ctx context.Context, name string, see func(*apiv1.JobStatus) (over bool, err error)) error {
 	return read(ctx, s.stderr, func(ctx context.Context) (grpc.ServerStreamingClient[apiv1.JobStatus], error) {
-		return s.WatchJob(ctx, &apiv1.GetJobRequest{Name: name})
+		return s.WatchJob(ctx, to(s, &apiv1.GetJobRequest{Name: name}))
 	}, func(_ bool, status *apiv1.JobStatus) (bool, error) { return see(status) })
 }
 
@@ -78,7 +78,7 @@ func (s service) follow(ctx context.Context, name string, see func(*apiv1.JobSta
 // new picture begins, because another manager or master answers.
 func (s service) followAll(ctx context.Context, prefix string, see func(anew bool, news *apiv1.WatchJobsResponse) (over bool, err error)) error {
 	return read(ctx, s.stderr, func(ctx context.Context) (grpc.ServerStreamingClient[apiv1.WatchJobsResponse], error) {
-		return s.WatchJobs(ctx, &apiv1.WatchJobsRequest{Prefix: prefix})
+		return s.WatchJobs(ctx, to(s, &apiv1.WatchJobsRequest{Prefix: prefix}))
 	}, see)
 }
 

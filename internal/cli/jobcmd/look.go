@@ -57,10 +57,10 @@ func (e Env) showList(items []*apiv1.JobStatus, all bool) error {
 		for _, sub := range one.GetSubJobs() {
 			tasks, running, done, failed = tasks+sub.GetTasks(), running+sub.GetRunning(), done+sub.GetDone(), failed+sub.GetFailed()
 		}
-		rows = append(rows, []string{one.GetName(), one.GetType(), one.GetPhase(), strconv.Itoa(int(one.GetVersion())), number(tasks), number(running),
+		rows = append(rows, []string{one.GetName(), one.GetRole(), one.GetOwner(), one.GetType(), one.GetPhase(), strconv.Itoa(int(one.GetVersion())), number(tasks), number(running),
 			number(done), number(failed), show.Age(e.Now(), one.GetSubmitted()), cmp.Or(one.GetWhy(), strings.Join(one.GetWaits()[:min(1, len(one.GetWaits()))], ""))})
 	}
-	return show.Table(e.Stdout, []string{"NAME", "TYPE", "PHASE", "VERSION", "TASKS", "RUNNING", "DONE", "FAILED", "AGE", "WHY"}, rows)
+	return show.Table(e.Stdout, []string{"NAME", "ROLE", "OWNER", "TYPE", "PHASE", "VERSION", "TASKS", "RUNNING", "DONE", "FAILED", "AGE", "WHY"}, rows)
 }
 
 func number(n int32) string { return strconv.Itoa(int(n)) }
@@ -85,7 +85,7 @@ func (e Env) statusCommand() *cobra.Command {
 
 func (e Env) showStatus(j *apiv1.JobStatus) error {
 	err := show.Fields(e.Stdout, [][2]string{
-		{"Name", j.GetName()}, {"Type", j.GetType()}, {"Phase", j.GetPhase()}, {"Why", j.GetWhy()}, {"Version", number(j.GetVersion())},
+		{"Name", j.GetName()}, {"Role", j.GetRole()}, {"Owner", j.GetOwner()}, {"Type", j.GetType()}, {"Phase", j.GetPhase()}, {"Why", j.GetWhy()}, {"Version", number(j.GetVersion())},
 		{"Change", changeOf(j.GetRoll())}, {"Next run", e.nextRun(j)}, {"Submitted", show.Age(e.Now(), j.GetSubmitted()) + " ago"}, {"Ended", e.ago(j)},
 	})
 	if err != nil {
@@ -220,9 +220,9 @@ func (e Env) historyCommand() *cobra.Command {
 			case one.GetProven():
 				mark = "proven"
 			}
-			rows = append(rows, []string{number(one.GetVersion()), current, mark, show.Age(e.Now(), one.GetAt()), why})
+			rows = append(rows, []string{number(one.GetVersion()), current, mark, one.GetOwner(), show.Age(e.Now(), one.GetAt()), why})
 		}
-		return show.Table(e.Stdout, []string{"VERSION", "CURRENT", "MARK", "AGE", "WHY"}, rows)
+		return show.Table(e.Stdout, []string{"VERSION", "CURRENT", "MARK", "OWNER", "AGE", "WHY"}, rows)
 	})
 	return command
 }

@@ -123,6 +123,13 @@ func RefuseVerb(does string, verb Verb, who string, o Object) *api.Error {
 	return api.E("rights", api.Denied, who, fmt.Errorf("may not %s: %s", does, missing(row, c, o)))
 }
 
+// RefuseUser returns the error for a task that may not run as a user.
+func RefuseUser(who string, role api.Role, user string) *api.Error {
+	grant := Grant{Verb: Run, Role: role, User: user}
+	return api.E("rights", api.Denied, who, fmt.Errorf("%s may not run tasks as %s in role %s; an operator gives the grant: tender grant %s %s",
+		who, user, role, quoted(who), grant))
+}
+
 func denied(row Row, c Caller, why string) *api.Error {
 	subject := c.Name
 	if subject == "" {
@@ -134,6 +141,9 @@ func denied(row Row, c Caller, why string) *api.Error {
 // missing says which grant is missing, and how to give it.
 func missing(row Row, c Caller, o Object) string {
 	text := "it needs the grant '" + string(row.Verb) + "'"
+	if row.Or != None {
+		text += " or '" + string(row.Or) + "'"
+	}
 	if row.Verb != Verb(row.Action) && row.Action != "" {
 		text += " or '" + row.Action + "'"
 	}

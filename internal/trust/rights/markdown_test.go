@@ -11,6 +11,9 @@ func Markdown() string {
 	text.WriteString("| call | grant | or the action | without a grant | on | checked as well |\n|---|---|---|---|---|---|\n")
 	for _, row := range Table {
 		verb, action := string(row.Verb), row.Action
+		if row.Or != None {
+			verb += " or " + string(row.Or)
+		}
 		if row.Own {
 			verb += ", or run for one's own"
 		}

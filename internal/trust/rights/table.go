@@ -34,6 +34,8 @@ type Row struct {
 	Call string
 	// Verb is what a principal must be granted; None: no verb gives it.
 	Verb Verb
+	// Or is another verb that is enough; None: there is none.
+	Or Verb
 	// Action is the name by which this row alone can be granted; "": it can't be.
 	Action string
 	// On says what kind of objects the call is about.
@@ -77,7 +79,7 @@ const (
 	ownTicket  = "the ticket is for whom the certificate names, for this agent and for what is asked for"
 	ownRaft    = "the ID is the certificate's; the cluster and its epoch are ours; as long as a leader is heard, nobody else is but the members of the quorum"
 	ownVote    = ownRaft + "; who was removed from the quorum, or never was in it, is given no vote"
-	jobManager = "the framework is the job manager, to which masters forward it"
+	jobManager = "the job's role is granted; the job manager decides, by what the master that forwards the call says of the caller (R61)"
 )
 
 // Table has a row for every call. A call without a row is denied to everybody.
@@ -140,17 +142,17 @@ var Table = []Row{
 	{Call: store + "List", Verb: Run, On: OnFrameworks, Check: ownStore},
 	{Call: store + "Watch", Verb: Run, On: OnFrameworks, Check: ownStore},
 
-	{Call: jobs + "SubmitJob", Verb: Run, Action: "submit-job", On: OnFrameworks, Own: true, Changes: true, Check: jobManager},
-	{Call: jobs + "UpdateJob", Verb: Run, Action: "update-job", On: OnFrameworks, Own: true, Changes: true, Check: jobManager},
-	{Call: jobs + "RollbackJob", Verb: Run, Action: "rollback-job", On: OnFrameworks, Own: true, Changes: true, Check: jobManager},
-	{Call: jobs + "StopJob", Verb: Run, Action: "stop-job", On: OnFrameworks, Own: true, Changes: true, Check: jobManager},
-	{Call: jobs + "DeleteJob", Verb: Run, Action: "delete-job", On: OnFrameworks, Own: true, Changes: true, Check: jobManager},
-	{Call: jobs + "PlanJob", Verb: View, Action: "list-jobs", On: OnFrameworks, Own: true, Check: jobManager},
-	{Call: jobs + "ListJobs", Verb: View, Action: "list-jobs", On: OnFrameworks, Own: true, Check: jobManager},
-	{Call: jobs + "GetJob", Verb: View, Action: "list-jobs", On: OnFrameworks, Own: true, Check: jobManager},
-	{Call: jobs + "WatchJob", Verb: View, Action: "list-jobs", On: OnFrameworks, Own: true, Check: jobManager},
-	{Call: jobs + "WatchJobs", Verb: View, Action: "list-jobs", On: OnFrameworks, Own: true, Check: jobManager},
-	{Call: jobs + "GetJobHistory", Verb: View, Action: "list-jobs", On: OnFrameworks, Own: true, Check: jobManager},
+	{Call: jobs + "SubmitJob", Verb: Run, Action: "submit-job", On: OnRoles, Changes: true, Check: jobManager},
+	{Call: jobs + "UpdateJob", Verb: Run, Action: "update-job", On: OnRoles, Changes: true, Check: jobManager},
+	{Call: jobs + "RollbackJob", Verb: Run, Action: "rollback-job", On: OnRoles, Changes: true, Check: jobManager},
+	{Call: jobs + "StopJob", Verb: Run, Or: Operate, Action: "stop-job", On: OnRoles, Changes: true, Check: jobManager},
+	{Call: jobs + "DeleteJob", Verb: Run, Action: "delete-job", On: OnRoles, Changes: true, Check: jobManager},
+	{Call: jobs + "PlanJob", Verb: View, Or: Run, Action: "list-jobs", On: OnRoles, Check: jobManager},
+	{Call: jobs + "ListJobs", Verb: View, Or: Run, Action: "list-jobs", On: OnRoles, Check: jobManager},
+	{Call: jobs + "GetJob", Verb: View, Or: Run, Action: "list-jobs", On: OnRoles, Check: jobManager},
+	{Call: jobs + "WatchJob", Verb: View, Or: Run, Action: "list-jobs", On: OnRoles, Check: jobManager},
+	{Call: jobs + "WatchJobs", Verb: View, Or: Run, Action: "list-jobs", On: OnRoles, Check: jobManager},
+	{Call: jobs + "GetJobHistory", Verb: View, Or: Run, Action: "list-jobs", On: OnRoles, Check: jobManager},
 
 	{Call: masters + "Announce", On: OnItself, Kinds: []Kind{Master}, Check: "the ID is the certificate's"},
 	{Call: masters + "Leader", On: OnCluster, Kinds: members},

@@ -26,7 +26,7 @@ func (v Verb) includes(row Row) bool {
 	switch {
 	case row.Verb == None:
 		return false
-	case v == Admin || v == row.Verb || string(v) == row.Action:
+	case v == Admin || v == row.Verb || v == row.Or || string(v) == row.Action:
 		return true
 	}
 	return v == Operate && row.Verb == View

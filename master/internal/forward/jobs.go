@@ -1,5 +1,5 @@
-// Package forward forwards calls of the job service to the framework that serves it, so that people need only the
-// masters' addresses. It decides nothing: the framework's answer is passed on.
+// Package forward forwards calls of the job service to the framework that serves it, with who makes them, so that people
+// need only the masters' addresses. It decides nothing but which framework: the framework's answer is passed on.
 package forward
 
 import (
@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,10 +15,14 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/trust/transport"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/guard"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // JobsEndpoint is the name of the endpoint at which a framework serves the job service.
@@ -26,76 +31,104 @@ const JobsEndpoint = "jobs"
 // Jobs is the job service as a master serves it.
 type Jobs struct {
 	apiv1.UnimplementedJobServiceServer
-	// Find returns the address of the active job manager; "" if there is none.
-	Find func(ctx context.Context) (address string, err error)
-	// Dial opens a connection to that address. It proves this master's identity, and checks the manager's.
+	// Managers returns the endpoints of the job managers, active or not.
+	Managers func(ctx context.Context) ([]view.Endpoint, error)
+	// Dial opens a connection to an address. It proves this master's identity, and checks the manager's.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 
-	mu      sync.Mutex
-	address string           // the address of conn
-	conn    *grpc.ClientConn // the latest that was needed
+	mu    sync.Mutex
+	conns map[string]*grpc.ClientConn // by address; only of managers that there were at the latest call
 }
 
-var errNoManager = errors.New("no job manager runs; start one with 'tender jobs'")
+// call is what the requests of all calls have in common.
+type call interface{ GetManager() string }
 
-// client returns a client of the active job manager. It connects if the manager has another address than before.
-func (j *Jobs) client(ctx context.Context) (apiv1.JobServiceClient, error) {
-	const op = "jobs.forward"
-	address, err := j.Find(ctx)
-	switch {
-	case err != nil:
-		return nil, err
-	case address == "":
-		return nil, api.E(op, api.NotFound, "", errNoManager)
+// roleOf returns the role of the job that a request brings; "": it names none.
+func roleOf(request call) api.Role {
+	brings, is := request.(interface{ GetJob() *structpb.Struct })
+	if !is {
+		return ""
 	}
+	return api.Role(brings.GetJob().GetFields()["role"].GetStringValue())
+}
+
+// client returns a client of the manager that the request is for, and the context of the forwarded call, which says who
+// makes it.
+func (j *Jobs) client(ctx context.Context, request call) (apiv1.JobServiceClient, context.Context, error) {
+	managers, err := j.Managers(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	chosen, err := Choose(managers, request.GetManager(), roleOf(request))
+	if err != nil {
+		return nil, nil, err
+	}
+	if ctx, err = wire.WithJobCaller(ctx, guard.ScopeOf(ctx)); err != nil {
+		return nil, nil, err
+	}
+	conn, err := j.connect(chosen.Address, managers)
+	if err != nil {
+		return nil, nil, api.E(op, api.Unavailable, chosen.Address, err)
+	}
+	return apiv1.NewJobServiceClient(conn), ctx, nil
+}
+
+// connect returns a connection to the address. It closes those to addresses that no manager has any more.
+func (j *Jobs) connect(address string, managers []view.Endpoint) (*grpc.ClientConn, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.conn != nil && j.address == address {
-		return apiv1.NewJobServiceClient(j.conn), nil
+	for old, conn := range j.conns { // order: irrelevant because each is closed by itself
+		if !slices.ContainsFunc(managers, func(one view.Endpoint) bool { return one.Address == old }) {
+			_ = conn.Close() // its calls end; nobody serves there any more
+			delete(j.conns, old)
+		}
+	}
+	if conn := j.conns[address]; conn != nil {
+		return conn, nil
 	}
 	conn, err := transport.Connect(address, j.Dial,
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, MaxDelay: time.Second}}))
 	if err != nil {
-		return nil, api.E(op, api.Unavailable, address, err)
+		return nil, err
 	}
-	if j.conn != nil {
-		_ = j.conn.Close() // its calls end; the manager there is not active any more
+	if j.conns == nil {
+		j.conns = make(map[string]*grpc.ClientConn)
 	}
-	j.address, j.conn = address, conn
-	return apiv1.NewJobServiceClient(conn), nil
+	j.conns[address] = conn
+	return conn, nil
 }
 
-// Close ends the connection.
+// Close ends the connections.
 func (j *Jobs) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.conn == nil {
-		return nil
+	var errs []error
+	for _, conn := range j.conns { // order: irrelevant because all are closed
+		errs = append(errs, conn.Close())
 	}
-	err := j.conn.Close()
-	j.conn = nil
-	return err
+	clear(j.conns)
+	return errors.Join(errs...)
 }
 
 // told makes a sentence of an error of the transport. An error of the manager stays as it is.
 func told(err error) error {
 	answer, _ := status.FromError(err)
 	if answer.Code() == codes.Unavailable && len(answer.Details()) == 0 {
-		return api.E("jobs.forward", api.Unavailable, "", fmt.Errorf("the job manager does not answer; another one may take over: %s", answer.Message()))
+		return api.E(op, api.Unavailable, "", fmt.Errorf("the job manager does not answer; another one may take over: %s", answer.Message()))
 	}
 	return err
 }
 
 // pass forwards a call that has one answer.
-func pass[Request, Answer any](
+func pass[Request call, Answer any](
 	ctx context.Context, j *Jobs, request Request,
-	call func(apiv1.JobServiceClient, context.Context, Request, ...grpc.CallOption) (Answer, error),
+	ask func(apiv1.JobServiceClient, context.Context, Request, ...grpc.CallOption) (Answer, error),
 ) (answer Answer, err error) {
-	client, err := j.client(ctx)
+	client, ctx, err := j.client(ctx, request)
 	if err != nil {
 		return answer, err
 	}
-	answer, err = call(client, ctx, request)
+	answer, err = ask(client, ctx, request)
 	return answer, told(err)
 }
 
@@ -155,15 +188,15 @@ func (j *Jobs) WatchJobs(r *apiv1.WatchJobsRequest, to grpc.ServerStreamingServe
 }
 
 // passStream forwards a call, and all of its answers.
-func passStream[Request, Answer any](
+func passStream[Request call, Answer any](
 	j *Jobs, request Request, to grpc.ServerStreamingServer[Answer],
-	call func(apiv1.JobServiceClient, context.Context, Request, ...grpc.CallOption) (grpc.ServerStreamingClient[Answer], error),
+	ask func(apiv1.JobServiceClient, context.Context, Request, ...grpc.CallOption) (grpc.ServerStreamingClient[Answer], error),
 ) error {
-	client, err := j.client(to.Context())
+	client, ctx, err := j.client(to.Context(), request)
 	if err != nil {
 		return err
 	}
-	from, err := call(client, to.Context(), request)
+	from, err := ask(client, ctx, request)
 	for err == nil {
 		var news *Answer
 		if news, err = from.Recv(); err == nil {

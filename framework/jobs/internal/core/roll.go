@@ -58,7 +58,8 @@ func (m *JobMaster) become(number int) {
 				m.savePart(s, one.Index)
 				continue
 			}
-			same := m.task(s, one.Version).Same(planned.Task)
+			// A task holds what it has in the role of its version. It keeps its owner while it goes on unchanged.
+			same := m.task(s, one.Version).Same(planned.Task) && m.Versions[one.Version].Job.Role == m.Job.Role
 			if same || !s.Keep && !one.busy() {
 				m.changeTo(s, one, number)
 				if one.Trial = one.Trial && same; one.Trial && one.up() {

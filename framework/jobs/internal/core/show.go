@@ -13,7 +13,8 @@ import (
 // Status returns the job as it is shown to people, with its tasks if they are wanted.
 func (m *JobMaster) Status(tasks bool) jobs.Status {
 	status := jobs.Status{
-		Name: m.Job.Name, Type: m.Job.Type, Phase: m.Phase, Why: m.Why, Version: m.Version, Submitted: m.Submitted, Ended: m.EndedAt,
+		Name: m.Job.Name, Type: m.Job.Type, Phase: m.Phase, Why: m.Why, Version: m.Version,
+		Role: m.Job.Role, Owner: m.Versions[m.Version].Owner, Submitted: m.Submitted, Ended: m.EndedAt,
 	}
 	ends := m.ends()
 	for _, s := range m.Subs {

@@ -95,7 +95,7 @@ func (c copying) asks() (asks []Ask) {
 		counts[one.Live.Version]++
 	}
 	for _, version := range slices.Sorted(maps.Keys(counts)) {
-		asks = append(asks, Ask{SubJob: c.s.Name, Version: version, Count: counts[version], Task: c.task(c.s, version), Group: c.Job.Name + "." + c.s.Name,
+		asks = append(asks, Ask{SubJob: c.s.Name, Version: version, Role: c.Versions[version].Job.Role, Count: counts[version], Task: c.task(c.s, version), Group: c.Job.Name + "." + c.s.Name,
 			Copy: true})
 	}
 	return asks

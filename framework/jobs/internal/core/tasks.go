@@ -17,6 +17,7 @@ import (
 type Ask struct {
 	SubJob  string
 	Version int
+	Role    api.Role // of the version
 	Count   int
 	Task    jobs.Task
 	Group   string // name of the tasks that are spread together
@@ -40,8 +41,8 @@ func (m *JobMaster) Asks() (asks []Ask) {
 			counts[m.Cron.versionOf(s, m.Version)] += fresh
 		}
 		for _, version := range slices.Sorted(maps.Keys(counts)) {
-			asks = append(asks, Ask{SubJob: s.Name, Version: version, Count: counts[version], Task: m.task(s, version), Group: m.Job.Name + "." + s.Name,
-				Gang: s.Together, Avoids: s.Avoid > 0})
+			asks = append(asks, Ask{SubJob: s.Name, Version: version, Role: m.Versions[version].Job.Role, Count: counts[version], Task: m.task(s, version),
+				Group: m.Job.Name + "." + s.Name, Gang: s.Together, Avoids: s.Avoid > 0})
 		}
 		asks = append(asks, copying{m, s}.asks()...)
 	}
@@ -95,7 +96,7 @@ const (
 func (m *JobMaster) apiTask(s *subJob, version, index, attempt, try int) api.Task {
 	spec := m.task(s, version)
 	task := spec.APITask()
-	task.ID, task.Name = m.taskID(s, index, attempt), m.Job.Name
+	task.ID, task.Name, task.Owner = m.taskID(s, index, attempt), m.Job.Name, m.Versions[version].Owner
 	if len(m.Subs) > 1 || m.Job.Cron != nil {
 		task.Name += "." + s.Name
 	}

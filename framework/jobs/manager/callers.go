@@ -1,0 +1,156 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/rights"
+	"github.com/tenderhq/tender/internal/trust/transport"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// caller says who makes a request, and to what. The zero value is this process itself, which may do everything.
+type caller struct {
+	row   rights.Row // of the call
+	scope rights.Scope
+}
+
+type callerKey struct{}
+
+// callerOf returns who makes the request whose context this is.
+func callerOf(ctx context.Context) caller {
+	if one, is := ctx.Value(callerKey{}).(caller); is {
+		return one
+	}
+	return caller{scope: rights.All()}
+}
+
+var errNoCaller = errors.New("the master that forwards the call does not say who makes it")
+
+// admit returns the context of a call of the job service with its caller: in a cluster with certificates the one whom
+// the forwarding master names, and no other peer is let in there. In other clusters everybody may do everything. (R61)
+func admit(ctx context.Context, call string) (context.Context, error) {
+	one := caller{scope: rights.All()}
+	one.row, _ = rights.RowOf(call)
+	if transport.CallerOf(ctx).Kind == trust.Master {
+		scope, told := wire.JobCaller(ctx)
+		if !told {
+			return ctx, api.E("job.call", api.Denied, call, errNoCaller)
+		}
+		one.scope = scope
+	}
+	return context.WithValue(ctx, callerKey{}, one), nil
+}
+
+// admitted is a stream with the context of its admitted call.
+type admitted struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context returns the context of the admitted call.
+func (a admitted) Context() context.Context { return a.ctx }
+
+// object returns what a job in the role is to a grant.
+func (m *Manager) object(role api.Role) rights.Object {
+	object := rights.Object{Role: role, Name: m.config.Name}
+	if m.client != nil {
+		object.Framework = m.client.FrameworkID()
+	}
+	return object
+}
+
+// sees reports whether the caller may do to a job in the role what the call does.
+func (m *Manager) sees(who caller, role api.Role) bool { return who.scope.Covers(m.object(role)) }
+
+// permit returns why the caller may not do to a job in the role what the call does, or nil.
+func (m *Manager) permit(who caller, role api.Role) error {
+	if m.sees(who, role) {
+		return nil
+	}
+	return rights.Refuse(who.row, who.scope.Who, rights.Object{Role: role})
+}
+
+// roles are those in which the manager runs.
+type roles struct {
+	home    api.Role           // of jobs that name none
+	refused map[api.Role]error // those in which it can't run, though jobs need it
+}
+
+// settle returns the job in the role in which it is to run: the one that it names, or else the one that it has already,
+// or else the manager's. It returns an error if the caller may not have it run there, as the users that its tasks name,
+// or in the place of the job of this name that there is; nil: there is none.
+func (m *Manager) settle(who caller, there *entry, job jobs.Job) (jobs.Job, error) {
+	if there != nil {
+		job.Role = cmp.Or(job.Role, there.master.Job.Role)
+		if err := m.permit(who, there.master.Job.Role); err != nil {
+			return job, err
+		}
+	}
+	job.Role = cmp.Or(job.Role, m.roles.home)
+	if err := m.permit(who, job.Role); err != nil {
+		return job, err
+	}
+	users := []string{job.Task.User}
+	for _, step := range job.Steps {
+		users = append(users, step.Task.User)
+	}
+	for _, user := range users {
+		if user != "" && !who.scope.MayRunAs(m.object(job.Role), user) {
+			return job, rights.RefuseUser(who.scope.Who, job.Role, user)
+		}
+	}
+	return job, nil
+}
+
+// settled is settle for a job that is only planned.
+func (m *Manager) settled(ctx context.Context, job jobs.Job) (jobs.Job, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.settle(callerOf(ctx), m.jobs[job.Name], job)
+}
+
+// join makes the manager run in the role of a job. m.mu must not be held.
+func (m *Manager) join(ctx context.Context, op string, client masters, job jobs.Job) error {
+	if slices.Contains(client.Roles(), job.Role) {
+		return nil
+	}
+	err := client.Join(ctx, job.Role)
+	m.do(func(time.Time) {
+		m.wants.unstated[job.Role] = true
+		if m.roles.refused[job.Role] = err; err == nil {
+			delete(m.roles.refused, job.Role)
+		}
+	})
+	if err != nil {
+		return api.E(op, api.KindOf(err), job.Name, fmt.Errorf("the job manager can't run in role %s: %w", job.Role, err))
+	}
+	return nil
+}
+
+// joinAll makes the manager run in the roles of all jobs that go on. Jobs in a role that is refused wait.
+func (m *Manager) joinAll(ctx context.Context, client masters) {
+	m.mu.Lock()
+	needed := make(map[api.Role]jobs.Job)
+	for _, e := range m.jobs { // order: irrelevant because one job of each role is enough
+		if !e.master.Phase.Ended() {
+			needed[e.master.Job.Role] = e.master.Job
+		}
+	}
+	m.mu.Unlock()
+	for _, role := range slices.Sorted(maps.Keys(needed)) {
+		if err := m.join(ctx, "job.load", client, needed[role]); err != nil {
+			m.config.Logger.Error("jobs of a role wait", "role", role, "error", err)
+		}
+	}
+}
