@@ -15,12 +15,13 @@ type decided struct {
 	timeouts   map[api.FrameworkID]time.Duration // failover times
 	nonces     map[api.Nonce]api.AgentID
 	removed    map[api.AgentID]bool
+	looks      looks
 }
 
 func newDecided() decided {
 	return decided{
 		subscribed: map[api.FrameworkID]time.Time{}, asked: map[api.FrameworkID]time.Time{}, timeouts: map[api.FrameworkID]time.Duration{},
-		nonces: map[api.Nonce]api.AgentID{}, removed: map[api.AgentID]bool{},
+		nonces: map[api.Nonce]api.AgentID{}, removed: map[api.AgentID]bool{}, looks: newLooks(),
 	}
 }
 
@@ -42,9 +43,13 @@ func (t *truth) applies(state *registry.State, command registry.Command) registr
 	default: // what else there is concerns nobody here
 	}
 	before, last := maps.Clone(state.Frameworks), state.Clients[command.Client].Counter
+	behind := t.made(state, command)
 	result := state.Apply(command)
-	if repeated := command.Client != "" && command.Counter <= last; result.Err == nil && !repeated {
-		t.decides(state, command, result, before)
+	if repeated := command.Client != "" && command.Counter <= last; !repeated {
+		behind(result)
+		if result.Err == nil {
+			t.decides(state, command, result, before)
+		}
 	}
 	return result
 }

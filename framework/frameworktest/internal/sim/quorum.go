@@ -108,6 +108,7 @@ func (q *quorum) propose(from *leader, command registry.Command) {
 	if from != q.leader {
 		return // it can't reach a majority, and nobody will ever know
 	}
+	q.world.truth.decided.looks.proposed(command)
 	q.pending = append(q.pending, command)
 	q.commitSoon()
 }
