@@ -64,7 +64,11 @@ func (h *house) breakAll(ctx context.Context, operator apiv1.OperatorServiceClie
 			return err
 		}
 	}
-	return chaos.Play(chaos.Rounds(seed, chaosRounds, chaosActs), b, chaosActs)
+	err := chaos.Play(chaos.Rounds(seed, chaosRounds, chaosActs), b, chaosActs)
+	if err == nil {
+		b.say("the plan of seed %d is over; nothing more is broken", seed)
+	}
+	return err
 }
 
 func (b *breaking) say(format string, args ...any) {

@@ -215,7 +215,9 @@ func (h *house) run(ctx context.Context) (err error) {
 		return err
 	}
 	if h.config.Chaos != nil {
-		return h.during(ctx, func(ctx context.Context) error { return h.breakAll(ctx, operator, *h.config.Chaos) })
+		if err := h.during(ctx, func(ctx context.Context) error { return h.breakAll(ctx, operator, *h.config.Chaos) }); err != nil {
+			return err
+		}
 	}
 	select {
 	case <-ctx.Done():
