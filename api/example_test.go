@@ -40,8 +40,8 @@ func ExampleResources_Minus() {
 
 // Carve also finds what is asked for without a label among resources that are reserved for the role, and any two ports.
 func ExampleResources_Carve() {
-	offered, _ := api.ParseResources("cpus:2;cpus(web):1;ports:[31000-31009]")
-	ask, _ := api.ParseResources("cpus:1.5;ports:2")
+	offered := api.MustParseResources("cpus:2;cpus(web):1;ports:[31000-31009]")
+	ask := api.MustParseResources("cpus:1.5;ports:2")
 	taken, rest, ok := offered.Carve(ask)
 	fmt.Println(taken, ok)
 	fmt.Println(rest)

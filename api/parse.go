@@ -32,6 +32,16 @@ func ParseResources(text string) (Resources, error) {
 	return all, nil
 }
 
+// MustParseResources is [ParseResources] for constants of a program, such as what its tasks need: it panics if the text is
+// wrong.
+func MustParseResources(text string) Resources {
+	resources, err := ParseResources(text)
+	if err != nil {
+		panic(err)
+	}
+	return resources
+}
+
 func parseResource(part string) (Resource, error) {
 	head, amount, ok := strings.Cut(part, ":")
 	if !ok {

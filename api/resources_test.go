@@ -221,6 +221,15 @@ func TestViews(t *testing.T) {
 	}
 }
 
+func TestMustParseResources(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("a wrong constant does not panic")
+		}
+	}()
+	api.MustParseResources("cpus:four")
+}
+
 func TestBadResources(t *testing.T) {
 	for text, want := range map[string]string{
 		"cpus":                          `resources "cpus": write NAME:AMOUNT, such as cpus:4 or ports:[31000-32000]`,

@@ -167,8 +167,8 @@ type Status struct {
 	Healthy *bool
 	// Output is what a command that has ended has written. Nil: not known.
 	Output *OutputSize
-	Given
-	Whereabouts
+	Given       // Image and GPUs: what its agent gave the task
+	Whereabouts // Hostname, Region, Zone, Labels and Ports: how the task is reached; empty at its end
 }
 
 // Whereabouts say where a task is and how it is reached, for example for a load balancer's configuration. The leader

@@ -175,7 +175,7 @@ func TestStaleProposals(t *testing.T) {
 	serve(t, network)
 	p := start(t, network)
 	now := time.Now()
-	total, _ := api.ParseResources("cpus:4;mem:4096")
+	total := api.MustParseResources("cpus:4;mem:4096")
 	agent := allocator.Agent{ID: "a1", Total: total, Offerable: true}
 	p.SetAgent(agent)
 	p.SetFramework(allocator.Framework{Framework: api.Framework{ID: "f1", Roles: []api.Role{"web"}}, Active: true})
@@ -286,7 +286,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 	serve(t, network)
 	p := start(t, network)
-	total, _ := api.ParseResources("cpus:4;mem:4096")
+	total := api.MustParseResources("cpus:4;mem:4096")
 	p.SetAgent(allocator.Agent{ID: "a1", Total: total, Offerable: true})
 	p.SetFramework(allocator.Framework{Framework: api.Framework{ID: "f1", Roles: []api.Role{"web"}}, Active: true})
 	if err := p.Err(); err != nil {

@@ -44,6 +44,12 @@ func TextFiles(c *Context, patterns ...string) Dataset[string] {
 	return derive[string](node{Op: opText, Each: packEach(pieces)}, c.sourceLineage(len(pieces)), err)
 }
 
+// NamedTextFiles is TextFiles with each line in a pair whose key is the path of its file.
+func NamedTextFiles(c *Context, patterns ...string) Dataset[Pair[string, string]] {
+	pieces, err := cutPatterns(patterns, c.config.SplitBytes)
+	return derive[Pair[string, string]](node{Op: opNamed, Each: packEach(pieces)}, c.sourceLineage(len(pieces)), err)
+}
+
 func cutPatterns(patterns []string, bytes int64) ([][]piece, error) {
 	var paths []string
 	for _, pattern := range patterns {

@@ -68,7 +68,9 @@ func (r *run) deriveBlock(n node, block plan.Block) any {
 	case opRange:
 		return r.rangeOf(block)
 	case opText:
-		return r.linesOf(block)
+		return linesOf(r, block, func(_, line string) string { return line })
+	case opNamed:
+		return linesOf(r, block, func(path, line string) Pair[string, string] { return Pair[string, string]{path, line} })
 	case opStep:
 		return named[*step](n.Name).apply(block.Partition, n.Given, r.computeBlock(r.sourceOf(n, block)))
 	case opUnion:

@@ -34,13 +34,14 @@ func (r *run) rangeOf(block plan.Block) any {
 	})
 }
 
-func (r *run) linesOf(block plan.Block) any {
+// linesOf reads the lines of a block, each as what a function makes of it and of its file's path.
+func linesOf[T any](r *run, block plan.Block, made func(path, line string) T) any {
 	pieces, err := unpack[[]piece](r.order.Each[block])
 	check(err)
-	return until(r.ctx, iter.Seq[string](func(yield func(string) bool) {
+	return until(r.ctx, iter.Seq[T](func(yield func(T) bool) {
 		reader := bufio.NewReaderSize(nil, 256<<10) // used for all pieces, because many files are smaller than this
 		for _, p := range pieces {
-			if !p.lines(reader, yield) {
+			if !p.lines(reader, func(line string) bool { return yield(made(p.Path, line)) }) {
 				return
 			}
 		}

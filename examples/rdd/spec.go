@@ -9,6 +9,7 @@ const (
 	opSlice   op = "slice"   // elements that the driver has sent
 	opRange   op = "range"   // numbers
 	opText    op = "text"    // lines of files
+	opNamed   op = "named"   // lines of files, with their files' paths
 	opStep    op = "step"    // a declared step, on the parent
 	opUnion   op = "union"   // one of the parents
 	opReduced op = "reduced" // one pair for each key of a shuffle

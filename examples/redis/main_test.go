@@ -17,10 +17,7 @@ func start(c *frameworktest.Handle) *frameworktest.Framework {
 
 // disks are machines with room for the volume.
 func disks(agents, masters int) frameworktest.Cluster {
-	resources, err := api.ParseResources("cpus:2;mem:1024;disk:1000;ports:[31000-31009]")
-	if err != nil {
-		panic(err)
-	}
+	resources := api.MustParseResources("cpus:2;mem:1024;disk:1000;ports:[31000-31009]")
 	return frameworktest.Cluster{Masters: masters, Agents: agents, Machine: frameworktest.Machine{Resources: resources}}
 }
 

@@ -51,7 +51,7 @@ func ExampleSpread_AtMost() {
 
 // Ports are taken out of the ranges of the offer: those that the task names and leaves at 0.
 func ExampleBin_Put() {
-	resources, _ := api.ParseResources("cpus:1;mem:64;ports:[31000-31001]")
+	resources := api.MustParseResources("cpus:1;mem:64;ports:[31000-31001]")
 	bin := pack.Bins([]api.Offer{{ID: "offer-1-1", Resources: resources}})[0]
 	web := task("web", 1, 64)
 	web.Ports = map[string]uint16{"http": 0}
@@ -62,7 +62,7 @@ func ExampleBin_Put() {
 // A volume has a home: the answer that makes it also reserves room for its task there. From then on nothing else is
 // asked for.
 func ExampleVolume() {
-	resources, _ := api.ParseResources("cpus:4;mem:1024;disk:1000")
+	resources := api.MustParseResources("cpus:4;mem:1024;disk:1000")
 	offer := api.Offer{ID: "offer-1-1", Agent: "agent-1", Role: "db", Resources: resources}
 	volume := pack.Volume{ID: "data", Role: "db", Size: api.MilliOf(100)}
 	answer, _ := volume.Launch([]api.Offer{offer}, task("db-1", 1, 64))

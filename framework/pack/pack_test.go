@@ -231,7 +231,7 @@ func ExampleOptions_revocable() {
 }
 
 func ExampleBin_PutWithPorts() {
-	resources, _ := api.ParseResources("cpus:4;mem:1024;ports:[31000-31009]")
+	resources := api.MustParseResources("cpus:4;mem:1024;ports:[31000-31009]")
 	bin := pack.Bins([]api.Offer{{ID: "offer-1-1", Resources: resources}})[0]
 	bin.PutWithPorts(task("web", 1, 256), "http", "admin")
 	fmt.Println(bin.Tasks[0].Ports["http"], bin.Tasks[0].Ports["admin"])

@@ -11,11 +11,7 @@ import (
 
 // dbOffer is an offer of an agent in role db.
 func dbOffer(agent api.AgentID, resources string) api.Offer {
-	parsed, err := api.ParseResources(resources)
-	if err != nil {
-		panic(err)
-	}
-	return api.Offer{ID: "of-" + api.OfferID(agent), Agent: agent, Role: "db", Resources: parsed}
+	return api.Offer{ID: "of-" + api.OfferID(agent), Agent: agent, Role: "db", Resources: api.MustParseResources(resources)}
 }
 
 // TestVolumeLife: made where there is room, used where it is, waited for, made once
