@@ -29,6 +29,9 @@ func (m *JobMaster) avoidIfBad(s *subJob, one *slot, before *attempt) {
 
 // avoid lets the slot avoid an agent; "": none any more.
 func (s *subJob) avoid(one *slot, agent api.AgentID) {
+	if one.Avoids == agent {
+		return
+	}
 	if one.Avoids != "" {
 		s.Avoid--
 	}

@@ -217,17 +217,23 @@ func (s *subJob) tell(one *slot, state api.TaskState) {
 // head returns the slot that has waited for longest, of those that do not avoid the agent; nil: no slot of the version
 // waits for it.
 func (s *subJob) head(version int, agent api.AgentID) *slot {
-	waits := func(index int) *slot {
-		if one := s.slot(index); one != nil && one.Queued && one.Version == version {
+	for queue := s.Queues[version]; len(queue) > 0; queue = s.Queues[version] {
+		one := s.slot(queue[0])
+		if one != nil && one.Queued && one.Version == version {
+			if agent != "" && one.Avoids == agent {
+				return s.behind(queue, version, agent)
+			}
 			return one
 		}
-		return nil
-	}
-	for queue := s.Queues[version]; len(queue) > 0 && waits(queue[0]) == nil; queue = s.Queues[version] {
 		s.Queues[version] = queue[1:]
 	}
-	for _, index := range s.Queues[version] {
-		if one := waits(index); one != nil && (agent == "" || one.Avoids != agent) {
+	return nil
+}
+
+// behind returns the first slot of a queue that waits and does not avoid the agent; nil: there is none.
+func (s *subJob) behind(queue []int, version int, agent api.AgentID) *slot {
+	for _, index := range queue {
+		if one := s.slot(index); one != nil && one.Queued && one.Version == version && one.Avoids != agent {
 			return one
 		}
 	}
