@@ -26,6 +26,9 @@ func (a *App) secretCommand() *cobra.Command {
 		items, _, err := client.All(ctx, c.Operator().ListSecrets, 0, func(token string, limit int32) *apiv1.ListRequest {
 			return &apiv1.ListRequest{Role: role, Limit: limit, PageToken: token}
 		})
+		if err == nil && role != "" && len(items) == 0 {
+			err = roleIsKnown(ctx, c, role)
+		}
 		return &apiv1.ListSecretsResponse{Items: items}, err
 	}
 	rows := func(answer *apiv1.ListSecretsResponse) (rows [][]string) {
