@@ -1,6 +1,7 @@
 // Command mutants asks whether the simulation and the tests would notice a fault. It puts one seeded bug after the other into
 // the sources, as an overlay of the compiler, so that no file of the tree changes, and runs what is expected to find
-// it: the simulation of the joined cores with new seeds, or a named test where the simulation can't see it by nature.
+// it: the simulation of the joined cores with new seeds, a named test where the simulation can't see it by nature, or
+// the count of what a step costs where nothing is wrong but that.
 //
 //	go run ./internal/dev/mutants [-only NAME] [-seeds 500]
 //
@@ -12,6 +13,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,12 +70,13 @@ type mutant struct {
 	name     string
 	file     string // relative to the root of the module
 	from, to string // lines of the file, and what stands there instead
-	pkg      string // the package whose test finds it; "" = the simulation finds it
+	pkg      string // the package whose test finds it; "" = the simulation or the count of costs finds it
 	test     string // the name of that test
+	path     string // the path of internal/dev/cost that becomes dearer; "" = it is another kind of bug
 }
 
-// parse reads the list. Each mutant begins with "== NAME"; "file PATH" and "found by sim" or "found by PACKAGE TEST"
-// follow, then the lines that are taken out, with a minus, and those that are put in, with a plus.
+// parse reads the list. Each mutant begins with "== NAME"; "file PATH" and "found by sim", "found by PACKAGE TEST" or
+// "found by cost PATH" follow, then the lines that are taken out, with a minus, and those that are put in, with a plus.
 func parse(text string) ([]mutant, error) {
 	var all []mutant
 	for number, line := range strings.Split(text, "\n") {
@@ -95,6 +98,8 @@ func parse(text string) ([]mutant, error) {
 		case len(words) == 2 && words[0] == "file":
 			m.file = words[1]
 		case line == "found by sim":
+		case strings.HasPrefix(line, "found by cost "):
+			m.path = strings.TrimPrefix(line, "found by cost ")
 		case len(words) == 4 && words[0] == "found" && words[1] == "by":
 			m.pkg, m.test = words[2], words[3]
 		default:
@@ -119,6 +124,9 @@ func (m mutant) find(from, seeds int) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(folder)
+	if m.path != "" {
+		return m.count(folder)
+	}
 	overlay, err := m.overlay(folder)
 	if err != nil {
 		return "", err
@@ -146,6 +154,60 @@ func (m mutant) find(from, seeds int) (string, error) {
 	default:
 		return seed, nil
 	}
+}
+
+// grows is what the count of costs says of a path that is dearer than it may be.
+var grows = regexp.MustCompile(`grows +[0-9.]+ times`)
+
+// count has the costs of the path counted in a copy of the sources that has the bug: coverage, whose counters are read,
+// does not know overlays.
+func (m mutant) count(folder string) (string, error) {
+	if err := copySources(folder); err != nil {
+		return "", err
+	}
+	source, err := os.ReadFile(m.file)
+	if err != nil {
+		return "", err
+	}
+	changed, err := m.apply(string(source))
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(folder, m.file), []byte(changed), 0o600); err != nil {
+		return "", err
+	}
+	counter := exec.Command("go", "run", "./internal/dev/cost", "-only", m.path)
+	counter.Dir = folder
+	out, err := counter.CombinedOutput()
+	switch said := grows.FindString(string(out)); {
+	case said == "":
+		return "", fmt.Errorf("no cost of %q was counted: %w\n%s", m.path, err, out)
+	case err == nil:
+		return "", nil
+	default:
+		return said, nil
+	}
+}
+
+// copySources copies the module, without folders that are hidden or built.
+func copySources(folder string) error {
+	return filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != "." && (strings.HasPrefix(entry.Name(), ".") || path == "bin"):
+			return fs.SkipDir
+		case entry.IsDir():
+			return os.MkdirAll(filepath.Join(folder, path), 0o700)
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(folder, path), data, 0o600)
+	})
 }
 
 var failedSeed = regexp.MustCompile(`seed \d+`)
