@@ -11,7 +11,7 @@ STAMP   = -X github.com/tenderhq/tender/internal/version.Version=$(VERSION) \
 RACE = $(if $(shell command -v "$$(go env CC)"),-race)
 
 # These take longest, and wait most of that time: they begin first, so that the others run beside them.
-LONGEST = ./internal/cli ./framework/frameworktest
+LONGEST = ./tender/internal/cli ./framework/frameworktest
 
 SHELL       := bash
 .SHELLFLAGS := -o pipefail -c
@@ -33,17 +33,17 @@ build: ## bin/tender
 	CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags '$(STAMP)' -o bin/tender .
 
 demo: build ## A cluster and a framework at work on this machine; CHAOS=1 kills parts of it meanwhile
-	go run ./internal/dev/demo $(if $(CHAOS),-chaos) count
+	go run ./tools/demo $(if $(CHAOS),-chaos) count
 
 demo-jobs: build ## A job of each type; a manager, an agent and the leading master are killed meanwhile
-	go run ./internal/dev/demo jobs
+	go run ./tools/demo jobs
 
 GB ?= 1
 demo-rdd: build ## A small Spark at work on a GB of points, cached and not, and an executor killed: GB=0.1 for less
-	go run ./internal/dev/demo -gb $(GB) rdd
+	go run ./tools/demo -gb $(GB) rdd
 
 demo-share: build ## Jobs and a small Spark share one cluster, fairly and by priority: who has what, as a chart
-	go run ./internal/dev/demo share
+	go run ./tools/demo share
 
 # Properties draw the same cases each time, so that a failure is the code's and not the draw's; make stress draws new ones.
 quick test: export RAPID_SEED ?= 1
@@ -56,7 +56,7 @@ test-long: ## Every test in its long form, never from the cache
 	TENDER_TEST_LONG=1 go test $(RACE) -count=1 -timeout 2h ./...
 
 stress: ## Every package's tests again and again, on few and many processors and on a busy machine: ARGS='-for 20m ./agent/...'
-	go run ./internal/dev/stress $(ARGS)
+	go run ./tools/stress $(ARGS)
 
 check: format vet lint proto exported tidy-modules darwin vulnerabilities check-cost ## Everything that is checked without running the tests
 	@echo 'check: all good'
@@ -81,12 +81,12 @@ proto: .tools/buf
 
 # The exported API changes on purpose only.
 exported:
-	@go run ./internal/dev/exported | diff -U0 --label 'api/exported.txt' --label 'the sources' api/exported.txt - || \
+	@go run ./tools/exported | diff -U0 --label 'api/exported.txt' --label 'the sources' api/exported.txt - || \
 		{ echo 'the exported API is not what api/exported.txt says; if that is on purpose, run make api and commit'; exit 1; }
 
 # Counts statements and allocations, so a machine under load finds the same.
 check-cost: ## What a step on each hot path costs, and how that grows: ARGS='-only life' or ARGS='-write -why "..."'
-	@go run ./internal/dev/cost $(ARGS)
+	@go run ./tools/cost $(ARGS)
 
 tidy-modules:
 	@go mod tidy -diff || { echo 'go.mod or go.sum is not tidy; run go mod tidy'; exit 1; }
@@ -98,7 +98,7 @@ darwin:
 # What is known of vulnerabilities stands in a database on the network (vuln.go.dev). Without it, or without the program
 # that asks it, nothing is known: that is said, and fails nothing.
 vulnerabilities: ## Known vulnerabilities of what our code calls; skipped where their database can't be reached
-	@go build -C tools/vulnerabilities -o ../../.tools/ tool || { echo 'vulnerabilities: skipped, as govulncheck could not be built'; exit 0; }; \
+	@go build -C tools/pinned/vulnerabilities -o ../../../.tools/ tool || { echo 'vulnerabilities: skipped, as govulncheck could not be built'; exit 0; }; \
 	said=$$(.tools/govulncheck ./internal/value 2>&1) || case "$$said" in *'fetching vulnerabilities'*) \
 		echo 'vulnerabilities: skipped, as their database (vuln.go.dev) can not be reached'; exit 0;; esac; \
 	.tools/govulncheck ./...
@@ -107,7 +107,7 @@ generate: .tools/buf ## The Go beside the .proto files
 	.tools/buf generate
 
 api: ## Accept the exported API as it is now: api/exported.txt
-	go run ./internal/dev/exported > api/exported.new && mv api/exported.new api/exported.txt
+	go run ./tools/exported > api/exported.new && mv api/exported.new api/exported.txt
 
 locality: ## Measure delay scheduling as the wait grows, and draw it: docs/locality.svg
 	go test -v -count=1 -timeout 30m -run 'TestShapeOfThePaper$$' ./examples/locality -args -svg=$(CURDIR)/docs/locality.svg
@@ -116,15 +116,15 @@ rewrite: ## Write the transcripts in testdata anew; then read the diff as its re
 	go test -count=1 $$(go list -test -f '{{$$p := .}}{{range .Deps}}{{if eq . "github.com/cockroachdb/datadriven"}}{{$$p.ForTest}}{{end}}{{end}}' ./... | sort -u) -rewrite
 
 bench: build ## Measure a whole cluster on this machine: ARGS='-only lives' for a part; ARGS=-help names all
-	CGO_ENABLED=0 go build -trimpath -o bin/bench ./internal/dev/bench
+	CGO_ENABLED=0 go build -trimpath -o bin/bench ./tools/bench
 	bin/bench -binary bin/tender $(ARGS)
 
 bench-agent: build ## One agent: command tasks with each kind of walls, memory, a thousand tasks; PART=commands ARGS='-spawns 500'
-	CGO_ENABLED=0 go build -trimpath -o bin/bench ./internal/dev/bench
+	CGO_ENABLED=0 go build -trimpath -o bin/bench ./tools/bench
 	bin/bench -binary bin/tender -only 'agent$(if $(PART),/$(PART))' $(ARGS)
 
 bench-allocator: ## The allocators on Mesos's own shapes, beside its figures; QUICK=1: the corners of the grid
-	go test -v -count=1 -timeout 30m -run 'TestTable$$' ./internal/dev/bench/allocator -args -table $(if $(QUICK),-quick,-svg=$(CURDIR)/docs/allocator-growth.svg)
+	go test -v -count=1 -timeout 30m -run 'TestTable$$' ./tools/bench/allocator -args -table $(if $(QUICK),-quick,-svg=$(CURDIR)/docs/allocator-growth.svg)
 
 BENCH ?= .
 COUNT ?= 6
@@ -143,7 +143,7 @@ else
 endif
 
 mutants: ## Seeded bugs, each of which the simulation or a named test must find: ONLY=name SEEDS=500
-	go run ./internal/dev/mutants $(if $(ONLY),-only '$(ONLY)') $(if $(SEEDS),-seeds $(SEEDS))
+	go run ./tools/mutants $(if $(ONLY),-only '$(ONLY)') $(if $(SEEDS),-seeds $(SEEDS))
 
 FUZZTIME ?= 1m
 fuzz: ## What decodes anything that others write, fed with anything: FUZZTIME=1m for each, ONLY=FuzzEntry for one
@@ -155,23 +155,23 @@ fuzz: ## What decodes anything that others write, fed with anything: FUZZTIME=1m
 
 ROUNDS ?= 100
 chaos: build ## The real binary on loopback, broken again and again: ROUNDS=100 SEED=1 ARGS='-masters 5 -only kill/leader'
-	CGO_ENABLED=0 go build -trimpath -o bin/chaos ./internal/dev/chaos
+	CGO_ENABLED=0 go build -trimpath -o bin/chaos ./tools/chaos
 	bin/chaos -binary bin/tender -rounds '$(ROUNDS)' $(if $(SEED),-seed '$(SEED)') $(ARGS)
 
 CYCLES ?= 1000
 chaos-agent: build ## An agent with 50 executors, killed and started again: CYCLES=1000 ARGS='-isolation namespaces'
-	CGO_ENABLED=0 go build -trimpath -o bin/chaos ./internal/dev/chaos
+	CGO_ENABLED=0 go build -trimpath -o bin/chaos ./tools/chaos
 	bin/chaos -binary bin/tender -executors 50 -rounds '$(CYCLES)' $(if $(SEED),-seed '$(SEED)') $(ARGS)
 
 clean: ## Remove what make made
 	rm -rf bin .tools bench.txt
 
-# Tools are built once, from the versions that tools/go.mod pins, and again when those change.
+# Tools are built once, from the versions that tools/pinned/go.mod pins, and again when those change.
 # One rule builds all tools of a go.mod. golangci-lint has its own, so that its linters are the versions it was made with.
-.tools/buf: tools/go.mod tools/go.sum
-	go build -C tools -o ../.tools/ tool
+.tools/buf: tools/pinned/go.mod tools/pinned/go.sum
+	go build -C tools/pinned -o ../../.tools/ tool
 	@touch $@
 
-.tools/golangci-lint: tools/lint/go.mod tools/lint/go.sum
-	go build -C tools/lint -o ../../.tools/ tool
+.tools/golangci-lint: tools/pinned/lint/go.mod tools/pinned/lint/go.sum
+	go build -C tools/pinned/lint -o ../../../.tools/ tool
 	@touch $@

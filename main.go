@@ -1,6 +1,6 @@
 // Command tender is Tender, whole: masters, agents, and all that people type.
 package main
 
-import "github.com/tenderhq/tender/internal/cli"
+import "github.com/tenderhq/tender/tender"
 
-func main() { cli.Main() }
+func main() { tender.Main() }

@@ -166,7 +166,7 @@ type Status struct {
 	// until all checks have passed.
 	Healthy *bool
 	// Output is what a command that has ended has written. Nil: not known.
-	Output *OutputSize
+	Output      *OutputSize
 	Given       // Image and GPUs: what its agent gave the task
 	Whereabouts // Hostname, Region, Zone, Labels and Ports: how the task is reached; empty at its end
 }

@@ -7,7 +7,7 @@
 //	}
 package tender
 
-import "github.com/tenderhq/tender/internal/cli"
+import "github.com/tenderhq/tender/tender/internal/cli"
 
 // Main is the tender command with all its commands. It reads the program's arguments
 // and environment, and ends the process.

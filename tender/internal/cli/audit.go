@@ -1,0 +1,284 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/trust/audit"
+	"github.com/tenderhq/tender/tender/internal/cli/client"
+	"github.com/tenderhq/tender/tender/internal/cli/settings"
+	"github.com/tenderhq/tender/tender/internal/cli/show"
+)
+
+// changesShown is how many changes are shown if no limit is given.
+const changesShown = 100
+
+// auditWish holds the values of the flags.
+type auditWish struct {
+	since, until string
+	on, by       string
+	denied       bool
+	limit        int
+}
+
+func (w auditWish) check() error {
+	if w.limit < 0 {
+		return fmt.Errorf("--limit is %d; write how many are wanted, or 0 for all", w.limit)
+	}
+	if _, err := audit.ParseObject(w.on); err != nil {
+		return fmt.Errorf("--on: %w", err)
+	}
+	return nil
+}
+
+// auditCommand asks each master which changes it was asked for, and merges the answers by time. It says which masters
+// have not answered, and from when on one has forgotten something.
+func (a *App) auditCommand() *cobra.Command {
+	var w auditWish
+	command := &cobra.Command{
+		Use:   "audit",
+		Short: "Show who has changed what",
+		Long: "Show who has asked for which change, from where, of what, and with which result; the newest comes last. Each master\n" +
+			"knows only what it was asked itself. So all masters are asked, and one that does not answer is named; no leader is\n" +
+			"needed. Masters keep the newest thousands in memory; older ones are in the file audit.log of their data folders.\n\n" +
+			"Here you also see who has got a ticket for 'tender exec' (GetExecTicket). What was run with it, and what an agent itself\n" +
+			"has denied, is only in the file audit.log of that agent's data folder.\n\n" +
+			"KIND of --on is one of " + strings.Join(audit.ObjectKinds, ", ") + ".",
+		Example: "  tender audit --since 1h\n" +
+			"  tender audit --since 14:00 --until 14:10\n" +
+			"  tender audit --on agent/a1b2c3 -o wide\n" +
+			"  tender audit --by ann --denied",
+		Args: exactly(),
+	}
+	flags := command.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&w.since, "since", "", "show only what came later: after a time of the clock (14:00), a date (2026-01-02T14:00), or less than this ago (1h)")
+	flags.StringVar(&w.until, "until", "", "show only what came earlier, written like --since")
+	flags.StringVar(&w.on, "on", "", "show only changes of this object, KIND/NAME, such as agent/ID or role/eng")
+	flags.StringVar(&w.by, "by", "", "show only what this principal has asked for")
+	flags.BoolVar(&w.denied, "denied", false, "show only what was denied")
+	flags.IntVar(&w.limit, "limit", changesShown, "show at most this many, the newest ones (0 = all)")
+	format := show.FormatFlag(flags, show.AsTable, show.AsWide, show.AsJSON)
+	a.completeAudit(command)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if err := saidEmpty(flags); err != nil {
+			return usage(err)
+		}
+		if err := w.check(); err != nil {
+			return usage(err)
+		}
+		span, err := a.auditSpan(w)
+		if err != nil {
+			return usage(err)
+		}
+		return a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			return a.showChanges(ctx, c, w, span, format)
+		})(command, args)
+	}
+	return command
+}
+
+// completeAudit adds completions for the flags that name things.
+func (a *App) completeAudit(command *cobra.Command) {
+	for flag, suggest := range map[string]func(ctx context.Context, start string) ([]string, cobra.ShellCompDirective){
+		"by": func(ctx context.Context, start string) ([]string, cobra.ShellCompDirective) {
+			return a.ids(ctx, "principals", start), cobra.ShellCompDirectiveNoFileComp
+		},
+		"on": a.auditObjects,
+	} {
+		if err := command.RegisterFlagCompletionFunc(flag, func(command *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
+			return suggest(command.Context(), start)
+		}); err != nil {
+			panic(err) // the flag exists: only a bug of ours leads here
+		}
+	}
+}
+
+// auditObjects suggests kinds first, and then the IDs of the chosen kind.
+func (a *App) auditObjects(ctx context.Context, start string) (found []string, _ cobra.ShellCompDirective) {
+	kind, name, named := strings.Cut(start, "/")
+	if !named {
+		for _, known := range audit.ObjectKinds {
+			if strings.HasPrefix(known, start) {
+				found = append(found, known+"/")
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	for _, id := range a.ids(ctx, kind+"s", name) {
+		found = append(found, kind+"/"+id)
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+// auditSpan is the time that the flags restrict the changes to; nil: unrestricted on that side.
+type auditSpan struct{ since, until *timestamppb.Timestamp }
+
+func (a *App) auditSpan(w auditWish) (s auditSpan, err error) {
+	for _, end := range []struct {
+		flag, text string
+		into       **timestamppb.Timestamp
+	}{{"since", w.since, &s.since}, {"until", w.until, &s.until}} {
+		if end.text == "" {
+			continue
+		}
+		at, err := settings.Before(end.text, a.Now())
+		if err != nil {
+			return s, fmt.Errorf("--%s: %w", end.flag, err)
+		}
+		*end.into = timestamppb.New(at)
+	}
+	if s.since != nil && s.until != nil && !s.since.AsTime().Before(s.until.AsTime()) {
+		return s, fmt.Errorf("--since %s is not before --until %s", w.since, w.until)
+	}
+	return s, nil
+}
+
+func (a *App) showChanges(ctx context.Context, c *client.Client, w auditWish, s auditSpan, format *show.Format) error {
+	answers, silent, err := client.AskEvery(ctx, c, func(ctx context.Context, master apiv1.OperatorServiceClient) (*apiv1.ListChangesResponse, error) {
+		return askChanges(ctx, master, w, s)
+	})
+	if err != nil {
+		return err
+	}
+	changes, more := mergeChanges(answers, w.limit)
+	if format.Is(show.AsJSON) {
+		err = show.JSON(a.Stdout, &apiv1.ListChangesResponse{Items: changes})
+	} else if len(changes) > 0 {
+		header, rows := changesTable(changes, format.Is(show.AsWide))
+		err = show.Table(a.Stdout, header, rows)
+	}
+	if err != nil {
+		return err
+	}
+	a.tellCutChanges(len(changes), more, format.Is(show.AsJSON))
+	a.tellSilentMasters(silent)
+	if !more {
+		a.tellForgottenChanges(answers, s.since)
+	}
+	return nil
+}
+
+// askChanges fetches all changes of one master, or the newest of them up to the limit.
+func askChanges(ctx context.Context, master apiv1.OperatorServiceClient, w auditWish, s auditSpan) (*apiv1.ListChangesResponse, error) {
+	all := &apiv1.ListChangesResponse{}
+	list := func(ctx context.Context, r *apiv1.ListChangesRequest, options ...grpc.CallOption) (*apiv1.ListChangesResponse, error) {
+		page, err := master.ListChanges(ctx, r, options...)
+		all.MasterId, all.Since = page.GetMasterId(), page.GetSince()
+		all.NextPageToken = page.GetNextPageToken()
+		return page, err
+	}
+	items, _, err := client.All(ctx, list, w.limit, func(token string, limit int32) *apiv1.ListChangesRequest {
+		return &apiv1.ListChangesRequest{Limit: limit, PageToken: token, Since: s.since, Until: s.until, On: w.on, By: w.by, Denied: w.denied}
+	})
+	all.Items = items
+	return all, err
+}
+
+// mergeChanges merges the answers of masters, the newest change last and at most limit of them, and says whether there are
+// more.
+func mergeChanges(answers []*apiv1.ListChangesResponse, limit int) (changes []*apiv1.ChangeView, more bool) {
+	for _, answer := range answers {
+		slices.Reverse(answer.GetItems()) // changes of one master keep its order if their times are equal
+		changes = append(changes, answer.GetItems()...)
+		more = more || answer.GetNextPageToken() != ""
+	}
+	slices.SortStableFunc(changes, func(a, b *apiv1.ChangeView) int { return a.GetAt().AsTime().Compare(b.GetAt().AsTime()) })
+	if limit > 0 && len(changes) > limit {
+		return changes[len(changes)-limit:], true
+	}
+	return changes, more
+}
+
+func changesTable(changes []*apiv1.ChangeView, wide bool) (header []string, rows [][]string) {
+	header = []string{"TIME", "WHO", "CALL", "ON", "RESULT"}
+	if wide {
+		header = append(header, "MASTER", "FROM", "INDEX", "REQUEST", "WHY")
+	}
+	for _, change := range changes {
+		on, request := strings.Join(change.GetObjects(), ", "), change.GetRequest()
+		switch {
+		case change.GetRequestCut():
+			on, request = "?", "(too long to be kept)"
+		case request == "" && on == "":
+			on, request = "?", "(not read)"
+		}
+		row := []string{change.GetAt().AsTime().Format(time.RFC3339), change.GetWho(), verbOf(change), on, change.GetResult()}
+		if wide {
+			row = append(row, change.GetMasterId(), change.GetFrom(), strconv.FormatUint(change.GetIndex(), 10), request, change.GetWhy())
+		}
+		rows = append(rows, row)
+	}
+	return header, rows
+}
+
+// markVerbs are the commands that make a call of MarkAgent, by the action that the request names.
+var markVerbs = map[apiv1.AgentAction]string{
+	apiv1.AgentAction_DRAIN: "drain", apiv1.AgentAction_DEACTIVATE: "deactivate", apiv1.AgentAction_REACTIVATE: "reactivate",
+	apiv1.AgentAction_MARK_GONE: "gone", apiv1.AgentAction_REMOVE: "remove",
+}
+
+// verbOf says what was asked for: the command, for a call that serves several commands, otherwise the call.
+func verbOf(change *apiv1.ChangeView) string {
+	if change.GetCall() == apiv1.OperatorService_MarkAgent_FullMethodName {
+		var request apiv1.MarkAgentRequest
+		if err := protojson.Unmarshal([]byte(change.GetRequest()), &request); err == nil && markVerbs[request.GetAction()] != "" {
+			return markVerbs[request.GetAction()]
+		}
+	}
+	return shortCall(change.GetCall())
+}
+
+// shortCall returns a method without its service, or a route without its listener.
+func shortCall(call string) string {
+	if strings.HasPrefix(call, "/") {
+		return call[strings.LastIndexByte(call, '/')+1:]
+	}
+	return strings.TrimPrefix(call, "master ")
+}
+
+func (a *App) tellCutChanges(shown int, more, forPrograms bool) {
+	switch {
+	case forPrograms:
+	case shown == 0:
+		fmt.Fprintln(a.Stderr, "no changes")
+	case more:
+		fmt.Fprintln(a.Stderr, "there are older ones; --limit has cut the list")
+	}
+}
+
+// tellSilentMasters names the masters that have not answered.
+func (a *App) tellSilentMasters(silent []client.Silent) {
+	if len(silent) == 0 {
+		return
+	}
+	names := make([]string, len(silent))
+	for i, master := range silent {
+		names[i] = master.ID + " (" + master.Why + ")"
+	}
+	they := "they were"
+	if len(silent) == 1 {
+		they = "it was"
+	}
+	fmt.Fprintf(a.Stderr, "no answer from %s; what %s asked is missing\n", strings.Join(names, ", "), they)
+}
+
+// tellForgottenChanges says from when on masters know all changes, if older ones were asked for.
+func (a *App) tellForgottenChanges(answers []*apiv1.ListChangesResponse, since *timestamppb.Timestamp) {
+	for _, answer := range answers {
+		if from := answer.GetSince(); from != nil && (since == nil || since.AsTime().Before(from.AsTime())) {
+			fmt.Fprintf(a.Stderr, "%s remembers what it was asked since %s; what was before may be in its audit log\n",
+				answer.GetMasterId(), from.AsTime().Format(time.RFC3339))
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenderhq/tender/tender/internal/cli/client"
+	"github.com/tenderhq/tender/tender/internal/cli/nouns"
+)
+
+const (
+	// completePatience: a shell that waits longer after a Tab feels broken, so there is then no suggestion.
+	completePatience = 500 * time.Millisecond
+	completeItemsMax = 200
+)
+
+func (a *App) completionCommand() *cobra.Command {
+	shells := []string{"bash", "zsh", "fish"}
+	return &cobra.Command{
+		Use:   "completion SHELL",
+		Short: "Print completions for bash, zsh or fish",
+		Long:  "Print completions for bash, zsh or fish. They know the IDs of the cluster too.",
+		Example: "  source <(tender completion bash)\n" +
+			"  tender completion zsh > \"${fpath[1]}/_tender\"\n" +
+			"  tender completion fish > ~/.config/fish/completions/tender.fish",
+		Args:      exactly("SHELL"),
+		ValidArgs: shells,
+		RunE: func(command *cobra.Command, args []string) error {
+			switch args[0] {
+			case "bash":
+				return command.Root().GenBashCompletionV2(a.Stdout, true)
+			case "zsh":
+				return command.Root().GenZshCompletion(a.Stdout)
+			case "fish":
+				return command.Root().GenFishCompletion(a.Stdout, true)
+			}
+			return unknownWord("shell", args[0], shells)
+		},
+	}
+}
+
+type completer = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
+
+// completeIDs suggests the IDs of a kind for a command's only argument.
+func (a *App) completeIDs(kindName string) completer {
+	return func(command *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return a.ids(command.Context(), kindName, start), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeManyIDs suggests the IDs of a kind for each argument.
+func (a *App) completeManyIDs(kindName string) completer {
+	return func(command *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
+		return a.ids(command.Context(), kindName, start), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeKindAndID suggests first a kind, then its IDs.
+func (a *App) completeKindAndID(ctx context.Context, args []string, start string) ([]string, cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0:
+		var names []string
+		for _, k := range nouns.Kinds() {
+			if strings.HasPrefix(k.Name, start) {
+				names = append(names, k.Name+"\t"+k.About)
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	case 1:
+		return a.ids(ctx, args[0], start), cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeFlags suggests values for the flags that name things.
+func (a *App) completeFlags(command *cobra.Command) {
+	for flag, kindName := range map[string]string{"agent": "agents", "framework": "frameworks", "role": "roles"} {
+		if command.Flags().Lookup(flag) == nil {
+			continue
+		}
+		complete := func(command *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
+			return a.ids(command.Context(), kindName, start), cobra.ShellCompDirectiveNoFileComp
+		}
+		if err := command.RegisterFlagCompletionFunc(flag, complete); err != nil {
+			panic(err) // the flag was found above: only a bug of ours leads here
+		}
+	}
+}
+
+// ids returns IDs of the cluster, if there is one; an unreachable one suggests nothing.
+func (a *App) ids(ctx context.Context, kindName, start string) []string {
+	k, err := nouns.Named(kindName)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, completePatience)
+	defer cancel()
+	where, err := a.cluster(ctx)
+	if err != nil {
+		return nil
+	}
+	c, err := client.New(client.Config{Masters: where.Masters, Dial: where.ToMasters(), Patience: completePatience})
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = c.Close() }() // a shell needs no error
+	l, err := k.List(ctx, c, &nouns.Query{Prefix: start, Limit: completeItemsMax})
+	if err != nil {
+		return nil
+	}
+	var ids []string
+	for _, item := range l.Items {
+		ids = append(ids, item.ID+"\t"+item.Name)
+	}
+	return ids
+}

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenderhq/tender/tender/internal/cli/client"
+	"github.com/tenderhq/tender/tender/internal/cli/nouns"
+	"github.com/tenderhq/tender/tender/internal/cli/show"
+)
+
+func (a *App) describeCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "describe KIND ID",
+		Short: "Show everything known about one agent, framework, task, offer, role, ...",
+		Long:  "Show everything that the leading master knows about one master, agent, framework, task, offer, role or principal.",
+		Example: "  tender describe agent agent-1\n" +
+			"  tender describe task framework-3/hello.0",
+		Args: exactly("KIND", "ID"),
+		ValidArgsFunction: func(command *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
+			return a.completeKindAndID(command.Context(), args, start)
+		},
+	}
+	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		k, err := nouns.Named(args[0])
+		if err != nil {
+			return err
+		}
+		found, err := k.Find(ctx, c, args[1])
+		switch {
+		case err != nil:
+			return err
+		case format.Is(show.AsJSON):
+			return show.JSON(a.Stdout, found.Message)
+		}
+		return nouns.Describe(ctx, c, a.Stdout, a.Now(), found)
+	})
+	return command
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/tender/internal/cli/client"
+	"github.com/tenderhq/tender/tender/internal/cli/nouns"
+	"github.com/tenderhq/tender/tender/internal/cli/show"
+)
+
+func (a *App) explainCommand() *cobra.Command {
+	var agent string
+	command := &cobra.Command{
+		Use:   "explain FRAMEWORK|TASK [AGENT]",
+		Short: "Say why a framework is offered what it is offered, or nothing, or what became of a task",
+		Long: "Say why a framework is offered what it is offered, or nothing: first for the framework as a whole, then for each agent.\n" +
+			"Below that stand the latest decisions: which offers it had, and what became of them.\n\n" +
+			"Of a task it says where it is, or how it has ended and why. A task that still waits for an offer is not known to the\n" +
+			"masters: ask about its framework. Of a job manager it also says what each job waits for.",
+		Example: "  tender explain framework-3\n" +
+			"  tender explain framework-3 agent-1\n" +
+			"  tender explain framework-3/web.0",
+		Args:              between(1, "FRAMEWORK|TASK", "AGENT"),
+		ValidArgsFunction: a.completeIDs("frameworks"),
+	}
+	command.Flags().StringVar(&agent, "agent", "", "explain only this agent")
+	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
+	a.completeFlags(command)
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		if len(args) == 2 {
+			if agent != "" && agent != args[1] {
+				return usagef("two agents are named, %s and %s; write one", args[1], agent)
+			}
+			agent = args[1]
+		}
+		answer, err := c.Operator().Explain(ctx, &apiv1.ExplainRequest{FrameworkId: args[0], AgentId: agent})
+		if api.Is(err, api.NotFound) && agent == "" {
+			if task, _ := nouns.Task(ctx, c, args[0]); task != nil { // else nothing has this name, and the framework's error says so
+				return a.explainedTask(task, format.Is(show.AsJSON))
+			}
+		}
+		switch {
+		case err != nil:
+			if own := (*api.Error)(nil); errors.As(err, &own) && own.Subject == agent {
+				return nouns.Agents.WhereListed(err)
+			}
+			return nouns.Frameworks.WhereListed(err)
+		case format.Is(show.AsJSON):
+			return show.JSON(a.Stdout, answer)
+		}
+		if agent == "" && len(answer.GetFramework()) > 0 {
+			if err := a.explainedJobs(ctx, c, answer.GetFrameworkId()); err != nil {
+				return err
+			}
+		}
+		return a.explained(answer)
+	})
+	return command
+}
+
+// explainedJobs says, if the framework is a job manager, what each of its jobs waits for.
+func (a *App) explainedJobs(ctx context.Context, c *client.Client, framework string) error {
+	list, err := apiv1.NewJobServiceClient(c).ListJobs(ctx, &apiv1.ListJobsRequest{})
+	if err != nil {
+		return nil //nolint:nilerr // the framework was asked about; there may be no job manager, or no right to see its jobs
+	}
+	for _, job := range list.GetItems() {
+		if waits := job.GetWaits(); len(waits) > 0 && job.GetFrameworkId() == framework {
+			if _, err := fmt.Fprintf(a.Stdout, "job %s: %s\n", job.GetName(), show.Clean(waits[0])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// explainedTask says where a task is, or how it has ended.
+func (a *App) explainedTask(task *apiv1.TaskView, asJSON bool) error {
+	if asJSON {
+		return show.JSON(a.Stdout, task)
+	}
+	_, err := fmt.Fprintln(a.Stdout, show.Clean(nouns.TaskSentence(task, a.Now())))
+	return err
+}
+
+func (a *App) explained(answer *apiv1.ExplainResponse) error {
+	for _, line := range answer.GetFramework() {
+		line = show.Clean(line)
+		if !strings.HasPrefix(line, answer.GetFrameworkId()+" ") { // some lines begin with their framework
+			line = answer.GetFrameworkId() + ": " + line
+		}
+		if _, err := fmt.Fprintln(a.Stdout, line); err != nil {
+			return err
+		}
+	}
+	if err := a.explainedAgents(answer); err != nil {
+		return err
+	}
+	return a.explainedDecisions(answer)
+}
+
+func (a *App) explainedAgents(answer *apiv1.ExplainResponse) error {
+	var rows [][]string
+	for _, agent := range answer.GetAgents() {
+		rows = append(rows, []string{agent.GetAgentId(), agent.GetHostname(), agent.GetWhy()})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if len(answer.GetFramework()) > 0 {
+		fmt.Fprintln(a.Stdout)
+	}
+	return show.Table(a.Stdout, []string{"AGENT", "HOSTNAME", "WHY"}, rows)
+}
+
+func (a *App) explainedDecisions(answer *apiv1.ExplainResponse) error {
+	var rows [][]string
+	for _, d := range answer.GetDecisions() {
+		what := d.GetOutcome()
+		if d.GetWhy() != "" {
+			what += ": " + d.GetWhy()
+		}
+		rows = append(rows, []string{show.Age(a.Now(), d.GetAt()), d.GetOfferId(), d.GetAgentId(), d.GetRole(),
+			show.Resources(d.GetResources()), what})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if len(answer.GetFramework())+len(answer.GetAgents()) > 0 {
+		fmt.Fprintln(a.Stdout)
+	}
+	fmt.Fprintln(a.Stdout, "LAST DECISIONS (newest last)")
+	return show.Table(a.Stdout, []string{"AGO", "OFFER", "AGENT", "ROLE", "RESOURCES", "OUTCOME"}, rows)
+}

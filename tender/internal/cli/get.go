@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/tender/internal/cli/client"
+	"github.com/tenderhq/tender/tender/internal/cli/nouns"
+	"github.com/tenderhq/tender/tender/internal/cli/show"
+)
+
+// listCommand makes a command that shows the answer of one call, a list of things of one kind, as a table or as JSON.
+func listCommand[Answer proto.Message](
+	a *App, use, kind, short string, call func(context.Context, *client.Client) (Answer, error), header []string, rows func(Answer) [][]string,
+) *cobra.Command {
+	command := &cobra.Command{Use: use, Short: short, Args: exactly()}
+	format := show.FormatFlag(command.Flags(), show.AsTable, show.AsJSON)
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		answer, err := call(ctx, c)
+		switch {
+		case err != nil:
+			return err
+		case format.Is(show.AsJSON):
+			return show.JSON(a.Stdout, answer)
+		}
+		return a.tableOf(kind, header, rows(answer))
+	})
+	return command
+}
+
+// tableOf prints a table, and says so if it is empty.
+func (a *App) tableOf(kind string, header []string, rows [][]string) error {
+	err := show.Table(a.Stdout, header, rows)
+	if err == nil && len(rows) == 0 {
+		_, err = fmt.Fprintf(a.Stderr, "no %s\n", kind)
+	}
+	return err
+}
+
+func (a *App) getCommand() *cobra.Command {
+	var q nouns.Query
+	command := &cobra.Command{
+		Use:   "get KIND [ID]",
+		Short: "List masters, agents, frameworks, tasks, endpoints, offers, roles or principals",
+		Long:  "List what the cluster has. ID is a complete ID or name, or the start of an ID.\n\n" + kindsHelp(),
+		Example: "  tender get agents\n" +
+			"  tender get tasks --all -o wide\n" +
+			"  tender get tasks -o json | jq '.items[].state'",
+		Args: between(1, "KIND", "ID"),
+		ValidArgsFunction: func(command *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
+			return a.completeKindAndID(command.Context(), args, start)
+		},
+	}
+	flags := command.Flags()
+	flags.SortFlags = false
+	format := show.FormatFlag(flags, show.AsTable, show.AsWide, show.AsJSON, show.AsName)
+	flags.StringSliceVar(&q.States, "state", nil, "list only those in one of these states")
+	flags.StringVar(&q.Agent, "agent", "", "list only those on this agent: its ID, its hostname or the start of its ID")
+	flags.StringVar(&q.Framework, "framework", "", "list only those of this framework: its ID, its name or the start of its ID")
+	flags.StringVar(&q.Role, "role", "", "list only those of this role")
+	flags.BoolVarP(&q.All, "all", "a", false, "list also tasks that have ended, frameworks that were removed and principals that were revoked")
+	flags.BoolVar(&q.Stale, "stale", false, "accept an older answer, from the registry of any master; works without a leader")
+	flags.IntVar(&q.Limit, "limit", 0, "list at most this many (0 = all)")
+	a.completeFlags(command)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		k, err := nouns.Named(args[0])
+		if err != nil {
+			return err
+		}
+		if err := checkQuery(command, k, q); err != nil {
+			return err
+		}
+		if len(args) == 2 {
+			q.Prefix = args[1]
+		}
+		return a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			return a.get(ctx, c, k, q, format)
+		})(command, args)
+	}
+	return command
+}
+
+func kindsHelp() string {
+	var rows [][]string
+	for _, k := range nouns.Kinds() {
+		rows = append(rows, []string{"  " + k.Name, k.About})
+	}
+	var text strings.Builder
+	text.WriteString("Kinds:\n")
+	for _, row := range rows {
+		fmt.Fprintf(&text, "%-13s %s\n", row[0], row[1])
+	}
+	return strings.TrimRight(text.String(), "\n")
+}
+
+// checkQuery refuses flags that would have no effect.
+func checkQuery(command *cobra.Command, k nouns.Kind, q nouns.Query) error {
+	if err := saidEmpty(command.Flags()); err != nil {
+		return usage(err)
+	}
+	if q.Limit < 0 {
+		return usagef("--limit is %d; write how many are wanted, or 0 for all", q.Limit)
+	}
+	for _, state := range q.States {
+		if !slices.ContainsFunc(k.States, func(known string) bool { return strings.EqualFold(known, state) }) && len(k.States) > 0 {
+			return usagef("--state: %w", unknownWord("state", state, k.States))
+		}
+	}
+	for _, name := range []string{"state", "agent", "framework", "role", "all", "stale"} {
+		if command.Flags().Changed(name) && !slices.Contains(k.Filters, name) {
+			return usagef("--%s means nothing for %s", name, k.Name)
+		}
+	}
+	return nil
+}
+
+func (a *App) get(ctx context.Context, c *client.Client, k nouns.Kind, q nouns.Query, format *show.Format) error {
+	if err := q.Resolve(ctx, c); err != nil {
+		return err
+	}
+	l, err := k.List(ctx, c, &q)
+	if err != nil {
+		return err
+	}
+	if len(l.Items) == 0 && q.Role != "" {
+		if err := roleIsKnown(ctx, c, q.Role); err != nil {
+			return err
+		}
+	}
+	if err := l.Print(a.Stdout, format.String(), a.Now()); err != nil {
+		return err
+	}
+	switch {
+	case len(l.Items) == 0 && q.Prefix != "":
+		return k.Nobody(q)
+	case format.Is(show.AsJSON) || format.Is(show.AsName):
+	case q.Index != 0:
+		fmt.Fprintf(a.Stderr, "from the registry of one master, at index %d; others may know more\n", q.Index)
+	case len(l.Items) == 0:
+		fmt.Fprintf(a.Stderr, "no %s%s\n", k.Name, hint(k, q))
+	case l.More:
+		fmt.Fprintf(a.Stderr, "there are more; --limit has cut the list\n")
+	}
+	return nil
+}
+
+// hint says what may be missing from an empty list.
+func hint(k nouns.Kind, q nouns.Query) string {
+	if k.Name == "tasks" && !q.All {
+		return " that live; --all also shows those that have ended"
+	}
+	return ""
+}

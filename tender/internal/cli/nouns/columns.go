@@ -1,0 +1,229 @@
+package nouns
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/tender/internal/cli/show"
+)
+
+// The columns are an interface too: scripts cut them by position. So new ones are added at the end or to -o wide.
+
+var masterColumns = []column[*apiv1.MasterView]{
+	text("MASTER", (*apiv1.MasterView).GetId),
+	text("STATE", (*apiv1.MasterView).GetState),
+	text("GRPC", (*apiv1.MasterView).GetGrpcAddress),
+	text("HTTP", (*apiv1.MasterView).GetHttpAddress),
+	text("VERSION", (*apiv1.MasterView).GetVersion),
+	text("WHY", (*apiv1.MasterView).GetWhy),
+	wide(text("RAFT", (*apiv1.MasterView).GetRaftAddress)),
+	wide(text("ALLOCATOR", (*apiv1.MasterView).GetAllocator)),
+	wide(text("INDEX", indexOf)),
+	wide(aged("SINCE", func(m *apiv1.MasterView, now time.Time) string { return show.Age(now, m.GetSince()) })),
+}
+
+var agentColumns = []column[*apiv1.AgentView]{
+	text("AGENT", (*apiv1.AgentView).GetId),
+	text("HOSTNAME", (*apiv1.AgentView).GetHostname),
+	text("STATE", stateWithMarks),
+	aged("SINCE", func(a *apiv1.AgentView, now time.Time) string { return show.Age(now, a.GetSince()) }),
+	text("TASKS", TasksOf),
+	text("FREE", func(a *apiv1.AgentView) string { return show.Resources(a.GetFree()) }),
+	text("TOTAL", func(a *apiv1.AgentView) string { return show.Resources(a.GetTotal()) }),
+	text("WHY", (*apiv1.AgentView).GetWhy),
+	wide(text("USED", func(a *apiv1.AgentView) string { return usageOf(a.GetUsage()) })),
+	wide(text("ATTRIBUTES", func(a *apiv1.AgentView) string { return show.Pairs(a.GetAttributes()) })),
+	wide(text("ADDRESS", (*apiv1.AgentView).GetAddress)),
+	wide(text("VERSION", (*apiv1.AgentView).GetVersion)),
+	wide(text("OCCUPIED", func(a *apiv1.AgentView) string { return show.Resources(a.GetOccupied()) })),
+}
+
+var frameworkColumns = []column[*apiv1.FrameworkView]{
+	text("FRAMEWORK", (*apiv1.FrameworkView).GetId),
+	text("NAME", (*apiv1.FrameworkView).GetName),
+	text("STATE", (*apiv1.FrameworkView).GetState),
+	aged("SINCE", func(f *apiv1.FrameworkView, now time.Time) string { return show.Age(now, f.GetSince()) }),
+	text("ROLES", func(f *apiv1.FrameworkView) string { return strings.Join(f.GetRoles(), ",") }),
+	text("TASKS", func(f *apiv1.FrameworkView) string { return strconv.Itoa(int(f.GetTasks())) }),
+	text("OFFERS", func(f *apiv1.FrameworkView) string { return strconv.Itoa(int(f.GetOffers())) }),
+	text("SHARE", func(f *apiv1.FrameworkView) string { return show.Percent(f.GetDominantShare()) }),
+	wide(text("ALLOCATED", func(f *apiv1.FrameworkView) string { return show.Resources(f.GetAllocated()) })),
+	wide(text("OFFERED", func(f *apiv1.FrameworkView) string { return show.Resources(f.GetOffered()) })),
+	wide(text("DEMAND", demandOf)),
+	wide(text("WHY", (*apiv1.FrameworkView).GetWhy)),
+	wide(text("LEAST OFFER", func(f *apiv1.FrameworkView) string { return show.Resources(f.GetMinOffer()) })),
+	wide(text("LARGEST OFFER", func(f *apiv1.FrameworkView) string { return show.Resources(f.GetMaxOffer()) })),
+	wide(text("REVOCABLE", func(f *apiv1.FrameworkView) string { return yesOrNothing(f.GetRevocable(), "yes") })),
+}
+
+var taskColumns = []column[*apiv1.TaskView]{
+	text("TASK", TaskRef),
+	text("STATE", (*apiv1.TaskView).GetState),
+	aged("SINCE", func(t *apiv1.TaskView, now time.Time) string { return show.Age(now, t.GetSince()) }),
+	text("AGENT", (*apiv1.TaskView).GetAgentId),
+	text("RESOURCES", func(t *apiv1.TaskView) string { return show.Resources(t.GetResources()) }),
+	text("WHY", whyOf),
+	wide(text("NAME", (*apiv1.TaskView).GetName)),
+	wide(text("FRAMEWORK NAME", (*apiv1.TaskView).GetFrameworkName)),
+	wide(text("ROLE", (*apiv1.TaskView).GetRole)),
+	wide(text("OWNER", (*apiv1.TaskView).GetOwner)),
+	wide(text("HOSTNAME", (*apiv1.TaskView).GetHostname)),
+	wide(text("EXECUTOR", (*apiv1.TaskView).GetExecutorId)),
+	wide(text("USED", func(t *apiv1.TaskView) string { return usageOf(t.GetUsage()) })),
+	wide(text("COMMAND", func(t *apiv1.TaskView) string { return commandOf(t.GetCommand()) })),
+	wide(text("HEALTHY", healthOf)),
+}
+
+var offerColumns = []column[*apiv1.OfferView]{
+	text("OFFER", (*apiv1.OfferView).GetId),
+	text("FRAMEWORK", (*apiv1.OfferView).GetFrameworkId),
+	text("AGENT", (*apiv1.OfferView).GetAgentId),
+	text("ROLE", (*apiv1.OfferView).GetRole),
+	text("RESOURCES", func(o *apiv1.OfferView) string { return show.Resources(o.GetResources()) }),
+	aged("SINCE", func(o *apiv1.OfferView, now time.Time) string { return show.Age(now, o.GetSince()) }),
+	wide(text("FRAMEWORK NAME", (*apiv1.OfferView).GetFrameworkName)),
+	wide(text("HOSTNAME", (*apiv1.OfferView).GetHostname)),
+	wide(aged("EXPIRES IN", func(o *apiv1.OfferView, now time.Time) string {
+		if o.GetExpires() == nil {
+			return ""
+		}
+		return show.Span(o.GetExpires().AsTime().Sub(now))
+	})),
+}
+
+var roleColumns = []column[*apiv1.RoleView]{
+	text("ROLE", (*apiv1.RoleView).GetRole),
+	text("WEIGHT", func(r *apiv1.RoleView) string { return strconv.FormatFloat(r.GetWeight(), 'f', -1, 64) }),
+	text("PRIORITY", func(r *apiv1.RoleView) string { return strconv.Itoa(int(r.GetPriority())) }),
+	text("GUARANTEE", func(r *apiv1.RoleView) string { return show.Resources(r.GetGuarantee()) }),
+	text("LIMIT", func(r *apiv1.RoleView) string { return show.Resources(r.GetLimit()) }),
+	text("FRAMEWORKS", func(r *apiv1.RoleView) string { return strconv.Itoa(int(r.GetFrameworks())) }),
+	text("SHARE", func(r *apiv1.RoleView) string { return show.Percent(r.GetDominantShare()) }),
+	text("ALLOCATED", func(r *apiv1.RoleView) string { return show.Resources(r.GetAllocated()) }),
+	wide(text("OFFERED", func(r *apiv1.RoleView) string { return show.Resources(r.GetOffered()) })),
+	wide(text("RESERVED", func(r *apiv1.RoleView) string { return show.Resources(r.GetReserved()) })),
+}
+
+var principalColumns = []column[*apiv1.PrincipalView]{
+	text("PRINCIPAL", (*apiv1.PrincipalView).GetName),
+	text("MAY", func(p *apiv1.PrincipalView) string { return strings.Join(GrantTexts(p.GetGrants()), ", ") }),
+	aged("SINCE", func(p *apiv1.PrincipalView, now time.Time) string { return show.Age(now, p.GetCreated()) }),
+	text("WHY", func(p *apiv1.PrincipalView) string {
+		if p.GetRevoked() == nil {
+			return ""
+		}
+		return "revoked: " + p.GetWhy()
+	}),
+	wide(aged("REVOKED", func(p *apiv1.PrincipalView, now time.Time) string { return show.Age(now, p.GetRevoked()) })),
+}
+
+// GrantTexts returns grants as they are typed after `tender grant PRINCIPAL`.
+func GrantTexts(grants []*apiv1.PrincipalGrant) []string {
+	texts := make([]string, len(grants))
+	for i, grant := range grants {
+		texts[i] = wire.GrantFromProto(grant).String()
+	}
+	return texts
+}
+
+// indexOf returns the index up to which a master has applied the log; "" if it is not known.
+func indexOf(m *apiv1.MasterView) string {
+	if m.GetAppliedIndex() == 0 {
+		return ""
+	}
+	return strconv.FormatUint(m.GetAppliedIndex(), 10)
+}
+
+// TasksOf returns how many tasks an agent has: "2+" if it may have more, and "?" if nothing is known.
+func TasksOf(a *apiv1.AgentView) string {
+	switch {
+	case !a.GetTasksMaybeMore():
+		return strconv.Itoa(int(a.GetTasks()))
+	case a.GetTasks() == 0:
+		return "?"
+	}
+	return strconv.Itoa(int(a.GetTasks())) + "+"
+}
+
+// stateWithMarks returns text such as "RUNNING,draining": one word, for scripts that cut columns.
+func stateWithMarks(a *apiv1.AgentView) string {
+	return strings.Join(append([]string{a.GetState()}, a.GetMarks()...), ",")
+}
+
+func demandOf(f *apiv1.FrameworkView) string {
+	var parts []string
+	for _, d := range f.GetDemand() {
+		parts = append(parts, strconv.FormatInt(d.GetCount(), 10)+" x ("+show.Resources(d.GetResources())+")"+preferenceOf(d)+spreadOf(d))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// healthOf says whether a task passes its checks; "" if that is not known or it has none.
+func healthOf(t *apiv1.TaskView) string {
+	switch {
+	case t.Healthy == nil:
+		return ""
+	case t.GetHealthy():
+		return "yes"
+	}
+	return "no"
+}
+
+// TaskSentence says where a task is, or how it has ended and why.
+func TaskSentence(t *apiv1.TaskView, now time.Time) string {
+	text := fmt.Sprintf("%s is %s", TaskRef(t), t.GetState())
+	if t.GetAgentId() != "" {
+		text += " on " + t.GetAgentId()
+	} else {
+		text += " and was never on an agent"
+	}
+	if age := show.Age(now, t.GetLaunched()); age != "" {
+		text += ", launched " + age + " ago"
+	}
+	if why := whyOf(t); why != "" {
+		text += ": " + why
+	}
+	return text
+}
+
+// whyOf returns what the state alone does not tell: exit code, reason and message.
+func whyOf(t *apiv1.TaskView) string {
+	var parts []string
+	if t.ExitCode != nil && (t.GetExitCode() != 0 || t.GetState() != "FINISHED") {
+		parts = append(parts, "exit code "+strconv.Itoa(int(t.GetExitCode())))
+	}
+	if t.GetReason() != "" {
+		parts = append(parts, t.GetReason())
+	}
+	if message := show.BesideCode(t.GetMessage(), int(t.GetExitCode())); message != "" {
+		parts = append(parts, message)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func usageOf(u *apiv1.Usage) string {
+	if u.GetAt() == nil {
+		return ""
+	}
+	milli := func(m int64) string { return strconv.FormatFloat(float64(m)/1000, 'f', -1, 64) }
+	return "cpus " + milli(u.GetCpuMilli()) + ", mem " + strconv.FormatInt(u.GetMemMilli()/1000, 10)
+}
+
+// commandOf returns a command as one would type it.
+func commandOf(c *apiv1.Command) string {
+	if c.GetShell() != "" {
+		return c.GetShell()
+	}
+	var words []string
+	for _, word := range c.GetArgv() {
+		if word == "" || strings.ContainsAny(word, " \t\n\"'$&|;<>*?()\\`") {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
+}

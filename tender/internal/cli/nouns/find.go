@@ -1,0 +1,138 @@
+package nouns
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/tender/internal/cli/client"
+)
+
+// wrong marks an error as a mistake in the words of the caller.
+func wrong(err error) error { return api.E("nouns", api.Invalid, "", err) }
+
+// NamedMax is how many of several matches an error lists.
+const NamedMax = 8
+
+// Find returns the one item of the kind that a word means. A whole ID or name goes before the beginning of one. Several
+// matches are an error that lists them.
+func (k Kind) Find(ctx context.Context, c *client.Client, word string) (Item, error) {
+	l, err := k.List(ctx, c, &Query{Prefix: word, All: true})
+	if err != nil {
+		return Item{}, err
+	}
+	matches := l.Items
+	if exact := soleMatch(matches, word); exact != nil {
+		return *exact, nil
+	}
+	switch len(matches) {
+	case 0:
+		return Item{}, k.Nobody(Query{Prefix: word})
+	case 1:
+		return matches[0], nil
+	}
+	var ids []string
+	for _, match := range matches[:min(NamedMax, len(matches))] {
+		ids = append(ids, match.ID)
+	}
+	if len(matches) > NamedMax {
+		ids = append(ids, "…")
+	}
+	return Item{}, wrong(fmt.Errorf("%q is the start of %d %s: %s; write more of it", word, len(matches), k.Name, strings.Join(ids, ", ")))
+}
+
+// WhereListed adds to a NotFound error the command that lists the names of this kind.
+func (k Kind) WhereListed(err error) error {
+	if !api.Is(err, api.NotFound) {
+		return err
+	}
+	return fmt.Errorf("%w; 'tender get %s' lists them", err, k.Name+orAll(k))
+}
+
+// Nobody returns the error that nothing has this name, or that the other filters left nothing.
+func (k Kind) Nobody(q Query) error {
+	if len(q.States)+len(q.Agent)+len(q.Framework)+len(q.Role) > 0 {
+		return fmt.Errorf("no %s that is asked for is called %q; leave out some of the flags", k.singular(), q.Prefix)
+	}
+	return fmt.Errorf("no %s is called %q; 'tender get %s' lists them", k.singular(), q.Prefix, k.Name+orAll(k))
+}
+
+func orAll(k Kind) string {
+	if k.Name == "tasks" {
+		return " --all"
+	}
+	return ""
+}
+
+// soleMatch returns the only item whose ID, last part of the ID, or name is the word.
+func soleMatch(items []Item, word string) *Item {
+	for _, same := range []func(Item) string{
+		func(i Item) string { return i.ID },
+		func(i Item) string { return i.ID[strings.LastIndexByte(i.ID, '/')+1:] },
+		func(i Item) string { return i.Name },
+	} {
+		var found []Item
+		for _, one := range items {
+			if same(one) == word {
+				found = append(found, one)
+			}
+		}
+		if len(found) == 1 {
+			return &found[0]
+		}
+	}
+	return nil
+}
+
+// Task returns the one task that a word means: FRAMEWORK/TASK, where FRAMEWORK is an ID or a name, or any unique start of
+// that or of the task's own ID.
+func Task(ctx context.Context, c *client.Client, word string) (*apiv1.TaskView, error) {
+	found, err := Tasks.Find(ctx, c, word)
+	if err != nil && !api.Is(err, api.Unavailable) { // perhaps its framework was named; who may not list these is told of the task
+		if named, _ := WithFrameworkID(ctx, c, word); named != word {
+			found, err = Tasks.Find(ctx, c, named)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found.Message.(*apiv1.TaskView), nil
+}
+
+// WithFrameworkID returns FRAMEWORK/REST with the framework's ID, where FRAMEWORK is the name of exactly one; another word
+// as it is.
+func WithFrameworkID(ctx context.Context, c *client.Client, word string) (string, error) {
+	framework, rest, is := strings.Cut(word, "/")
+	if !is || framework == "" {
+		return word, nil
+	}
+	l, err := Frameworks.List(ctx, c, &Query{Prefix: framework, All: true})
+	if err != nil {
+		return word, err
+	}
+	if found := soleMatch(l.Items, framework); found != nil {
+		return found.ID + "/" + rest, nil
+	}
+	return word, nil
+}
+
+// Resolve replaces the names of an agent and a framework by their IDs. One that does not exist is an error and not an
+// empty list.
+func (q *Query) Resolve(ctx context.Context, c *client.Client) error {
+	for _, asked := range []struct {
+		kind Kind
+		word *string
+	}{{Agents, &q.Agent}, {Frameworks, &q.Framework}} {
+		if *asked.word == "" {
+			continue
+		}
+		found, err := asked.kind.Find(ctx, c, *asked.word)
+		if err != nil {
+			return err
+		}
+		*asked.word = found.ID
+	}
+	return nil
+}

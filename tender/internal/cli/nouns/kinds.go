@@ -1,0 +1,160 @@
+// Package nouns shows the objects of a cluster to people: masters, agents, frameworks, tasks, offers, roles and
+// principals. It lists them by pages, finds the one that a word means, and prints in columns and in lines what is known
+// of each. It reads no flags and changes nothing.
+package nouns
+
+import (
+	"context"
+	"strings"
+
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/tender/internal/cli/client"
+	"github.com/tenderhq/tender/tender/internal/cli/settings"
+)
+
+// Query says what to list.
+type Query struct {
+	Prefix, Agent, Framework, Role string
+	States                         []string
+	All                            bool
+	Limit                          int
+	Stale                          bool
+	Index                          uint64 // the registry's index, from the answer to a stale read
+}
+
+func (q *Query) list(token string, limit int32) *apiv1.ListRequest {
+	return &apiv1.ListRequest{
+		Limit: limit, PageToken: token, Prefix: q.Prefix, AgentId: q.Agent, FrameworkId: q.Framework, Role: q.Role, States: q.States, Stale: q.Stale, All: q.All,
+	}
+}
+
+func (q *Query) tasks(token string, limit int32) *apiv1.ListTasksRequest {
+	return &apiv1.ListTasksRequest{
+		Limit: limit, PageToken: token, Prefix: q.Prefix, AgentId: q.Agent, FrameworkId: q.Framework, Role: q.Role, States: q.States, All: q.All,
+	}
+}
+
+// Kind is a noun that can be listed.
+type Kind struct {
+	Name    string // as `get` takes it; the singular and its beginning work too
+	About   string
+	Filters []string // flags that have an effect for it
+	States  []string // the values of --state
+	list    func(ctx context.Context, c *client.Client, q *Query) (*Listing, error)
+}
+
+// The kinds.
+var (
+	Masters = Kind{"masters", "the masters and which one leads", []string{"state", "stale"},
+		[]string{"leader", "follower", "non-voter", "unreachable"}, listMasters}
+	Agents = Kind{"agents", "the agents, their state and resources", []string{"state", "stale"},
+		[]string{"INITING", "RUNNING", "BUSY", "DISCONNECTED", "TOMBSTONE"}, listAgents}
+	Frameworks = Kind{"frameworks", "the frameworks that are subscribed or may come back; --all also those that were removed",
+		[]string{"state", "role", "all", "stale"}, []string{"active", "disconnected", "removed"}, listFrameworks}
+	Tasks      = Kind{"tasks", "the tasks; --all also those that have ended", []string{"state", "agent", "framework", "role", "all"}, taskStates(), listTasks}
+	Offers     = Kind{"offers", "the offers that frameworks hold now", []string{"agent", "framework", "role"}, nil, listOffers}
+	Principals = Kind{"principals", "those to whom something was granted, and what; --all also those that were revoked", []string{"all", "stale"}, nil, listPrincipals}
+	Endpoints  = Kind{"endpoints", "where tasks that run (and pass their health checks) are reached, by their named ports; of a framework or a task",
+		[]string{"agent", "framework", "role"}, nil, listEndpoints}
+	Roles = Kind{"roles", "the roles with weight, priority and quota", []string{"stale"}, nil, listRoles}
+)
+
+// Kinds returns all kinds in the order in which people are told of them.
+func Kinds() []Kind {
+	return []Kind{Masters, Agents, Frameworks, Tasks, Endpoints, Offers, Roles, Principals}
+}
+
+// taskStates returns all states that a list can show: UNKNOWN is only ever an answer to one framework.
+func taskStates() (names []string) {
+	for state := api.TaskStaging; state < api.TaskUnknown; state++ {
+		names = append(names, state.String())
+	}
+	return names
+}
+
+// Named finds a kind by its name, its singular, or a beginning of at least two letters.
+func Named(word string) (Kind, error) {
+	lower := strings.ToLower(word)
+	var names []string
+	for _, k := range Kinds() {
+		if len(lower) >= 2 && strings.HasPrefix(k.Name, lower) {
+			return k, nil
+		}
+		names = append(names, k.Name)
+	}
+	return Kind{}, wrong(settings.Unknown("kind", word, names))
+}
+
+func (k Kind) singular() string { return strings.TrimSuffix(k.Name, "s") }
+
+// indexed notes the index of the registry in an answer.
+func indexed[Request any, Response interface{ GetAppliedIndex() uint64 }](
+	q *Query, call func(context.Context, Request, ...grpc.CallOption) (Response, error),
+) func(context.Context, Request, ...grpc.CallOption) (Response, error) {
+	return func(ctx context.Context, r Request, opts ...grpc.CallOption) (Response, error) {
+		answer, err := call(ctx, r, opts...)
+		if err == nil {
+			q.Index = answer.GetAppliedIndex()
+		}
+		return answer, err
+	}
+}
+
+func listMasters(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
+	items, more, err := client.All(ctx, indexed(q, c.Operator().ListMasters), q.Limit, q.list)
+	return listingOf(&apiv1.ListMastersResponse{Items: items, AppliedIndex: q.Index}, items, more, masterColumns,
+		(*apiv1.MasterView).GetId, nameless), err
+}
+
+func listAgents(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
+	items, more, err := client.All(ctx, indexed(q, c.Operator().ListAgents), q.Limit, q.list)
+	return listingOf(&apiv1.ListAgentsResponse{Items: items, AppliedIndex: q.Index}, items, more, agentColumns,
+		(*apiv1.AgentView).GetId, (*apiv1.AgentView).GetHostname), err
+}
+
+func listFrameworks(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
+	items, more, err := client.All(ctx, indexed(q, c.Operator().ListFrameworks), q.Limit, q.list)
+	return listingOf(&apiv1.ListFrameworksResponse{Items: items, AppliedIndex: q.Index}, items, more, frameworkColumns,
+		(*apiv1.FrameworkView).GetId, (*apiv1.FrameworkView).GetName), err
+}
+
+func listTasks(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
+	items, more, err := client.All(ctx, c.Operator().ListTasks, q.Limit, q.tasks)
+	return listingOf(&apiv1.ListTasksResponse{Items: items}, items, more, taskColumns,
+		TaskRef, (*apiv1.TaskView).GetName), err
+}
+
+func listOffers(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
+	items, more, err := client.All(ctx, c.Operator().ListOffers, q.Limit, q.list)
+	return listingOf(&apiv1.ListOffersResponse{Items: items}, items, more, offerColumns,
+		(*apiv1.OfferView).GetId, nameless), err
+}
+
+func listRoles(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
+	items, more, err := client.All(ctx, indexed(q, c.Operator().ListRoles), q.Limit, q.list)
+	return listingOf(&apiv1.ListRolesResponse{Items: items, AppliedIndex: q.Index}, items, more, roleColumns,
+		(*apiv1.RoleView).GetRole, nameless), err
+}
+
+func listPrincipals(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
+	call := c.Operator().ListPrincipals
+	if q.Stale {
+		call = indexed(q, call)
+	}
+	items, more, err := client.All(ctx, call, q.Limit, q.list)
+	return listingOf(&apiv1.ListPrincipalsResponse{Items: items, AppliedIndex: q.Index}, items, more, principalColumns,
+		(*apiv1.PrincipalView).GetName, nameless), err
+}
+
+// List asks the leader for everything that the query selects. A query for a stale read is given the registry's index.
+func (k Kind) List(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
+	return k.list(ctx, c, q)
+}
+
+func nameless[T any](T) string { return "" }
+
+// TaskRef returns a task as people write it: FRAMEWORK/TASK.
+func TaskRef(t *apiv1.TaskView) string { return t.GetFrameworkId() + "/" + t.GetId() }

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/tender/internal/cli/client"
+)
+
+func (a *App) raftCommand() *cobra.Command {
+	raft := &cobra.Command{Use: "raft", Short: "Show and change the quorum of masters"}
+	snapshot := &cobra.Command{Use: "snapshot", Short: "Save, inspect and restore what the quorum stores"}
+	add(snapshot, "", a.snapshotSaveCommand(), a.snapshotInspectCommand(), a.snapshotRestoreCommand())
+	add(raft, "", a.peersCommand(), a.addPeerCommand(), a.removePeerCommand(), a.transferCommand(), snapshot, a.recoverCommand())
+	return raft
+}
+
+func (a *App) peersCommand() *cobra.Command {
+	ask := func(ctx context.Context, c *client.Client) (*apiv1.ListPeersResponse, error) {
+		return c.Raft().ListPeers(ctx, &apiv1.ListPeersRequest{})
+	}
+	return listCommand(a, "peers", "members", "List the members of the quorum", ask, []string{"MASTER", "ROLE", "RAFT"},
+		func(answer *apiv1.ListPeersResponse) (rows [][]string) {
+			for _, peer := range answer.GetItems() {
+				rows = append(rows, []string{peer.GetId(), peer.GetRole(), peer.GetRaftAddress()})
+			}
+			return rows
+		})
+}
+
+func (a *App) addPeerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "add MASTER RAFT-ADDRESS",
+		Short: "Add a master to the quorum",
+		Long: "Add a master to the quorum. It must be running, with a new data folder. It gets a vote when it has caught up.\n\n" +
+			"RAFT-ADDRESS is the HOST:PORT at which the other masters reach it (port 5070 by default).",
+		Args: exactly("MASTER", "RAFT-ADDRESS"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			if client.CheckAddress(args[1]) != nil {
+				return usagef("%q is not an address; write HOST:PORT, such as 10.0.0.4:5070", args[1])
+			}
+			answer, err := c.Raft().AddPeer(ctx, &apiv1.AddPeerRequest{Id: args[0], RaftAddress: args[1]})
+			if err != nil {
+				return err
+			}
+			return a.said(answer)
+		}),
+	}
+}
+
+func (a *App) removePeerCommand() *cobra.Command {
+	force := false
+	command := &cobra.Command{
+		Use:   "remove MASTER",
+		Short: "Remove a master from the quorum",
+		Long: "Remove a master from the quorum. It is refused when most of the masters that are left do not answer: then nobody could lead.\n" +
+			"With --force it is removed all the same, and the cluster stands still until enough of them answer.",
+		Args:              exactly("MASTER"),
+		ValidArgsFunction: a.completeIDs("masters"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			answer, err := c.Raft().RemovePeer(ctx, &apiv1.RemovePeerRequest{Id: args[0], Force: force})
+			if err != nil {
+				return err
+			}
+			return a.said(answer)
+		}),
+	}
+	command.Flags().BoolVar(&force, "force", false, "even if nobody can lead without it")
+	return command
+}
+
+func (a *App) transferCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "transfer-leader [MASTER]",
+		Short:             "Make another master the leader",
+		Args:              between(0, "MASTER"),
+		ValidArgsFunction: a.completeIDs("masters"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			request := &apiv1.TransferLeaderRequest{}
+			if len(args) == 1 {
+				request.Id = args[0]
+			}
+			answer, err := c.Raft().TransferLeader(ctx, request)
+			if err != nil {
+				return err
+			}
+			return a.said(answer)
+		}),
+	}
+}
+
+func (a *App) snapshotSaveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "save FILE",
+		Short: "Save a snapshot of the registry to a file",
+		Long:  "Save a snapshot of the registry to a file, which must not exist yet. FILE appears only when the snapshot is complete.",
+		Args:  exactly("FILE"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			if _, err := os.Lstat(args[0]); !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("%s exists already; name a new file", args[0])
+			}
+			var bytes int64
+			if err := whole(args[0], func(w io.Writer) (err error) {
+				bytes, err = receiveSnapshot(ctx, c, w)
+				return err
+			}); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintln(a.Stdout, args[0]+": "+strconv.FormatInt(bytes, 10)+" bytes")
+			return err
+		}),
+	}
+}
+
+func receiveSnapshot(ctx context.Context, c *client.Client, w io.Writer) (bytes int64, err error) {
+	stream, err := c.Raft().SaveSnapshot(ctx, &apiv1.SaveSnapshotRequest{})
+	if err != nil {
+		return 0, err
+	}
+	for {
+		chunk, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return bytes, nil
+		case err != nil:
+			return bytes, client.Error(err)
+		}
+		n, err := w.Write(chunk.GetData())
+		bytes += int64(n)
+		if err != nil {
+			return bytes, err
+		}
+	}
+}

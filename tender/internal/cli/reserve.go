@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/tender/internal/cli/client"
+	"github.com/tenderhq/tender/tender/internal/cli/nouns"
+	"github.com/tenderhq/tender/tender/internal/cli/settings"
+)
+
+// reserveCommands returns the commands that set resources of agents aside for roles.
+func (a *App) reserveCommands() []*cobra.Command {
+	return []*cobra.Command{
+		a.reserveCommand("reserve", apiv1.OperationKind_RESERVE, "Set free resources of an agent aside for a role",
+			"Reserve free resources of an agent for a role and the roles below it. Offers of the agent are rescinded and made anew."),
+		a.reserveCommand("unreserve", apiv1.OperationKind_UNRESERVE, "Let everybody use what was reserved",
+			"End a reservation, so that every role may use the resources. What a task uses or a volume holds stays reserved."),
+		a.volumeCommand(),
+	}
+}
+
+func (a *App) reserveCommand(name string, action apiv1.OperationKind, short, long string) *cobra.Command {
+	var role string
+	command := &cobra.Command{
+		Use: name + " AGENT RESOURCES", Short: short, Long: long,
+		Example: "  tender " + name + " agent-1 'cpus:2;mem:1024' --role web",
+		Args:    exactly("AGENT", "RESOURCES"), ValidArgsFunction: a.completeIDs("agents"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			if _, err := settings.ParseResources(args[1]); err != nil {
+				return usage(err)
+			}
+			return a.reserve(ctx, c, args[0], &apiv1.ReserveRequest{Role: role, Action: action, Resources: args[1]})
+		}),
+	}
+	roleFlag(command, &role)
+	return command
+}
+
+func roleFlag(command *cobra.Command, role *string) {
+	command.Flags().StringVar(role, "role", "", "role that it is for (required)")
+}
+
+func (a *App) reserve(ctx context.Context, c *client.Client, agent string, request *apiv1.ReserveRequest) error {
+	if err := roleOf(request.GetRole()); err != nil {
+		return err
+	}
+	if request.GetAction() == apiv1.OperationKind_CREATE_VOLUME && request.GetSizeMb() <= 0 {
+		return usagef("a volume of %d MB can't be made; write --size MB, such as --size 1024", request.GetSizeMb())
+	}
+	request.AgentId = agent
+	answer, err := c.Operator().Reserve(ctx, request)
+	if err != nil {
+		return nouns.Agents.WhereListed(err)
+	}
+	return a.said(answer)
+}
+
+// roleOf refuses a role that no reservation can have.
+func roleOf(role string) error {
+	if role == "" {
+		return usagef("--role ROLE is missing: the role that the resources are, or were, reserved for")
+	}
+	if err := api.Role(role).Check(); err != nil {
+		return usage(err)
+	}
+	return nil
+}
+
+// volumeIsThere refuses the name of a volume that no agent has.
+func volumeIsThere(ctx context.Context, c *client.Client, name string) error {
+	agents, err := nouns.Agents.List(ctx, c, &nouns.Query{})
+	if err != nil {
+		return err
+	}
+	for _, item := range agents.Items {
+		agent := item.Message.(*apiv1.AgentView)
+		volumes, err := nouns.VolumesOf(agent)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(volumes, func(v nouns.Volume) bool { return string(v.Resource.Volume) == name }) ||
+			slices.ContainsFunc(agent.GetOrphaned(), func(o *apiv1.OrphanedVolume) bool { return o.GetVolume() == name }) {
+			return nil
+		}
+	}
+	return nouns.NoVolume(name)
+}
+
+func (a *App) volumeCommand() *cobra.Command {
+	command := &cobra.Command{Use: "volume", Short: "Create, destroy and list persistent volumes"}
+	var role string
+	var size int64
+	create := &cobra.Command{
+		Use: "create AGENT VOLUME", Short: "Create a persistent volume on disk that is reserved for a role",
+		Args: exactly("AGENT", "VOLUME"), ValidArgsFunction: a.completeIDs("agents"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.reserve(ctx, c, args[0], &apiv1.ReserveRequest{
+				Role: role, Action: apiv1.OperationKind_CREATE_VOLUME, Volume: args[1], SizeMb: size,
+			})
+		}),
+	}
+	roleFlag(create, &role)
+	create.Flags().Int64Var(&size, "size", 0, "size of the volume in MB")
+	var force bool
+	destroy := &cobra.Command{
+		Use: "destroy AGENT VOLUME", Short: "Destroy a volume with its data; its disk stays reserved",
+		Long: "Destroy a volume with its data. Its disk stays reserved. On a terminal it asks first; elsewhere it needs --force.\n" +
+			"This can't be undone.",
+		Args: exactly("AGENT", "VOLUME"), ValidArgsFunction: a.completeIDs("agents"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := roleOf(role); err != nil {
+				return err
+			}
+			if !force { // with --force the leader says whether it exists
+				if err := volumeIsThere(ctx, c, args[1]); err != nil {
+					return err
+				}
+			}
+			if err := a.sure(ctx, force, fmt.Sprintf("destroy volume %s of agent %s with all its data", args[1], args[0])); err != nil {
+				return err
+			}
+			return a.reserve(ctx, c, args[0], &apiv1.ReserveRequest{
+				Role: role, Action: apiv1.OperationKind_DESTROY_VOLUME, Volume: args[1],
+			})
+		}),
+	}
+	roleFlag(destroy, &role)
+	destroy.Flags().BoolVar(&force, "force", false, "do not ask first")
+	list := &cobra.Command{Use: "list", Short: "List the volumes of all agents", Args: exactly(), RunE: a.withClient(a.listVolumes)}
+	add(command, "", create, destroy, list)
+	return command
+}
+
+func (a *App) listVolumes(ctx context.Context, c *client.Client, _ []string) error {
+	agents, err := nouns.Agents.List(ctx, c, &nouns.Query{})
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, item := range agents.Items {
+		agent := item.Message.(*apiv1.AgentView)
+		volumes, err := nouns.VolumesOf(agent)
+		if err != nil {
+			return err
+		}
+		for _, v := range volumes {
+			rows = append(rows, []string{
+				string(v.Resource.Volume), v.Agent, string(v.Resource.Reserved), v.Resource.Scalar.String(), yesNo(v.Used), v.Why(),
+			})
+		}
+		for _, o := range agent.GetOrphaned() {
+			rows = append(rows, []string{
+				o.GetVolume(), agent.GetId(), o.GetRole(), strconv.FormatInt(o.GetSizeMb(), 10), "orphaned", o.GetWhy(),
+			})
+		}
+	}
+	return a.tableOf("volumes", []string{"VOLUME", "AGENT", "ROLE", "MB", "IN USE", "WHY"}, rows)
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/tender/internal/cli/client"
+)
+
+// secretCommand sets, lists and removes secrets of tasks. A value comes from a file or from standard input, and is
+// printed nowhere.
+func (a *App) secretCommand() *cobra.Command {
+	command := &cobra.Command{Use: "secret", Short: "Manage the passwords and keys that tasks are given"}
+	var role string
+	ask := func(ctx context.Context, c *client.Client) (*apiv1.ListSecretsResponse, error) {
+		items, _, err := client.All(ctx, c.Operator().ListSecrets, 0, func(token string, limit int32) *apiv1.ListRequest {
+			return &apiv1.ListRequest{Role: role, Limit: limit, PageToken: token}
+		})
+		if err == nil && role != "" && len(items) == 0 {
+			err = roleIsKnown(ctx, c, role)
+		}
+		return &apiv1.ListSecretsResponse{Items: items}, err
+	}
+	rows := func(answer *apiv1.ListSecretsResponse) (rows [][]string) {
+		for _, secret := range answer.GetItems() {
+			rows = append(rows, []string{secret.GetName(), secret.GetSet().AsTime().Format(time.RFC3339), cmp.Or(secret.GetBy(), "-")})
+		}
+		return rows
+	}
+	list := listCommand(a, "list", "secrets", "List the secrets, without their values", ask, []string{"SECRET", "SET", "BY"}, rows)
+	list.Flags().StringVar(&role, "role", "", "list only those of this role and the roles below it")
+	add(command, "", a.setSecretCommand(), a.removeSecretCommand(), list)
+	return command
+}
+
+func (a *App) setSecretCommand() *cobra.Command {
+	var file string
+	command := &cobra.Command{
+		Use:   "set ROLE/NAME",
+		Short: "Give a secret a value, from a file or standard input",
+		Long: "Give a secret a value: that of a file, or what comes on standard input, byte for byte, at most 64 KiB. Tasks that start\n" +
+			"from now on get it if their framework is in the role of the secret or in a role above it; running tasks keep what they\n" +
+			"have. Masters store it encrypted, and pass it only to agents that start such tasks.",
+		Example: "  printf %s \"$PASSWORD\" | tender secret set eng/etl/db\n" +
+			"  tender secret set eng/tls --value-file server.key",
+		Args: func(command *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage(errors.New("a value on the command line can be seen by everybody on this machine, as in 'ps': " +
+					"write it to standard input, or name a file with --value-file; and change this one, which was seen"))
+			}
+			return exactly("ROLE/NAME")(command, args)
+		},
+	}
+	command.Flags().StringVar(&file, "value-file", "", "file that contains the value (default: standard input)")
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		if err := api.SecretID(args[0]).Check(); err != nil {
+			return usage(err)
+		}
+		value, err := a.readSecret(file)
+		if err != nil {
+			return err
+		}
+		answer, err := c.Operator().SetSecret(ctx, &apiv1.SetSecretRequest{Name: args[0], Value: value})
+		if err != nil {
+			return err
+		}
+		if value[len(value)-1] == '\n' {
+			answer.Message += "; it ends with a new line, which is part of it"
+		}
+		return a.said(answer)
+	})
+	return command
+}
+
+// readSecret reads the value from a file or, without a name, from standard input.
+func (a *App) readSecret(name string) ([]byte, error) {
+	from, terminal := a.Stdin, false
+	if stdin, is := a.Stdin.(*os.File); is {
+		terminal = term.IsTerminal(int(stdin.Fd()))
+	}
+	switch {
+	case name != "":
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, usage(fmt.Errorf("--value-file: %w", err))
+		}
+		defer file.Close()
+		from = file
+	case terminal:
+		return nil, usage(errors.New("nothing comes on standard input, as it is a terminal; pipe the value in, or name a file with --value-file"))
+	}
+	value, err := io.ReadAll(io.LimitReader(from, api.SecretBytesMax+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the value can't be read: %w", err)
+	case len(value) == 0:
+		return nil, usage(errors.New("the value is empty"))
+	case len(value) > api.SecretBytesMax:
+		return nil, usage(fmt.Errorf("the value has more than %d bytes, which is the most", api.SecretBytesMax))
+	}
+	return value, nil
+}
+
+func (a *App) removeSecretCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "rm ROLE/NAME", Short: "Remove a secret", Args: exactly("ROLE/NAME"),
+		Long: "Remove a secret. Tasks that already have it keep it. Tasks that name it and are launched from now on end as ERROR\n" +
+			"(SECRET_UNAVAILABLE).",
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			answer, err := c.Operator().RemoveSecret(ctx, &apiv1.RemoveSecretRequest{Name: args[0]})
+			if err != nil {
+				return err
+			}
+			return a.said(answer)
+		}),
+	}
+}

@@ -1,0 +1,268 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/tender/internal/cli"
+)
+
+// liars stand between `tender verify` and some masters and agents of a real cluster, and change what these say.
+type liars struct {
+	t     *testing.T
+	front map[string]string // by the true address: where the liar listens
+}
+
+func (l *liars) dial(ctx context.Context, address string) (net.Conn, error) {
+	if front := l.front[address]; front != "" {
+		address = front
+	}
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
+}
+
+// verify runs the command once.
+func (l *liars) verify(args ...string) (stdout, stderr string, code int) {
+	var out, said bytes.Buffer
+	app := &cli.App{
+		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said, Now: time.Now, Dial: l.dial,
+		Lookup: func(string) (string, bool) { return "", false },
+	}
+	code = app.Run(l.t.Context(), append([]string{"verify"}, args...))
+	return out.String(), said.String(), code
+}
+
+// picture is what an agent says of itself.
+type picture map[string]any
+
+// list returns a list of the picture, as objects.
+func (p picture) list(name string) (all []map[string]any) {
+	for _, item := range p[name].([]any) {
+		all = append(all, item.(map[string]any))
+	}
+	return all
+}
+
+// behindAgent makes an agent say what lie returns instead of the truth.
+func (l *liars) behindAgent(address string, lie func(picture) picture) {
+	l.t.Helper()
+	listener := listening(l.t)
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		response, err := http.Get("http://" + address + r.URL.Path)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer response.Body.Close()
+		var truth picture
+		if err := json.NewDecoder(response.Body).Decode(&truth); err != nil {
+			l.t.Error(err)
+		}
+		if answer := lie(truth); answer == nil {
+			http.Error(w, "the agent is stopping", http.StatusServiceUnavailable)
+		} else if err := json.NewEncoder(w).Encode(answer); err != nil {
+			l.t.Error(err)
+		}
+	})}
+	go server.Serve(listener) //nolint:errcheck // it ends with the test
+	l.t.Cleanup(func() { server.Close() })
+	l.front[address] = listener.Addr().String()
+}
+
+// behindMaster makes a master say that its registry has another hash.
+func (l *liars) behindMaster(address string) {
+	l.t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	listener, server := listening(l.t), grpc.NewServer()
+	apiv1.RegisterOperatorServiceServer(server, clusterOf{master: apiv1.NewOperatorServiceClient(conn)})
+	apiv1.RegisterRaftServiceServer(server, anotherHash{master: apiv1.NewRaftServiceClient(conn)})
+	go server.Serve(listener) //nolint:errcheck // it ends with the test
+	l.t.Cleanup(func() { server.Stop(); conn.Close() })
+	l.front[address] = listener.Addr().String()
+}
+
+type clusterOf struct {
+	apiv1.UnimplementedOperatorServiceServer
+	master apiv1.OperatorServiceClient
+}
+
+func (c clusterOf) GetCluster(ctx context.Context, r *apiv1.GetClusterRequest) (*apiv1.ClusterView, error) {
+	return c.master.GetCluster(ctx, r)
+}
+
+type anotherHash struct {
+	apiv1.UnimplementedRaftServiceServer
+	master apiv1.RaftServiceClient
+}
+
+func (a anotherHash) StateHash(ctx context.Context, r *apiv1.StateHashRequest) (*apiv1.StateHashResponse, error) {
+	answer, err := a.master.StateHash(ctx, r)
+	if err == nil {
+		answer.Hash = strings.Repeat("0", len(answer.Hash))
+	}
+	return answer, err
+}
+
+func listening(t *testing.T) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener
+}
+
+// keeper is a framework that keeps all it is offered.
+type keeper struct{}
+
+func (keeper) Offers(_ context.Context, offers []api.Offer) (answers []api.Answer) {
+	for _, offer := range offers {
+		answers = append(answers, api.Keep(offer))
+	}
+	return answers
+}
+
+func (keeper) Update(context.Context, api.Status) error { return nil }
+
+// keepOffers runs such a framework until the test ends.
+func keepOffers(t *testing.T, d *devCluster) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- framework.Run(ctx, framework.Config{Masters: []string{d.Masters[0].GRPC, d.Masters[1].GRPC, d.Masters[2].GRPC}, Name: "keeper", TeardownAtEnd: true}, keeper{})
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("the framework ended with %v", err)
+		}
+	})
+}
+
+// TestVerify: on a real cluster with tasks, a volume and a reservation all is well, by the command and by its exit code.
+// Each break that is made by hand is named, and only that one; an agent that does not answer is not well either (R63).
+func TestVerify(t *testing.T) {
+	d := startDev(t, "--insecure", "--masters", "3", "--agents", "2")
+	master := func(i int) string { return d.Masters[i].GRPC }
+	l := &liars{t: t, front: map[string]string{}}
+	masters := []string{"--master", master(0) + "," + master(1) + "," + master(2)}
+	must := func(args ...string) string {
+		t.Helper()
+		stdout, stderr, code := tender(t, d.env, args...)
+		if code != 0 {
+			t.Fatalf("%v: exit code %d: %s", args, code, stderr)
+		}
+		return stdout
+	}
+	agents := get(t, d.env, "agents").Items
+	must("reserve", agents[0].ID, "disk:20", "--role", "eng")
+	must("volume", "create", agents[0].ID, "v1", "--role", "eng", "--size", "10")
+	ref := strings.TrimSpace(must("run", "--detach", "--cpus", "0.1", "--mem", "32", "--", "sleep", "1000"))
+	until(t, "the task runs", func() bool { return len(get(t, d.env, "tasks", "--state", "RUNNING").Items) == 1 })
+	on := get(t, d.env, "tasks").Items[0].AgentID
+	where := map[string]string{} // by agent: its HTTP address
+	for _, a := range d.Agents {
+		where[a.ID] = a.HTTP
+	}
+	other := agents[0].ID
+	if other == on {
+		other = agents[1].ID
+	}
+
+	keepOffers(t, d)
+	until(t, "offers that somebody keeps", func() bool { return len(get(t, d.env, "offers").Items) == 2 })
+
+	stdout, stderr, code := l.verify(masters...)
+	if code != 0 || !strings.Contains(stdout, "3 masters, 2 agents, 2 frameworks, 1 task, ") || !strings.HasSuffix(stdout, ": all is well.\n") {
+		t.Fatalf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	task := map[string]any{"framework_id": strings.Split(ref, "/")[0], "id": "never", "state": "RUNNING", "resources": "", "executor_id": "x"}
+	copied := func() map[string]any {
+		more := map[string]any{}
+		for key, value := range task {
+			more[key] = value
+		}
+		more["id"] = strings.Split(ref, "/")[1]
+		return more
+	}
+	for name, test := range map[string]struct {
+		who  string
+		lie  func(picture) picture
+		want string
+	}{
+		"a task is lost":   {on, func(p picture) picture { p["tasks"] = []any{}; return p }, "and the agent does not have it"},
+		"a state differs":  {on, func(p picture) picture { p.list("tasks")[0]["state"] = "KILLING"; return p }, "is RUNNING as the leader says, and KILLING"},
+		"a task is larger": {on, func(p picture) picture { p.list("tasks")[0]["resources"] = "cpus:0.2;mem:32"; return p }, "and agent " + on + " gives it cpus:0.2;mem:32"},
+		"an executor too many": {other, func(p picture) picture {
+			p["executors"] = append(p["executors"].([]any), map[string]any{"framework_id": "framework-77", "id": "x", "resources": "cpus:1"})
+			return p
+		}, "framework-77/x"},
+		"a task nobody knows":     {other, func(p picture) picture { p["tasks"] = []any{task}; return p }, "and the leader does not know it"},
+		"a task twice":            {other, func(p picture) picture { p["tasks"] = []any{copied()}; return p }, "at once"},
+		"a volume is lost":        {agents[0].ID, func(p picture) picture { p["volumes"] = []any{}; return p }, "does not have volume v1"},
+		"a volume too many":       {agents[1].ID, func(p picture) picture { p["volumes"] = []any{"v7"}; return p }, "has volume v7"},
+		"another agent":           {other, func(p picture) picture { p["agent"] = "agent-99"; return p }, "where agent agent-99 answers"},
+		"no session":              {other, func(p picture) picture { p["registered"] = false; return p }, "not registered"},
+		"another size":            {other, func(p picture) picture { p["resources"] = "cpus:1000;mem:1"; return p }, "and has cpus:1000;mem:1"},
+		"an agent is not there":   {other, func(picture) picture { return nil }, "not looked at: agent " + other + ": the agent is stopping"},
+		"a registry is different": {"", nil, "keeps another registry than master"},
+	} {
+		l.front = map[string]string{}
+		if test.lie != nil {
+			l.behindAgent(where[test.who], test.lie)
+		} else {
+			l.behindMaster(master(1))
+		}
+		stdout, stderr, code := l.verify(append([]string{"--wait", "1s"}, masters...)...)
+		want := 1
+		if strings.HasPrefix(test.want, "not looked at") {
+			want = 3
+		}
+		if code != want || !strings.Contains(stdout, test.want) {
+			t.Errorf("%s: exit code %d, want %d and %q:\n%s%s", name, code, want, test.want, stdout, stderr)
+		}
+	}
+	l.front = map[string]string{}
+	stdout, stderr, code = l.verify(append([]string{"-o", "json"}, masters...)...)
+	var verdict struct {
+		Well   bool
+		Broken []any
+	}
+	if err := json.NewDecoder(io.Reader(strings.NewReader(stdout))).Decode(&verdict); err != nil || !verdict.Well || len(verdict.Broken) > 0 || code != 0 {
+		t.Errorf("at the end: exit code %d: %s%s", code, stdout, stderr)
+	}
+}
+
+// TestVerifyTakesTheRightToSeeAll: who may see a part only is told so, because sums of a part say nothing. In a cluster
+// with certificates agents are shown tickets.
+func TestVerifyTakesTheRightToSeeAll(t *testing.T) {
+	c := startTrusted(t)
+	start(t, c.env, "agent", "--data-dir", c.folder("a1"), "--http-port", strconv.Itoa(freePort(t)), "--hostname", "h1", "--resources", "cpus:2;mem:500",
+		"--join", c.must("token", "create", "agent"), "--master", c.masters[0])
+	until(t, "an agent", func() bool { return len(get(t, c.env, "agents", "--state", "RUNNING").Items) == 1 })
+	part := c.granted("part", "view", "--role", "eng")
+	if _, stderr, code := tender(t, part, "verify"); code != 1 || !strings.Contains(stderr, "view") {
+		t.Errorf("a viewer of a role: exit code %d: %s", code, stderr)
+	}
+	all := c.granted("all", "view")
+	if stdout, stderr, code := tender(t, all, "verify"); code != 0 {
+		t.Errorf("a viewer: exit code %d: %s%s", code, stdout, stderr)
+	}
+}

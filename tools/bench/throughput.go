@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/executor"
+	"github.com/tenderhq/tender/tools/devcluster"
+)
+
+// lives measures whole lives of tasks that do nothing: offered, launched, RUNNING, FINISHED, acknowledged.
+func lives(ctx context.Context, cluster *devcluster.Cluster, o options) error {
+	self, err := executor.Self("noop")
+	if err != nil {
+		return err
+	}
+	task := func(int) api.Task { return api.Task{Executor: self} }
+	var rates, cpus []float64
+	for i := range o.runs + 1 {
+		rate, cpu, err := throughput(ctx, cluster, &load{task: task, total: o.tasks, window: 2000})
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			rates, cpus = append(rates, rate), append(cpus, cpu)
+		}
+	}
+	row("lives of empty tasks through the whole stack", fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
+		fmt.Sprintf("%.0f µs of CPU a task: masters, agents, executor and framework", median(cpus)))
+	return nil
+}
+
+// throughput returns tasks per second, and the µs of CPU per task of everything that took part. The cluster is a child
+// of this process, so the descendants of this process are all of it, counted once.
+func throughput(ctx context.Context, cluster *devcluster.Cluster, l *load) (rate, cpu float64, err error) {
+	if err := runLoad(ctx, cluster, l); err != nil {
+		return 0, 0, err
+	}
+	if l.dropped > 0 {
+		log.Printf("%d launches were dropped and made again: the machine is not quiet", l.dropped)
+	}
+	used, counted := cpuOf(os.Getpid())-l.cpuThen, float64(l.total-l.before)
+	return counted / l.took.Seconds(), used * 1e6 / counted, nil
+}
+
+// spawnsBefore is how many commands a framework runs before they are counted. From then on an agent, which keeps the
+// sandboxes of a thousand ended tasks, also removes old ones.
+const spawnsBefore = 1200
+
+// spawn runs /bin/true as command tasks, in turn with a plain fork, exec and wait.
+func spawn(ctx context.Context, cluster *devcluster.Cluster, o options) error {
+	task := func(int) api.Task { return api.Task{Command: &api.Command{Argv: []string{"/bin/true"}}} }
+	var rates, plains, ratios, cpus []float64
+	for i := range o.runs + 1 {
+		plain, err := plainSpawn(o.spawns)
+		if err != nil {
+			return err
+		}
+		rate, cpu, err := throughput(ctx, cluster, &load{task: task, total: spawnsBefore + o.spawns, before: spawnsBefore, window: 200})
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			rates, plains = append(rates, rate), append(plains, plain)
+			ratios, cpus = append(ratios, rate/plain), append(cpus, cpu)
+		}
+	}
+	row("/bin/true as command tasks", fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
+		fmt.Sprintf("plain fork+exec+wait, two workers: %.0f/s; ratio %.2f (%.2f to %.2f); %.0f µs of CPU a task",
+			median(plains), median(ratios), slices.Min(ratios), slices.Max(ratios), median(cpus)))
+	return spawnByRun(ctx, cluster, o)
+}
+
+// spawnByRun runs /bin/true as the instances of one tender run, in turn with a plain fork, exec and wait. What the
+// command itself takes to begin and to end counts.
+func spawnByRun(ctx context.Context, cluster *devcluster.Cluster, o options) error {
+	var rates, ratios []float64
+	for i := range o.runs + 1 {
+		plain, err := plainSpawn(o.spawns)
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		command := exec.CommandContext(ctx, o.binary, "run", "--quiet", "--master", cluster.MasterAddresses(),
+			"--instances", strconv.Itoa(o.spawns), "--cpus", "0.01", "--mem", "1", "--", "/bin/true")
+		if said, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("tender run: %w: %s", err, said)
+		}
+		if rate := float64(o.spawns) / time.Since(began).Seconds(); i > 0 {
+			rates, ratios = append(rates, rate), append(ratios, rate/plain)
+		}
+	}
+	row("/bin/true by tender run", fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
+		fmt.Sprintf("%.2f (%.2f to %.2f) of plain fork+exec+wait", median(ratios), slices.Min(ratios), slices.Max(ratios)))
+	return nil
+}
+
+// plainSpawn runs /bin/true n times with two workers, and returns processes per second.
+func plainSpawn(n int) (float64, error) {
+	start := time.Now()
+	work := make(chan struct{}, n)
+	for range n {
+		work <- struct{}{}
+	}
+	close(work)
+	var workers sync.WaitGroup
+	failed := make(chan error, 2)
+	for range 2 {
+		workers.Go(func() {
+			for range work {
+				if err := spawnTrue(); err != nil {
+					failed <- err
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+	close(failed)
+	return float64(n) / time.Since(start).Seconds(), <-failed
+}
+
+func spawnTrue() error {
+	process, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
+	if err != nil {
+		return err
+	}
+	_, err = process.Wait()
+	return err
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
+
+// quantile returns the value below which the share q of the values lies.
+func quantile(values []time.Duration, q float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}
