@@ -187,16 +187,16 @@ func (m *mill) begin(cpus float64) {
 func BenchmarkReturn(b *testing.B) {
 	for _, agents := range []int{10, 10_000} {
 		b.Run(fmt.Sprint("agents=", agents), func(b *testing.B) {
-			m, infos := takeOver(agents)
+			m, infos := takeOver(agents, api.Scalars(16, 65536))
 			for i := range infos {
-				m.comeBack(infos, i, core.Conn(i+1))
+				m.comeBack(infos, i, core.Conn(i+1), tasksBack)
 			}
 			m.settle()
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				i := n % agents
 				m.step(core.AgentClosed{Conn: core.Conn(n + 1)})
-				m.comeBack(infos, i, core.Conn(agents+n+1))
+				m.comeBack(infos, i, core.Conn(agents+n+1), tasksBack)
 				m.settle()
 			}
 		})
@@ -235,10 +235,10 @@ func benchFailover(b *testing.B, agents int) {
 	b.ReportAllocs()
 	for b.Loop() {
 		b.StopTimer()
-		m, infos := takeOver(agents)
+		m, infos := takeOver(agents, api.Scalars(16, 65536))
 		b.StartTimer()
 		for i := range infos {
-			m.comeBack(infos, i, core.Conn(i+1))
+			m.comeBack(infos, i, core.Conn(i+1), tasksBack)
 			if i%100 == 0 {
 				m.settle()
 			}
@@ -255,14 +255,14 @@ func benchFailover(b *testing.B, agents int) {
 const tasksBack = 10
 
 // takeOver makes a new leader of a cluster with agents that have not come back yet, and a framework that has.
-func takeOver(agents int) (*mill, []api.Agent) {
+func takeOver(agents int, each api.Resources) (*mill, []api.Agent) {
 	state := registry.New()
 	state.Apply(registry.Command{Change: registry.Bootstrap{Cluster: "tender"}})
 	subscribe := protocol.Subscribe{Framework: api.Framework{Name: "f", Roles: []api.Role{"default"}}, Instance: "i"}
 	state.Apply(registry.Command{Change: registry.Subscribe{Framework: subscribe.Framework, Instance: subscribe.Instance}})
 	infos := make([]api.Agent, agents)
 	for i := range infos {
-		infos[i] = api.Agent{Hostname: fmt.Sprint("h", i), Resources: api.Scalars(16, 65536)}
+		infos[i] = api.Agent{Hostname: fmt.Sprint("h", i), Resources: each}
 		infos[i].ID = state.Apply(registry.Command{Change: registry.AdmitAgent{Agent: infos[i], Nonce: api.Nonce(fmt.Sprint("n", i))}}).Agent
 	}
 	subscribe.Framework.ID = "framework-1"
@@ -273,10 +273,12 @@ func takeOver(agents int) (*mill, []api.Agent) {
 	return m, infos
 }
 
-// comeBack lets an agent come back with its tasks.
-func (m *mill) comeBack(infos []api.Agent, i int, conn core.Conn) {
+// comeBack lets an agent come back with so many tasks, and returns its report.
+func (m *mill) comeBack(infos []api.Agent, i int, conn core.Conn, tasks int) protocol.AgentReport {
+	page := reportOf(infos[i].ID, i, tasks)
 	m.step(core.AgentOpened{Conn: conn, First: protocol.ReregisterAgent{Cluster: "tender", Agent: infos[i], Nonce: api.Nonce(fmt.Sprint("n", i))}})
-	m.step(core.AgentCalled{Conn: conn, Calls: []protocol.AgentCall{reportOf(infos[i].ID, i, tasksBack)}})
+	m.step(core.AgentCalled{Conn: conn, Calls: []protocol.AgentCall{page}})
+	return page
 }
 
 func reportOf(id api.AgentID, agent, tasks int) protocol.AgentReport {
@@ -294,22 +296,10 @@ func reportOf(id api.AgentID, agent, tasks int) protocol.AgentReport {
 // while no framework takes revocable resources.
 func BenchmarkHeartbeatOfTasks(b *testing.B) {
 	const agents, tasks = 1000, 100
-	state := registry.New()
-	state.Apply(registry.Command{Change: registry.Bootstrap{Cluster: "tender"}})
-	subscribe := protocol.Subscribe{Framework: api.Framework{Name: "f", Roles: []api.Role{"default"}}, Instance: "i"}
-	state.Apply(registry.Command{Change: registry.Subscribe{Framework: subscribe.Framework, Instance: subscribe.Instance}})
-	m := &mill{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), conns: make(map[core.Conn]api.AgentID)}
-	infos, usages := make([]api.Agent, agents), make([]protocol.UsageReport, agents)
+	m, infos := takeOver(agents, api.Scalars(tasks, tasks*1024))
+	usages := make([]protocol.UsageReport, agents)
 	for i := range infos {
-		infos[i] = api.Agent{Hostname: fmt.Sprint("h", i), Resources: api.Scalars(tasks, tasks*1024)}
-		infos[i].ID = state.Apply(registry.Command{Change: registry.AdmitAgent{Agent: infos[i], Nonce: api.Nonce(fmt.Sprint("n", i))}}).Agent
-	}
-	m.core = core.New(core.Config{Master: "m1"}, state, api.Term{Number: 2}, policyNamed("fairshare")(), m.now)
-	for i, info := range infos {
-		conn, page := core.Conn(i+1), reportOf(info.ID, i, tasks)
-		m.step(core.AgentOpened{Conn: conn, First: protocol.ReregisterAgent{Cluster: "tender", Agent: info, Nonce: api.Nonce(fmt.Sprint("n", i))}})
-		m.step(core.AgentCalled{Conn: conn, Calls: []protocol.AgentCall{page}})
-		usages[i] = usageOf(page)
+		usages[i] = usageOf(m.comeBack(infos, i, core.Conn(i+1), tasks))
 	}
 	m.settle()
 	beat := func(i int) {
