@@ -21,16 +21,21 @@ import (
 const (
 	// announceEvery is how often a master checks whether the registry has its addresses right.
 	announceEvery = time.Second
+	// announceSoon is how soon it does so after it has heard of another leader. Each further check waits for twice as
+	// long, up to announceEvery.
+	announceSoon = 50 * time.Millisecond
 	// announceTimeout bounds one announcement.
 	announceTimeout = 5 * time.Second
 )
 
 // announce keeps the registry's entry about this master right. A leader checks its own entry when its leadership begins
-// (introduce); a follower asks the leader to change it.
+// (introduce); a follower asks the leader to change it. People's commands learn from the registry where all masters are,
+// so a master that has just joined is announced soon.
 func (m *Master) announce(ctx context.Context) {
-	ticker := time.NewTicker(announceEvery)
-	defer ticker.Stop()
-	for {
+	timer := time.NewTimer(announceEvery)
+	defer timer.Stop()
+	for wait := announceSoon; ; wait = min(2*wait, announceEvery) {
+		news := m.news.wait()
 		if m.leading.Load() != nil {
 			if err := m.listeners.proof.registrar.EnsureFirst(ctx); err != nil && ctx.Err() == nil {
 				m.log.Debug().Err(err).Msg("the token of the first operator was not made yet")
@@ -43,10 +48,13 @@ func (m *Master) announce(ctx context.Context) {
 				}
 			}
 		}
+		timer.Reset(wait)
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-news: // another master may lead, and what it says of the others comes in a moment
+			wait = announceSoon / 2
+		case <-timer.C:
 		}
 	}
 }

@@ -33,6 +33,7 @@ type keeper struct {
 	client  *framework.Client
 	record         // as it is in the store
 	version uint64 // of the record in the store
+	read    bool   // record and version are those of the store
 	running bool   // a task was launched and has not ended
 	settled bool   // it is known what runs
 }
@@ -58,19 +59,29 @@ func configOf() framework.Config {
 // Subscribed reads what an earlier instance has written, before anything is offered.
 func (k *keeper) Subscribed(ctx context.Context, client *framework.Client) error {
 	k.client = client
-	if k.version == 0 {
-		entries, err := client.Store().List(ctx, key)
-		if err != nil {
-			return err
-		}
-		for _, entry := range entries {
-			k.version = entry.Version
-			if err := json.Unmarshal(entry.Value, &k.record); err != nil {
-				return err
-			}
-		}
+	if err := k.load(ctx); err != nil {
+		return err
 	}
 	return k.demand()
+}
+
+// load reads the record, unless it is known.
+func (k *keeper) load(ctx context.Context) error {
+	if k.read {
+		return nil
+	}
+	entries, err := k.client.Store().List(ctx, key)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		k.version = entry.Version
+		if err := json.Unmarshal(entry.Value, &k.record); err != nil {
+			return err
+		}
+	}
+	k.read = true
+	return nil
 }
 
 // Settled is told when it is known what runs.
@@ -96,14 +107,15 @@ func (k *keeper) task() api.Task {
 	}
 }
 
-// save writes the record: before an answer that relies on it is sent.
+// save writes the record: before an answer that relies on it is sent. After an error nobody knows whether the store has
+// it, so it is read again.
 func (k *keeper) save(ctx context.Context) error {
 	value, err := json.Marshal(k.record)
 	if err != nil {
 		return err
 	}
 	entry, err := k.client.Store().Put(ctx, key, value, k.version)
-	if err == nil {
+	if k.read = err == nil; k.read {
 		k.version = entry.Version
 	}
 	return err
@@ -112,6 +124,10 @@ func (k *keeper) save(ctx context.Context) error {
 // Offers launches the server where its volume is, or makes the volume.
 func (k *keeper) Offers(ctx context.Context, offers []api.Offer) []api.Answer {
 	if k.running || !k.settled {
+		return nil
+	}
+	if err := k.load(ctx); err != nil {
+		log.Print(err)
 		return nil
 	}
 	before := k.record

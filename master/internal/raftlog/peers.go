@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -164,7 +165,11 @@ func (l *Log) checkNewPeer(ctx context.Context, r *life, peer Peer) (incarnation
 	}
 	answer, err := l.network.ask(peer.Addr, askTimeout)
 	starting := refused("")
-	for tries := 0; (err == nil && answer.Cluster == "" || errors.As(err, &starting)) && tries < joinTriesMax; tries++ {
+	for tries := 0; tries < joinTriesMax; tries++ {
+		refuses := errors.Is(err, syscall.ECONNREFUSED) && tries < startTriesMax
+		if !(err == nil && answer.Cluster == "" || errors.As(err, &starting) || refuses) {
+			break
+		}
 		pause.For(ctx, askAgainAfter) // it is still asking the others, or about to start
 		answer, err = l.network.ask(peer.Addr, askTimeout)
 	}
@@ -178,8 +183,12 @@ func (l *Log) checkNewPeer(ctx context.Context, r *life, peer Peer) (incarnation
 	return answer.Incarnation, quorum.CheckNew(peer, answer, l.aboutUs(), l.machine.format())
 }
 
-// joinTriesMax times askAgainAfter is how long a new master may take to find us.
-const joinTriesMax = 50
+const (
+	// joinTriesMax times askAgainAfter is how long a new master may take to find us.
+	joinTriesMax = 50
+	// startTriesMax times askAgainAfter is how long its process may take to listen.
+	startTriesMax = 20
+)
 
 // Removal names a master that is to be removed from the quorum.
 type Removal struct {

@@ -59,9 +59,9 @@ func TestWrongDaemonSettingsAreTold(t *testing.T) {
 		{args: "agent --data-dir /nowhere", want: []string{"--join FILE", "token create agent", "--insecure"}},
 		{args: "agent --attributes rack", want: []string{"--attributes", "rack"}},
 		// The files in deploy/ are read first, so they are valid.
-		{args: "master --config ../../deploy/tender-master.toml --bind 127.0.0.1 --heartbeat 0s", want: []string{"--heartbeat is 0s"}},
-		{args: "agent --config ../../deploy/tender-agent.toml --insecure", want: []string{"--insecure and --join exclude each other"}},
-		{args: "agent --config ../../deploy/tender-agent.toml --http-port 70000", want: []string{"--http-port is 70000"}},
+		{args: "master --config ../../../deploy/tender-master.toml --bind 127.0.0.1 --heartbeat 0s", want: []string{"--heartbeat is 0s"}},
+		{args: "agent --config ../../../deploy/tender-agent.toml --insecure", want: []string{"--insecure and --join exclude each other"}},
+		{args: "agent --config ../../../deploy/tender-agent.toml --http-port 70000", want: []string{"--http-port is 70000"}},
 		{args: "dev --masters 2", want: []string{"--masters is 2", "1, 3 or 5"}},
 		{args: "dev --masters 3 --allocator-journal j", want: []string{"--allocator-journal", "with 3", "--masters 1"}},
 		{args: "dev --agents -1", want: []string{"--agents is -1"}},

@@ -23,7 +23,7 @@ func TestAnOperatorsWords(t *testing.T) {
 		{"get tasks --agent " + d.Agents[0].ID + " -o name", 0, "/sleeper.0\n", ""},
 		{"get tasks --framework sleeper -o name", 0, "/sleeper.0\n", ""},
 		{"get tasks --role eng -o name", 0, "/sleeper.0\n", ""},
-		{"get tasks --role web -o name", 0, "", ""},
+		{"get tasks --role web -o name", 1, "", `no role is called "web"; 'tender get roles' lists them`},
 		{"weight eng 2", 0, "Weight:          2", ""},
 		{"weight egn 2", 0, "Weight:          2", "role egn is new: no framework has subscribed to it yet; did you mean eng?"},
 		{"priority eng 10", 0, "Priority:        10", "the masters share resources by the allocator fairshare, which has no priorities"},
