@@ -83,8 +83,7 @@ func TestNobodyIsRefusedForGoodWhileItIsFounded(t *testing.T) {
 			nobody := l.member("nobody", l.leader().GRPCAddr())
 			defer nobody.Close()
 			_, err := apiv1.NewOperatorServiceClient(nobody).ListTokens(t.Context(), &apiv1.ListTokensRequest{})
-			for wire.Error(err).Kind == api.Unavailable { // the first operator's grant is there, and his token comes in a moment
-				<-time.After(10 * time.Millisecond) // in the bubble's time
+			for ; wire.Error(err).Kind == api.Unavailable; <-time.After(10 * time.Millisecond) { // the first operator's token comes in a moment
 				_, err = apiv1.NewOperatorServiceClient(nobody).ListTokens(t.Context(), &apiv1.ListTokensRequest{})
 			}
 			if wire.Error(err).Kind != api.Denied {
