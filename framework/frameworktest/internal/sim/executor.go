@@ -306,8 +306,8 @@ func (p *process) killTask(r *run, grace time.Duration) {
 	if r.state == api.TaskRunning {
 		r.state = api.TaskKilling
 	}
-	if r.pid != 0 && p.world.chance(8) {
-		return // it ignores every signal but SIGKILL
+	if r.pid != 0 && p.world.chance(8) && r.number > 0 {
+		return // it ignores every signal but SIGKILL, which the agent sends to the group that it was told of
 	}
 	p.world.in(p.world.between(0, max(grace, time.Millisecond)), func() {
 		if r.alive && !p.dead {
