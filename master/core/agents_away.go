@@ -96,9 +96,11 @@ func (r *agents) lost(a *agent, gone bool, why string) {
 	for _, x := range a.executors { // order: irrelevant because it fills a map
 		concerned[x.framework.id] = x.framework
 	}
-	for id, fw := range r.frameworkByID { // order: irrelevant because it fills a map
-		if gone && fw.wants.Awaits(a.id) {
-			concerned[id] = fw
+	if gone {
+		for id, fw := range r.frameworkByID { // order: irrelevant because it fills a map
+			if fw.wants.Awaits(a.id) {
+				concerned[id] = fw
+			}
 		}
 	}
 	for _, id := range sortedKeys(concerned) {

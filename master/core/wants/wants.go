@@ -84,9 +84,11 @@ func (w *Wants) Awaited(role api.Role) []api.AgentID {
 
 // Awaits reports whether a shape in any role waits for the agent.
 func (w *Wants) Awaits(agent api.AgentID) bool {
-	for role := range w.demand { // order: irrelevant because one is enough
-		if _, is := slices.BinarySearch(w.Awaited(role), agent); is {
-			return true
+	for _, shapes := range w.demand { // order: irrelevant because one is enough
+		for i := range shapes {
+			if shapes[i].OnlyPreferred && slices.Contains(shapes[i].Preferred, agent) {
+				return true
+			}
 		}
 	}
 	return false

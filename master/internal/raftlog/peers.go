@@ -164,13 +164,8 @@ func (l *Log) checkNewPeer(ctx context.Context, r *life, peer Peer) (incarnation
 		return "", err // whether it answers or not
 	}
 	answer, err := l.network.ask(peer.Addr, askTimeout)
-	starting := refused("")
-	for tries := 0; tries < joinTriesMax; tries++ {
-		refuses := errors.Is(err, syscall.ECONNREFUSED) && tries < startTriesMax
-		if !(err == nil && answer.Cluster == "" || errors.As(err, &starting) || refuses) {
-			break
-		}
-		pause.For(ctx, askAgainAfter) // it is still asking the others, or about to start
+	for tries := 0; tries < joinTriesMax && isComing(answer, err, tries); tries++ {
+		pause.For(ctx, askAgainAfter)
 		answer, err = l.network.ask(peer.Addr, askTimeout)
 	}
 	if err != nil {
@@ -181,6 +176,19 @@ func (l *Log) checkNewPeer(ctx context.Context, r *life, peer Peer) (incarnation
 		return answer.Incarnation, err
 	}
 	return answer.Incarnation, quorum.CheckNew(peer, answer, l.aboutUs(), l.machine.format())
+}
+
+// isComing reports whether a new master that has been asked so often before is still asking the others, or is about to
+// start.
+func isComing(answer quorum.About, err error, tries int) bool {
+	starting := refused("")
+	switch {
+	case err == nil:
+		return answer.Cluster == ""
+	case errors.As(err, &starting):
+		return true
+	}
+	return errors.Is(err, syscall.ECONNREFUSED) && tries < startTriesMax
 }
 
 const (
