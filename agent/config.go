@@ -20,6 +20,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/datafolder"
 	"github.com/tenderhq/tender/internal/logging"
+	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/nearby"
 	"github.com/tenderhq/tender/internal/trust/transport"
@@ -157,9 +158,6 @@ type World struct {
 	Random func() string
 }
 
-// DefaultPath is the Path of agents that are given none.
-const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
 // DefaultOutputBytesMax is the OutputBytesMax of agents that are given none.
 const DefaultOutputBytesMax = 64 << 20
 
@@ -184,7 +182,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	wrong = append(wrong, c.defaultWalls()...)
 	if c.Path == "" {
-		c.Path = DefaultPath
+		c.Path = protocol.DefaultPath
 	}
 	if err := checkPath(c.Path); err != nil {
 		wrong = append(wrong, err)

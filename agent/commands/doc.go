@@ -4,7 +4,7 @@
 //
 // Each task is a child in its own process group, with its sandbox as working folder,
 // and files stdout and stderr there. Its environment is what the task asks for and
-// TENDER_TASK_*, with PATH ([DefaultPath]), HOME and the like when the task sets none, so
+// TENDER_TASK_*, with PATH ([protocol.DefaultPath]), HOME and the like when the task sets none, so
 // that programs are found and find what they expect. A task is RUNNING once its program was executed, FINISHED when it exits with
 // 0 and FAILED otherwise, but never before every process of its group is gone: what the command leaves behind is killed
 // with it. (R11)

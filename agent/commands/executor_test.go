@@ -116,7 +116,7 @@ func TestSandboxOutputAndEnvironment(t *testing.T) {
 	}
 	env := "\n" + a.read("t1", "stderr") + "\n"
 	for _, line := range []string{
-		"A=b c", "PATH=" + DefaultPath, "TENDER_TASK_ID=t1", "TENDER_TASK_FRAMEWORK_ID=framework-1", "TENDER_TASK_AGENT_ID=agent-1",
+		"A=b c", "PATH=" + protocol.DefaultPath, "TENDER_TASK_ID=t1", "TENDER_TASK_FRAMEWORK_ID=framework-1", "TENDER_TASK_AGENT_ID=agent-1",
 		"TENDER_TASK_HOSTNAME=host", "TENDER_TASK_PORT_HTTP_ADMIN=31001", "TENDER_TASK_SANDBOX=" + filepath.Join(a.folder, "t1"),
 	} {
 		if !strings.Contains(env, "\n"+line+"\n") {

@@ -21,9 +21,6 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// DefaultPath is the PATH of a task that sets none.
-const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
 // files are the file descriptors that a program starts with: stdin, stdout and stderr.
 type files [3]uintptr
 
@@ -258,7 +255,7 @@ func isFromWindows(program, sandbox string) bool {
 // PATH and the other variables by default, those of the task's command, its secrets, TENDER_TASK_*. So secrets replace
 // the variables of an image, which are among those of the command.
 func environment(task *executor.Task, byDefault map[string]string) (env []string, path string) {
-	all := map[string]string{"PATH": DefaultPath}
+	all := map[string]string{"PATH": protocol.DefaultPath}
 	maps.Copy(all, byDefault)
 	maps.Copy(all, task.Command.Env)
 	path = all["PATH"]

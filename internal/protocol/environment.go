@@ -1,5 +1,9 @@
 package protocol
 
+// DefaultPath is the PATH of executors and tasks, and where an agent looks for programs, unless the agent or the task
+// says otherwise.
+const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 // Environment variables that an agent sets for what it starts (R33). Nothing of the agent's own environment is passed
 // on. docs lists these names for users.
 const (

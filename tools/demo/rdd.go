@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"os"
 	"os/exec"
@@ -136,36 +135,25 @@ func (d *learning) learn(ctx context.Context, iterations int, cache, kill bool) 
 // executor is killed, and then the program continues.
 func (d *learning) drive(ctx context.Context, holds int, program string, args ...string) (r run, err error) {
 	common := []string{program, "-master", d.masters, "-executors", strconv.Itoa(d.agents), "-memory", fmt.Sprint(d.memory)}
-	command := exec.CommandContext(ctx, d.programs, append(common, args...)...)
-	command.Stderr = os.Stderr
-	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
-	out, err := command.StdoutPipe()
+	p, err := startProgram(ctx, d.programs, append(common, args...)...)
 	if err != nil {
 		return r, err
 	}
-	in, err := command.StdinPipe()
-	if err != nil {
-		return r, err
-	}
-	if err := command.Start(); err != nil {
-		return r, err
-	}
-	err = r.read(out, func(iteration int) error {
+	err = r.read(p.lines, func(iteration int) error {
 		if iteration != holds {
 			return nil
 		}
-		if err := d.killOne(command.Process.Pid); err != nil {
+		if err := d.killOne(p.command.Process.Pid); err != nil {
 			return err
 		}
-		_, err := in.Write([]byte("\n"))
+		_, err := p.in.Write([]byte("\n"))
 		return err
 	})
-	return r, errors.Join(err, in.Close(), command.Wait())
+	return r, errors.Join(err, p.in.Close(), p.command.Wait())
 }
 
 // read reads lines such as "iteration N: 1.234 s" and "result: ...", and shows them.
-func (r *run) read(out io.Reader, see func(iteration int) error) error {
-	lines := bufio.NewScanner(out)
+func (r *run) read(lines *bufio.Scanner, see func(iteration int) error) error {
 	for lines.Scan() {
 		fmt.Println("   ", lines.Text())
 		r.lines = append(r.lines, lines.Text())

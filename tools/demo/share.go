@@ -270,8 +270,13 @@ type program struct {
 
 func (t *turn) start(ctx context.Context) (*program, error) {
 	const works = 3 // iterations before it waits
-	command := exec.CommandContext(ctx, t.programs, "logreg", "-master", t.MasterAddresses(), "-role", "rdd",
+	return startProgram(ctx, t.programs, "logreg", "-master", t.MasterAddresses(), "-role", "rdd",
 		"-executors", strconv.Itoa(shareAgents), "-memory", "128", "-iterations", strconv.Itoa(works+1), "-hold", strconv.Itoa(works), t.points)
+}
+
+// startProgram starts a driver of the small Spark.
+func startProgram(ctx context.Context, path string, args ...string) (*program, error) {
+	command := exec.CommandContext(ctx, path, args...)
 	command.Stderr = os.Stderr
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	out, err := command.StdoutPipe()

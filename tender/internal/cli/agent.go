@@ -71,7 +71,7 @@ func (a *App) agentCommand() *cobra.Command {
 	flags.StringToStringVar(&f.attributes, "attributes", nil, "NAME=VALUE,... for the constraints of frameworks")
 	flags.StringVar(&f.region, "region", "", "region in which this machine is; regions fail independently of each other")
 	flags.StringVar(&f.zone, "zone", "", "zone in which this machine is; zones fail independently of each other")
-	flags.StringVar(&f.path, "path", agent.DefaultPath, "where programs are searched; also the PATH of tasks that set none")
+	flags.StringVar(&f.path, "path", protocol.DefaultPath, "where programs are searched; also the PATH of tasks that set none")
 	flags.DurationVar(&f.recovery, "recovery-timeout", 15*time.Minute, "how long executors wait for this agent when it has stopped; 0 = not at all")
 	flags.DurationVar(&f.executor, "executor-timeout", time.Minute, "how long an executor may take to connect after its start")
 	flags.DurationVar(&f.idle, "executor-idle", time.Minute, "how long a built-in executor stays when it has no task")
