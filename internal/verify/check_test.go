@@ -164,6 +164,22 @@ func TestEachBreakIsNamed(t *testing.T) {
 	}
 }
 
+// TestEndsThatNobodyAcknowledges: the end of a task whose framework is away is listed, and no break.
+func TestEndsThatNobodyAcknowledges(t *testing.T) {
+	look := well()
+	ended := look.Tasks[0]
+	ended.Ref.Task, ended.State, ended.Resources = "ended", api.TaskFinished, api.Resources{}
+	look.Tasks = append(look.Tasks, ended)
+	for i := range look.Agents {
+		if said := look.Agents[i].Said; said != nil && look.Agents[i].ID == ended.Agent {
+			said.Tasks = append(said.Tasks, AgentTask{Ref: ended.Ref, State: ended.State})
+		}
+	}
+	if found := Check(look); len(found) > 0 {
+		t.Errorf("an end that is not acknowledged: %v", found)
+	}
+}
+
 // TestOnlyWhatLastsCounts: what the next look does not find was in flight, also when it finds the same of a later launch
 // or with another amount. What one look could see was seen.
 func TestOnlyWhatLastsCounts(t *testing.T) {

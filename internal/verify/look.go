@@ -16,7 +16,7 @@ type Look struct {
 	Masters    []Master
 	Agents     []Agent
 	Frameworks []Framework
-	Tasks      []Task // the leader's, that have not ended
+	Tasks      []Task // the leader's
 	Offers     []Offer
 	Roles      []Role
 	// Unseen is what could not be asked.
