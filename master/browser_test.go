@@ -263,7 +263,7 @@ func paths() map[string]page {
 		}
 	}
 	all["browser GET /v1/"] = page{method: http.MethodGet, path: "/v1/WhoAmI"}
-	for _, service := range []grpc.ServiceDesc{apiv1.OperatorService_ServiceDesc, apiv1.RaftService_ServiceDesc, apiv1.JobService_ServiceDesc} {
+	for _, service := range []grpc.ServiceDesc{apiv1.OperatorService_ServiceDesc, apiv1.RaftService_ServiceDesc, apiv1.JobService_ServiceDesc, apiv1.WatchService_ServiceDesc} {
 		for _, method := range service.Methods {
 			all["/"+service.ServiceName+"/"+method.MethodName] = page{method: http.MethodGet, path: "/v1/" + method.MethodName}
 		}

@@ -42,6 +42,7 @@ func newJSONHandler(m *Master) *jsonHandler {
 	h.add(&apiv1.OperatorService_ServiceDesc, operatorService{master: m})
 	h.add(&apiv1.RaftService_ServiceDesc, raftService{master: m})
 	h.add(&apiv1.JobService_ServiceDesc, m.jobs)
+	h.add(&apiv1.WatchService_ServiceDesc, watchService{master: m})
 	return h
 }
 
@@ -55,7 +56,7 @@ func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/v1/")
 	method, known := h.methods[name]
 	if !known {
-		writeError(w, api.E("http", api.NotFound, name, errors.New("no such method; the methods are those of OperatorService, RaftService and JobService, such as /v1/ListAgents")))
+		writeError(w, api.E("http", api.NotFound, name, errors.New("no such method; the methods are those of OperatorService, RaftService, JobService and WatchService, such as /v1/ListAgents")))
 		return
 	}
 	ctx, err := h.master.guard.Admit(r.Context(), method.name)

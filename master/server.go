@@ -60,6 +60,7 @@ func (m *Master) newServer() *grpc.Server {
 		{apiv1.StoreService_ServiceDesc, storeService{master: m}},
 		{apiv1.MasterService_ServiceDesc, masterService{master: m}},
 		{apiv1.JobService_ServiceDesc, m.jobs},
+		{apiv1.WatchService_ServiceDesc, watchService{master: m}},
 		{apiv1.TrustService_ServiceDesc, trustService{master: m}},
 	} {
 		server.RegisterService(m.intake.Requests.Served(one.service, m.streaming, m.unary), one.server)

@@ -115,7 +115,7 @@ func TestEveryMethodHasItsRow(t *testing.T) {
 	for _, service := range []grpc.ServiceDesc{
 		apiv1.SchedulerService_ServiceDesc, apiv1.AgentService_ServiceDesc, apiv1.OperatorService_ServiceDesc, apiv1.RaftService_ServiceDesc,
 		apiv1.StoreService_ServiceDesc, apiv1.MasterService_ServiceDesc, apiv1.AllocatorService_ServiceDesc, apiv1.ExecutorService_ServiceDesc,
-		apiv1.JobService_ServiceDesc, apiv1.TrustService_ServiceDesc,
+		apiv1.JobService_ServiceDesc, apiv1.TrustService_ServiceDesc, apiv1.WatchService_ServiceDesc,
 	} {
 		for _, method := range service.Methods {
 			calls["/"+service.ServiceName+"/"+method.MethodName] = true

@@ -62,6 +62,7 @@ const (
 	allocator = "/tender.v1.AllocatorService/"
 	executor  = "/tender.v1.ExecutorService/"
 	jobs      = "/tender.v1.JobService/"
+	watching  = "/tender.v1.WatchService/"
 	trusting  = "/tender.v1.TrustService/"
 	health    = "/grpc.health.v1.Health/"
 )
@@ -153,6 +154,9 @@ var Table = []Row{
 	{Call: jobs + "WatchJob", Verb: View, Or: Run, Action: "list-jobs", On: OnRoles, Check: jobManager},
 	{Call: jobs + "WatchJobs", Verb: View, Or: Run, Action: "list-jobs", On: OnRoles, Check: jobManager},
 	{Call: jobs + "GetJobHistory", Verb: View, Or: Run, Action: "list-jobs", On: OnRoles, Check: jobManager},
+
+	{Call: watching + "Watch", Verb: View, Action: "watch", On: OnTasks, Kinds: masterOnly, Own: true, Check: "only what the lists show to the caller"},
+	{Call: watching + "ListEvents", Verb: View, Action: "list-events", On: OnTasks, Kinds: masterOnly, Own: true, Check: "only of what the lists show to the caller"},
 
 	{Call: masters + "Announce", On: OnItself, Kinds: []Kind{Master}, Check: "the ID is the certificate's"},
 	{Call: masters + "Leader", On: OnCluster, Kinds: members},
