@@ -41,6 +41,8 @@ var floors = []floor{
 	{"internal/lookout/leadersearch", "api internal/protocol"},
 	{"internal/trust/rights", "api internal/protocol"},
 	{"internal/logpb", "api/v1"},
+	{"internal/mesos/v1/...", "internal/mesos/v1/..."},
+	{"internal/mesos/codec", ""},
 	{"internal/wire", "api api/v1 internal/protocol internal/trust/rights"},
 	{"internal/lookout", "api api/v1 internal/lookout/leadersearch internal/wire internal/pause internal/protocol"},
 	{"internal/sandbox", "api internal/trust"},

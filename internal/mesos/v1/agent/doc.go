@@ -1,0 +1,2 @@
+// Package agentv1 has the generated messages of the operator API of Mesos's agents. It holds no logic.
+package agentv1
