@@ -43,6 +43,7 @@ var floors = []floor{
 	{"internal/logpb", "api/v1"},
 	{"internal/mesos/v1/...", "internal/mesos/v1/..."},
 	{"internal/mesos/codec", ""},
+	{"internal/mesos/envelope", "internal/mesos/v1"},
 	{"internal/wire", "api api/v1 internal/protocol internal/trust/rights"},
 	{"internal/lookout", "api api/v1 internal/lookout/leadersearch internal/wire internal/pause internal/protocol"},
 	{"internal/sandbox", "api internal/trust"},
