@@ -348,6 +348,9 @@ func toldStatus(t *task, reason api.Reason) api.Status {
 		return status
 	}
 	status.Number, status.Previous = 0, 0
+	if status.State.Terminal() && status.Source != api.MoverMaster {
+		return status // its reason says whose fault the end was (R59)
+	}
 	status.Reason = reason
 	if reason == api.ReasonNone {
 		status.Reason = api.ReasonReconciliation
