@@ -43,6 +43,7 @@ type task struct {
 	// earlier launch of the same ID, which was DROPPED.
 	questioned bool
 	former     *former // that earlier launch, if its agent has dropped it
+	session    uint64  // in which this process launched it, as tasks.sessions counts them
 }
 
 // taskRef identifies a task's record. If a task was forgotten and its ID begun anew, the new record is another one.
@@ -145,7 +146,7 @@ func (t *tasks) launch(id api.TaskID, agent api.AgentID, call uint64) {
 	one.agent, one.origin, one.questioned, one.former = agent, originLaunched, false, t.endings.states[id].former
 	t.endings.remove(id) // an earlier launch was DROPPED, and the task is tried again
 	one.state, one.latest = api.TaskStaging, api.TaskStaging
-	one.accept = call
+	one.accept, one.session = call, t.sessions
 }
 
 // stray holds a status in a record of its own, beside the record of the task that has the ID.
@@ -175,7 +176,7 @@ func (t *tasks) take(status api.Status) (*task, verdict) {
 		one = t.get(status.Task)
 		one.agent = status.Agent
 	}
-	if one.origin == originLaunched && !one.questioned && one.former.has(status) {
+	if one.former.has(status) && !one.neverCame(t.sessions) {
 		return one, one.former.judge(t.sessions)
 	}
 	verdict := one.judge(status, t.held >= heldMax)
@@ -184,6 +185,13 @@ func (t *tasks) take(status api.Status) (*task, verdict) {
 		t.hold(one, status)
 	}
 	return one, verdict
+}
+
+// neverCame reports whether a status of the former launch is the answer to a question about this one: this launch never
+// came to the leader. In the session of the launch it is none, however late it comes, because there the launch goes
+// before the question.
+func (t *task) neverCame(session uint64) bool {
+	return t.origin == originLaunched && t.questioned && t.session != session
 }
 
 // hold queues the status behind those of its task that wait.
@@ -235,9 +243,11 @@ func (t *task) judge(status api.Status, full bool) verdict {
 }
 
 // isForeign reports whether the status is the answer to a question about an earlier launch of the ID, and that launch's
-// end: about the present launch nobody has asked yet.
+// end: about the present launch nobody has asked yet. Such an answer has no number, and what agents and executors tell
+// themselves has one.
 func (t *task) isForeign(status api.Status) bool {
-	return status.Number == 0 && status.Reason == api.ReasonReconciliation && status.State.Settled() && !t.questioned
+	answer := status.Reason == api.ReasonReconciliation || status.Source == api.MoverAgent || status.Source == api.MoverExecutor
+	return status.Number == 0 && answer && status.State.Settled() && !t.questioned
 }
 
 // judgeCopy judges a status whose number was taken in before.
