@@ -10,7 +10,6 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/core/settings"
-	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
 
@@ -206,16 +205,4 @@ func (s *scheduler) leave() {
 	if s.info.ID != "" {
 		s.world.removeFramework(s.info.ID, false)
 	}
-}
-
-// write writes into the framework's store.
-func (s *scheduler) write() {
-	if s.phase != active || s.world.leader() == nil {
-		return
-	}
-	s.writes++
-	s.world.ask(core.StoreWrite{
-		Change:   registry.PutEntry{Framework: s.info.ID, Session: s.session, Key: "key", Value: []byte{byte(s.writes)}},
-		Instance: s.instance(), Counter: s.writes,
-	})
 }

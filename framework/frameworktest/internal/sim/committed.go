@@ -45,6 +45,7 @@ func (t *truth) applies(state *registry.State, command registry.Command) registr
 	before, last := maps.Clone(state.Frameworks), state.Clients[command.Client].Counter
 	behind := t.made(state, command)
 	result := state.Apply(command)
+	t.fits(state)
 	if repeated := command.Client != "" && command.Counter <= last; !repeated {
 		behind(result)
 		if result.Err == nil {

@@ -14,7 +14,8 @@ func checkCoverage(t *testing.T, all Coverage) {
 	missing := all.Missing(agents, []string{"RUNNING", "DISCONNECTED"}, frequent, impossible)
 	schedulers := []string{"Accept", "Acknowledge", "Decline", "Revive", "SchedulerClosed", "SchedulerHeartbeat", "SetDemand", "Unsettled"}
 	missing = append(missing, all.Missing(schedulers, []string{"active"}, frequent, impossible)...)
-	seldom := []string{"ExecutorEnded", "KillTaken", "Kill", "Reconcile", "KillTask", "MarkAgent", "RemoveFramework", "ReserveOn", "SetMaintenance", "StoreWrite"}
+	seldom := []string{"ExecutorEnded", "KillTaken", "Kill", "Reconcile", "KillTask", "MarkAgent", "RemoveFramework", "ReserveOn", "SetMaintenance", "StoreWrite",
+		"Suppress", "UpdateFramework", "AnswerInverse", "ReconcileOperations", "MessageExecutor", "MessageFromExecutor", "NeedSecrets", "Set"}
 	missing = append(missing, all.Missing(seldom, nil, []string{none, some}, impossible)...)
 	if len(missing) > 0 {
 		t.Errorf("no seed leads to\n\t%s\n%s", strings.Join(missing, "\n\t"), all.Table())

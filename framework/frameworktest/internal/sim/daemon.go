@@ -28,6 +28,7 @@ type daemon struct {
 	seeking    bool
 	executors  map[agentConn]*executorLine
 	starts     map[agentcore.Run]bool // starts under way; true: still wanted
+	secrets    map[api.TaskRef]bool   // tasks whose secrets it was given
 	full       api.TaskID             // when its launch comes the disk is full; after that it has room again
 
 	group   group // what is being written
@@ -125,6 +126,7 @@ func (d *daemon) Perform(effect agentcore.Effect) {
 	case agentcore.ToExecutor:
 		d.toExecutor(e.Conn, e.Event)
 	case agentcore.HandOver:
+		w.truth.handsOver(d, e.Task.TaskRef, e.Launch.Task.Secrets)
 		d.toExecutor(e.Conn, e.Launch)
 	case agentcore.CloseExecutor:
 		if line := d.executors[e.Conn]; line != nil {
@@ -203,15 +205,26 @@ func (d *daemon) work(work agentcore.Work) {
 		m.createVolume(e)
 	case agentcore.DestroyVolume:
 		d.destroyVolume(e)
-	case agentcore.TaskEnded, agentcore.DropSecrets, agentcore.RemoveFolder: // nobody reads output here, and there are no folders
+	case agentcore.DropSecrets:
+		delete(d.secrets, e.Task)
+	case agentcore.TaskEnded, agentcore.RemoveFolder: // nobody reads output here, and there are no folders
 	}
 }
 
-// sample reports a use of next to nothing. Revocable resources are tested elsewhere.
+// sample reports that everything uses next to nothing, and on a crowded machine as much as the whole machine has.
 func (d *daemon) sample(targets []agentcore.Target) protocol.UsageReport {
 	usage := protocol.UsageReport{Total: api.Usage{At: d.Now()}, Executors: map[api.ExecutorRef]api.Usage{}, Tasks: map[api.TaskRef]api.Usage{}}
 	for _, target := range targets {
-		usage.Executors[target.Executor] = api.Usage{At: d.Now(), CPU: 1, Mem: 1}
+		use := api.Usage{At: d.Now(), CPU: 1, Mem: 1}
+		for _, task := range target.Tasks {
+			one := api.Usage{At: d.Now(), CPU: 1, Mem: 1}
+			if d.machine.crowded {
+				one.CPU = d.machine.whole.Scalar("cpus") / 2
+			}
+			usage.Tasks[api.TaskRef{Framework: target.Executor.Framework, Task: task.Task}] = one
+			use.CPU += one.CPU
+		}
+		usage.Executors[target.Executor] = use
 	}
 	return usage
 }
@@ -304,6 +317,7 @@ func (d *daemon) hear(line *agentLine, batch protocol.AgentEvents) {
 		}
 	}
 	for _, event := range batch.Events {
+		d.takesSecrets(event)
 		if _, is := event.(protocol.Reported); is {
 			d.machine.reported = d.world.now
 		}

@@ -38,17 +38,20 @@ type process struct {
 
 // run is one task in its executor.
 type run struct {
-	task   api.Task
-	label  string
-	state  api.TaskState
-	number uint64
-	kept   []protocol.ExecutorStatus
-	pid    int       // of its own process group; 0: it runs in the executor's
-	alive  bool      // its processes are alive
-	killed bool      // it was asked to end
-	killBy time.Time // until when it may take to end
-	taken  bool      // its agent has acknowledged its end
-	parts  int       // parts of its result that it has told, one in the data of each report of progress
+	task      api.Task
+	label     string
+	process   *process
+	began     time.Time // when it was first RUNNING
+	watchedBy *daemon   // its agent's process then
+	state     api.TaskState
+	number    uint64
+	kept      []protocol.ExecutorStatus
+	pid       int       // of its own process group; 0: it runs in the executor's
+	alive     bool      // its processes are alive
+	killed    bool      // it was asked to end
+	killBy    time.Time // until when it may take to end
+	taken     bool      // its agent has acknowledged its end
+	parts     int       // parts of its result that it has told, one in the data of each report of progress
 }
 
 // executorLine is an executor's stream, with both ends.
@@ -201,7 +204,8 @@ func (p *process) send(calls ...protocol.ExecutorCall) {
 // heard passes the calls to the agent's core.
 func (line *executorLine) heard(calls []protocol.ExecutorCall) {
 	d := line.daemon
-	if d.dead {
+	if d.dead { // it has died since it was dialed, and did not know this stream yet
+		line.stream.tear()
 		return
 	}
 	if line.conn == 0 {
@@ -234,6 +238,8 @@ func (p *process) hear(line *executorLine, event protocol.ExecutorEvent) {
 		p.acknowledged(e)
 	case protocol.ExecutorShutdown:
 		p.shutDown(e.Grace)
+	case protocol.ExecutorMessage:
+		p.send(protocol.ExecutorMessage{Data: e.Data})
 	default: // the other events mean nothing here
 	}
 }
@@ -242,7 +248,7 @@ func (p *process) launch(e protocol.ExecutorLaunch) {
 	if p.tasks[e.Task.ID] != nil || p.endings[e.Task.ID] {
 		return // a repeated launch
 	}
-	r := &run{task: e.Task, label: e.Task.Labels[labelOfTry], state: api.TaskStaging}
+	r := &run{process: p, task: e.Task, label: e.Task.Labels[labelOfTry], state: api.TaskStaging}
 	p.tasks[e.Task.ID] = r
 	if p.closing {
 		p.report(r, api.TaskKilled, api.ReasonExecutorTerminated)
@@ -263,6 +269,7 @@ func (p *process) launch(e protocol.ExecutorLaunch) {
 	p.world.in(p.world.pause(), func() {
 		if r.alive && !r.killed && !p.dead {
 			p.report(r, api.TaskRunning, api.ReasonNone)
+			r.began, r.watchedBy = p.world.now, p.machine.daemon
 			if p.world.random.IntN(3) > 0 {
 				p.progress(r)
 			}

@@ -139,7 +139,15 @@ func (l *leader) perform(effects []core.Effect) {
 				line.queued = append(line.queued, agentEvent{e.Session, e.Event})
 				l.touched = append(l.touched, line)
 			}
-		case core.SendSecrets: // no task of a story has secrets, as there is no key to seal them
+		case core.SendSecrets:
+			if line := l.agents[e.Conn]; line != nil {
+				opened := protocol.TaskSecrets{TaskRef: e.Task}
+				for _, secret := range e.Secrets {
+					opened.Values = append(opened.Values, protocol.SecretValue{ID: secret.ID, Value: protocol.Hidden(secret.Text)})
+				}
+				line.queued = append(line.queued, agentEvent{e.Session, opened})
+				l.touched = append(l.touched, line)
+			}
 		case core.CloseAgent:
 			if line := l.agents[e.Conn]; line != nil {
 				line.closing, line.why = true, e.Err

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/view"
@@ -8,7 +10,7 @@ import (
 
 // lie lets the machine's agent claim to have executors that nobody has launched; it stops when it is honest again.
 func (m *machine) lie() {
-	m.lies = true
+	m.lies, m.lied = true, true
 	m.cut()
 }
 
@@ -54,6 +56,13 @@ func (t *truth) believed(l *leader) {
 			t.world.breaks("framework %s is booked %v, more than all machines have (R40)", shown.Framework.ID, held)
 		}
 	}
+}
+
+// mayBeFooled reports whether a leader may believe what the agent has invented, as it can where launches have no
+// receipts. An answer to an older offer may still hold what such an agent takes away by a lie.
+func (t *truth) mayBeFooled(id api.AgentID) bool {
+	return len(t.world.quorum.config.ReceiptKey) == 0 &&
+		slices.ContainsFunc(t.world.machines, func(m *machine) bool { return m.lied && m.agentOf() == id })
 }
 
 // everything returns what all machines have together.

@@ -37,8 +37,10 @@ type machine struct {
 
 // mischief is what is planned with a machine's agent.
 type mischief struct {
-	lies   bool // it reports what is not there
-	doomed bool // it is killed when it next starts an executor
+	lies    bool // it reports what is not there
+	lied    bool // it has lied at some time
+	doomed  bool // it is killed when it next starts an executor
+	crowded bool // everything there uses much
 }
 
 // addMachine makes a node whose agent is not yet started.
@@ -63,7 +65,7 @@ func (m *machine) start() {
 // live begins one life of an agent's core; the process may have had others before (R16).
 func (m *machine) live(registered bool) {
 	m.lives++
-	d := &daemon{machine: m, world: m.world, registered: registered, executors: map[agentConn]*executorLine{}, starts: map[agentcore.Run]bool{}}
+	d := &daemon{machine: m, world: m.world, registered: registered, executors: map[agentConn]*executorLine{}, starts: map[agentcore.Run]bool{}, secrets: map[api.TaskRef]bool{}}
 	m.daemon = d
 	records, err := checkpoint.Reread(m.disk)
 	if err != nil {

@@ -25,6 +25,8 @@ var acts = []chaos.Act[*World]{
 	{Do: "depose/leader", Weight: 4, Begin: onQuorum((*quorum).elect, nil)},
 	{Do: "lose/majority", Weight: 3, Begin: onQuorum((*quorum).stop, (*quorum).start)},
 	{Do: chaos.Restore, Weight: 1, Begin: onQuorum((*quorum).restore, nil)},
+	{Do: "join/master", Weight: 1, Begin: onQuorum((*quorum).join, (*quorum).leave)},
+	{Do: "leave/master", Weight: 1, Begin: onQuorum((*quorum).leave, (*quorum).join)},
 	{Do: "save/masters", Weight: 1, Begin: onQuorum((*quorum).save, nil)}, // a snapshot
 	{Do: "break/scheduler", Weight: 4, Begin: onScheduler((*scheduler).cut, nil)},
 	{Do: chaos.CutScheduler, Weight: 3, Begin: onScheduler((*scheduler).isolate, (*scheduler).rejoin)},
@@ -55,6 +57,12 @@ var acts = []chaos.Act[*World]{
 	{Do: "kill/start", Weight: 6, Begin: onMachine((*machine).killAtStart, nil)},
 	{Do: "leave/framework", Weight: 2, Begin: onScheduler((*scheduler).leave, nil)},
 	{Do: "write/store", Weight: 12, Begin: onScheduler((*scheduler).write, nil)},
+	{Do: "hush/scheduler", Weight: 2, Begin: onScheduler((*scheduler).hush, (*scheduler).listen)},
+	{Do: "change/framework", Weight: 3, Begin: onScheduler(
+		func(s *scheduler) { s.wish(`attributes.?rack.orValue("") != "r2"`) }, func(s *scheduler) { s.wish("") })},
+	{Do: "talk/executor", Weight: 1, Begin: onScheduler((*scheduler).talk, nil)},
+	{Do: "hide/secret", Weight: 2, Begin: onScheduler((*scheduler).hide, (*scheduler).setSecret)},
+	{Do: "crowd/agent", Weight: 2, Begin: onMachine((*machine).crowd, (*machine).clear)},
 	{Do: "rank/role", Weight: 2, Begin: onScheduler((*scheduler).rank, (*scheduler).unrank)},
 	{Do: "limit/role", Weight: 1, Begin: onScheduler(
 		func(s *scheduler) { s.limit(api.Scalars(1, 512)) }, func(s *scheduler) { s.limit(api.Resources{}) })},
@@ -129,6 +137,9 @@ func (w *World) populate() {
 	if r.IntN(2) == 0 {
 		w.quorum.config.ReceiptKey = []byte("the key of the cluster")
 	}
+	if r.IntN(3) == 0 {
+		w.quorum.config.StoreBytesMax = 1000
+	}
 	w.quorum.elect()
 	for i := range 1 + r.IntN(4) {
 		m := w.addMachine(fmt.Sprintf("h%d", i+1), api.Scalars(float64(1+r.IntN(4)), 2048).Plus(disk))
@@ -148,7 +159,10 @@ func (w *World) populate() {
 		k := newWork(w, name, 1+r.IntN(25))
 		k.stated, k.own, k.faulty, k.saves = r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(3) == 0, r.IntN(4) == 0
 		k.terse = r.IntN(2) == 0
+		k.drawHabits()
 		s := w.addScheduler(name, k)
+		s.info.Revocable = k.thrifty
+		w.in(0, s.setSecret)
 		if r.IntN(3) == 0 && !k.terse {
 			s.info.Roles = append(s.info.Roles, "shared", "role-f1/below")
 		}
@@ -184,12 +198,16 @@ func (w *World) calm() {
 			}
 			m.start()
 			m.fill(false)
+			m.clear()
 			m.cancel()
 			m.reactivate()
 		}
 		for _, s := range w.schedulers {
 			s.rejoin()
 			s.start()
+			s.listen()
+			s.wish("")
+			s.setSecret()
 			s.limit(api.Resources{})
 			s.unrank()
 		}

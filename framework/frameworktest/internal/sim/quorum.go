@@ -19,9 +19,10 @@ type quorum struct {
 	former  *leader // was deposed, and may not know it yet
 	policy  string
 	config  core.Config
-	masters int
-	stopped bool // no majority: nothing is committed
-	slow    bool // each command takes long, and is committed alone
+	members []string // names of the masters, any of which may lead
+	joined  int      // number of masters so far
+	stopped bool     // no majority: nothing is committed
+	slow    bool     // each command takes long, and is committed alone
 	pending []registry.Command
 	busy    bool // a commit is under way
 	backup  *registry.State
@@ -34,7 +35,7 @@ type quorum struct {
 const cluster = "tender"
 
 func newQuorum(w *World) *quorum {
-	q := &quorum{world: w, state: registry.New(), policy: "fairshare", masters: 3, clocks: map[string]*timepiece{}}
+	q := &quorum{world: w, state: registry.New(), policy: "fairshare", members: []string{"m1", "m2", "m3"}, joined: 3, clocks: map[string]*timepiece{}}
 	q.state.Apply(registry.Command{Change: registry.Bootstrap{Cluster: cluster}})
 	q.config = core.Config{Version: "v1", Debug: true}
 	return q
@@ -70,7 +71,7 @@ func (q *quorum) elect() {
 	if err != nil {
 		panic(err)
 	}
-	name := "m" + strconv.Itoa(int(q.term.Number)%q.masters+1)
+	name := q.members[int(q.term.Number)%len(q.members)]
 	config := q.config
 	config.Master = api.MasterID(name)
 	config.Client = name + "/" + q.term.String()
@@ -78,6 +79,37 @@ func (q *quorum) elect() {
 	q.world.say(name, "leads in term %s", q.term)
 	q.leader.core = core.New(config, q.state, q.term, policy, q.leader.time())
 	q.leader.round()
+}
+
+// join takes a new master into the quorum, by a new name, because a name is never used twice.
+func (q *quorum) join() {
+	if q.leader == nil || len(q.members) == registry.MastersMax {
+		return
+	}
+	q.joined++
+	name := "m" + strconv.Itoa(q.joined)
+	q.members = append(q.members, name)
+	q.world.say(name, "joins the quorum")
+	q.record(registry.SetMaster{ID: api.MasterID(name), Master: registry.Master{GRPC: name + ":4600"}})
+}
+
+// leave takes the master that has been there longest out of the quorum; one that leads hands over first.
+func (q *quorum) leave() {
+	if q.leader == nil || len(q.members) == 1 {
+		return
+	}
+	name := q.members[0]
+	q.members = q.members[1:]
+	if q.leader.name == name {
+		q.elect()
+	}
+	q.world.say(name, "leaves the quorum")
+	q.record(registry.RemoveMaster{ID: api.MasterID(name)})
+}
+
+// record has the leader's shell propose what its core does not decide.
+func (q *quorum) record(change registry.Change) {
+	q.propose(q.leader, registry.Command{At: q.leader.time().Round(0), Change: change})
 }
 
 // depose lets the leader go on for a while without knowing that it no longer leads.

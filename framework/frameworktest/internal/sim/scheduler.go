@@ -21,8 +21,10 @@ type scheduler struct {
 	work     *work
 	up       bool // its process runs
 	isolated bool
-	life     int // counts starts and ends, so that what one life has planned is not done in another
-	updates  int // number of updates that were heard
+	life     int      // counts starts and ends, so that what one life has planned is not done in another
+	updates  int      // number of updates that were heard
+	hushed   quieting // when it was last suppressed; zero: it is not
+	asks     uint64   // number of changes that were asked for of what the framework says of itself
 	clock    timepiece
 
 	// What ends with the process:
@@ -31,6 +33,7 @@ type scheduler struct {
 	callbacks []callback
 	calling   bool   // a callback is under way
 	asked     uint64 // number of the call of Offers that began last
+	changes   uint64 // number of changes of what the framework says of itself that have come into effect
 	offers    map[api.OfferID]api.Offer
 	sessions  uint64 // number of sessions so far
 	phase     phase
@@ -83,7 +86,7 @@ func (s *scheduler) start() {
 	s.world.say(s.name, "scheduler starts")
 	s.core = sdk.New(sdk.Config{
 		Framework: s.info, Masters: []string{"masters"}, Version: "v1", ReconcileInterval: reconcileEvery,
-		Interests: sdk.InSubscribed | sdk.InRescinded,
+		Interests: sdk.InSubscribed | sdk.InRescinded | sdk.InInverseOffers | sdk.InMessages | sdk.InExecutorLost | sdk.InAgentLost | sdk.InOperations,
 	})
 	s.step(sdk.Started{Instance: s.instance()})
 }
@@ -107,7 +110,7 @@ func (s *scheduler) kill() {
 // end forgets everything that ends with the process.
 func (s *scheduler) end() {
 	s.up, s.armed, s.line, s.out = false, time.Time{}, nil, nil
-	s.callbacks, s.calling, s.asked, s.offers = nil, false, 0, map[api.OfferID]api.Offer{}
+	s.callbacks, s.calling, s.asked, s.changes, s.offers = nil, false, 0, 0, map[api.OfferID]api.Offer{}
 	s.phase, s.writes = away, 0
 	s.life++
 }
@@ -180,7 +183,9 @@ func (s *scheduler) perform(effect sdk.Effect) {
 		s.ended(e.Err)
 	case sdk.Log:
 		s.say(e)
-	case sdk.FrameworkChanged, sdk.UpdateEnded, sdk.WantedTold: // nobody asks for these
+	case sdk.FrameworkChanged:
+		s.info, s.changes = e.Framework, e.Changes
+	case sdk.UpdateEnded, sdk.WantedTold: // nobody waits for these
 	case sdk.Count: // nobody counts
 	}
 }
@@ -338,7 +343,16 @@ func (s *scheduler) call(callback sdk.Callback) (result sdk.Called) {
 			result.Outcome = sdk.Failed
 			return result
 		}
+		if s.work.slow && s.world.random.IntN(3) == 0 {
+			s.work.handleLater(s, c.Status)
+			result.Outcome = sdk.Later
+			return result
+		}
 		s.work.update(s, c.Status)
+	case sdk.CallOperationDone:
+		s.work.operationDone(s, c)
+	case sdk.CallInverseOffers:
+		s.work.askedBack(s, c.Offers)
 	default: // the work handles no others
 	}
 	return result
@@ -368,6 +382,9 @@ func (s *scheduler) firstOffer() api.Offer { return s.offers[slices.Sorted(maps.
 
 // demand states what is wanted from now on.
 func (s *scheduler) demand(demand api.Demand) {
+	if len(demand.Shapes) > 0 {
+		s.hushed = quieting{} // who wants something is offered it
+	}
 	s.step(sdk.DemandStated{Demand: demand, Behind: s.asked})
 }
 

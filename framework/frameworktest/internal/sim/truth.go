@@ -128,6 +128,7 @@ func (t *truth) told(s *scheduler, j *job, status api.Status) {
 			t.world.breaks("launch %s has started, and its framework is told %s (%s: %s)", l.label, state, status.Reason, status.Message)
 		}
 	case api.TaskFinished, api.TaskFailed, api.TaskKilled, api.TaskGone:
+		t.mayEndSo(l, status)
 		if l.alive != nil && l.alive.alive {
 			t.world.breaks("launch %s runs, and its framework is told %s (%s: %s) (R11)", l.label, state, status.Reason, status.Message)
 		}
@@ -162,7 +163,7 @@ func (t *truth) trueEnd(l *launch, status api.Status) {
 	if !told.Terminal() || told == api.TaskGone || told == api.TaskGoneByOperator || l.alive == nil {
 		return
 	}
-	if really := l.alive.state; l.alive.taken && told != really {
+	if really := l.alive.state; l.alive.taken && told != really && !(status.Reason == api.ReasonMaxCompletionTime && really == api.TaskKilled) {
 		t.world.breaks("launch %s ended as %s, and its framework is told %s (promise 3)", l.label, really, told)
 	}
 	if told == api.TaskFinished && l.alive.state != told {
@@ -290,10 +291,11 @@ func (t *truth) booksHold(l *leader) {
 	}
 	t.believed(l)
 	t.killsKept()
+	t.lasts()
 	for _, view := range l.core.View().Agents(view.Query{}).Items {
 		held := view.Allocated.Plus(view.Offered).Firm().Plain()
 		known, is := t.world.quorum.state.Agents[view.Agent.ID]
-		if own := known.Agent.Resources.Plain(); is && !view.Offered.IsZero() && !own.Contains(held) {
+		if own := known.Agent.Resources.Plain(); is && !t.mayBeFooled(view.Agent.ID) && !view.Offered.IsZero() && !own.Contains(held) {
 			t.world.breaks("%s is oversold by its leader: %v used, %v offered of %v (promise 1)", view.Agent.ID, view.Allocated, view.Offered, own)
 		}
 	}

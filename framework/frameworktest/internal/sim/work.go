@@ -24,6 +24,7 @@ type work struct {
 	volumes int
 	tries   int
 	again   []api.TaskID // tasks that were DROPPED and are tried again under the same ID
+	habits
 
 	stated  bool      // it states its demand
 	resting bool      // it takes no more offers
@@ -59,6 +60,9 @@ func (k *work) subscribed(s *scheduler) {
 	k.quiet = time.Time{}
 	k.sayDemand(s)
 	s.ask(slices.Sorted(maps.Keys(k.tasks))...)
+	if k.saves {
+		s.step(sdk.OperationsAsked{})
+	}
 }
 
 func (k *work) sayDemand(s *scheduler) {
@@ -80,6 +84,7 @@ func (k *work) offered(s *scheduler, offers []api.Offer) {
 	if k.world.kind && !k.torn && !k.quiet.IsZero() && k.world.now.Sub(k.quiet) > 10*time.Second && offers[0].Role == s.info.Roles[0] {
 		k.world.breaks("%s has said for %v that it wants nothing, and is offered %s", s.name, k.world.now.Sub(k.quiet), offers[0].Resources)
 	}
+	k.heardSuppressed(s, offers)
 	for _, offer := range offers {
 		think := k.world.pause()
 		if k.world.chance(50) {
@@ -97,6 +102,7 @@ func (k *work) answer(s *scheduler, offer api.Offer) {
 			break
 		}
 		task := k.task(s)
+		k.demands(&task, offer)
 		ask := task.Resources
 		if task.Executor != nil {
 			ask = ask.Plus(task.Executor.Resources)
@@ -188,18 +194,18 @@ func (k *work) operations(offer api.Offer, launch api.Operation) []api.Operation
 	}
 	switch k.world.random.IntN(4) {
 	case 0:
-		return []api.Operation{{Kind: api.OpReserve, Resources: api.NewResources(
+		return []api.Operation{{Kind: api.OpReserve, ID: k.named(), Resources: api.NewResources(
 			api.Resource{Label: api.Label{Name: "cpus"}, Scalar: 200}, api.Resource{Label: api.Label{Name: "disk"}, Scalar: 100_000})}, launch}
 	case 1:
-		return []api.Operation{{Kind: api.OpUnreserve, Resources: api.Scalars(0.1, 0)}, launch}
+		return []api.Operation{{Kind: api.OpUnreserve, ID: k.named(), Resources: api.Scalars(0.1, 0)}, launch}
 	case 2:
 		k.volumes++
-		return []api.Operation{{Kind: api.OpCreate, Volume: api.VolumeID(fmt.Sprintf("%s-v%d", k.name, k.volumes)), Size: 50_000}, launch}
+		return []api.Operation{{Kind: api.OpCreate, ID: k.named(), Volume: api.VolumeID(fmt.Sprintf("%s-v%d", k.name, k.volumes)), Size: 50_000}, launch}
 	}
 	if volume == "" {
 		return []api.Operation{launch}
 	}
-	return []api.Operation{{Kind: api.OpDestroy, Volume: volume}, launch}
+	return []api.Operation{{Kind: api.OpDestroy, ID: k.named(), Volume: volume}, launch}
 }
 
 // update handles a status that the SDK delivers.

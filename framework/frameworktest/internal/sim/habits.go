@@ -1,0 +1,249 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	sdk "github.com/tenderhq/tender/framework/internal/core"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/core/settings"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// habits are what some users' schedulers do beside launching and killing tasks, and what some of their tasks ask for.
+type habits struct {
+	hasty    bool                     // some tasks may only run for some seconds
+	thrifty  bool                     // it takes revocable resources
+	secret   bool                     // some tasks name a secret of its role
+	operated int                      // number of operations that were named
+	outcomes map[api.OperationID]bool // what was told of them: whether they succeeded
+	slow     bool                     // it handles some statuses only later
+}
+
+// quieting is when a framework was suppressed, and in which of its sessions.
+type quieting struct {
+	since   time.Time
+	session uint64
+}
+
+// drawHabits draws the habits of a framework whose roles are known.
+func (k *work) drawHabits() {
+	r := k.world.random
+	k.hasty, k.thrifty, k.slow = r.IntN(4) == 0, r.IntN(3) == 0, r.IntN(4) == 0
+	k.outcomes = map[api.OperationID]bool{}
+	k.secret = r.IntN(3) == 0 && len(k.world.quorum.config.ReceiptKey) > 0
+}
+
+// demands gives the task what it asks for by habit.
+func (k *work) demands(task *api.Task, offer api.Offer) {
+	r := k.world.random
+	if k.hasty && r.IntN(3) == 0 {
+		task.MaxCompletionTime = k.world.between(time.Second, 10*time.Second)
+	}
+	if k.secret && r.IntN(3) == 0 {
+		task.Secrets = []api.Secret{{ID: secretOf(k.name), Env: "KEY"}}
+		if r.IntN(2) == 0 {
+			task.Secrets[0] = api.Secret{ID: secretOf(k.name), File: "key"}
+		}
+	}
+	if offer.Resources.HasRevocable() && r.IntN(2) == 0 {
+		task.Resources = task.Resources.AsRevocable()
+	}
+}
+
+// secretOf is the one secret of a framework's first role.
+func secretOf(name string) api.SecretID { return api.SecretID("role-" + name + "/key") }
+
+// setSecret sets the secret of the framework; hide removes it.
+func (s *scheduler) setSecret() {
+	s.world.ask(core.Set{Setting: settings.Secret{ID: secretOf(s.work.name), Sealed: []byte("sealed")}})
+}
+
+func (s *scheduler) hide() {
+	s.world.ask(core.Set{Setting: settings.NoSecret{ID: secretOf(s.work.name)}})
+}
+
+// takesSecrets notes which tasks an agent was given the secrets of.
+func (d *daemon) takesSecrets(event protocol.AgentEvent) {
+	if e, is := event.(protocol.TaskSecrets); is && e.Why == "" {
+		d.secrets[e.TaskRef] = true
+	}
+}
+
+// handsOver checks that a task that names secrets is handed to its executor only when its agent has them (R48).
+func (t *truth) handsOver(d *daemon, task api.TaskRef, named []api.Secret) {
+	if len(named) > 0 && !d.secrets[task] {
+		t.world.breaks("%s hands %s to its executor without the secrets that it names (R48)", d.machine.name, task)
+	}
+}
+
+// hush stops the offers for all roles of the framework; listen resumes them.
+func (s *scheduler) hush() {
+	if s.up {
+		s.step(sdk.SuppressAsked{})
+		s.hushed = quieting{s.world.now, s.sessions}
+	}
+}
+
+func (s *scheduler) listen() {
+	s.hushed = quieting{}
+	if s.up {
+		s.step(sdk.ReviveAsked{})
+	}
+}
+
+// heardSuppressed checks that a framework that was suppressed in this session a while ago is offered nothing.
+func (k *work) heardSuppressed(s *scheduler, offers []api.Offer) {
+	if h := s.hushed; !h.since.IsZero() && h.session == s.sessions && k.world.now.Sub(h.since) > 10*time.Second {
+		k.world.breaks("%s was suppressed %v ago, and is offered %s", s.name, k.world.now.Sub(h.since), offers[0].ID)
+	}
+}
+
+// wish changes what the framework says of itself: where it wants to run, and how small an offer may be.
+func (s *scheduler) wish(constraint string) {
+	if !s.up {
+		return
+	}
+	wish := s.info
+	wish.Constraint = constraint
+	if s.world.random.IntN(2) == 0 {
+		wish.MinOffer = api.Scalars(0.1, 16)
+	}
+	s.asks++
+	s.step(sdk.UpdateAsked{Request: s.asks, Wish: wish, Saw: s.changes})
+}
+
+// askedBack decides about inverse offers: it lets the masters take what they name, refuses, kills one of its tasks, or
+// does nothing.
+func (k *work) askedBack(s *scheduler, offers []api.InverseOffer) {
+	for _, offer := range offers {
+		s.later(k.world.pause(), func() {
+			switch k.world.random.IntN(4) {
+			case 0:
+				s.step(sdk.CallAsked{Call: protocol.AnswerInverse{Offers: []api.OfferID{offer.ID}, Accept: true}})
+			case 1:
+				s.step(sdk.CallAsked{Call: protocol.AnswerInverse{Offers: []api.OfferID{offer.ID}}})
+			case 2:
+				k.kill(s)
+			default:
+			}
+		})
+	}
+}
+
+// handleLater handles a status after its call has returned, and acknowledges it then.
+func (k *work) handleLater(s *scheduler, status api.Status) {
+	s.later(k.world.between(0, time.Second), func() {
+		k.update(s, status)
+		s.step(sdk.StatusAcknowledged{Status: status})
+	})
+}
+
+// talk sends a message to one of the framework's executors.
+func (s *scheduler) talk() {
+	for _, m := range s.world.machines {
+		for _, p := range m.living() {
+			if p.run.Executor.Framework == s.info.ID && m.daemon != nil {
+				s.step(sdk.CallAsked{Call: protocol.MessageExecutor{Agent: m.daemon.core.Identity().Agent, Executor: p.run.Executor.Executor, Data: []byte("how are you?")}})
+			}
+		}
+	}
+}
+
+// named gives half of the operations an ID, so that their outcomes are told.
+func (k *work) named() api.OperationID {
+	if k.world.random.IntN(2) == 0 {
+		return ""
+	}
+	k.operated++
+	return api.OperationID(fmt.Sprintf("%s-op%d", k.name, k.operated))
+}
+
+// operationDone checks that an operation is not told to have two outcomes. That a master no longer remembers is none.
+func (k *work) operationDone(s *scheduler, done sdk.CallOperationDone) {
+	if done.Err != nil && done.Err.Kind != api.Invalid && done.Err.Kind != api.Limit {
+		return
+	}
+	before, told := k.outcomes[done.Operation]
+	if now := done.Err == nil; told && now != before {
+		k.world.breaks("operation %s of %s was told to have succeeded: %v, and now %v: %v", done.Operation, s.name, before, now, done.Err)
+	}
+	k.outcomes[done.Operation] = done.Err == nil
+}
+
+// crowd has everything on the machine use more than it has been given, so that revocable tasks have to make room.
+func (m *machine) crowd() { m.crowded = true }
+
+func (m *machine) clear() { m.crowded = false }
+
+// write writes into the framework's store: few keys, with values of several sizes, of which some are deleted.
+func (s *scheduler) write() {
+	w := s.world
+	if s.phase != active || w.leader() == nil {
+		return
+	}
+	s.writes++
+	key := fmt.Sprintf("key-%d", w.random.IntN(4))
+	write := core.StoreWrite{Instance: s.instance(), Counter: s.writes}
+	if w.random.IntN(4) > 0 {
+		write.Change = registry.PutEntry{Framework: s.info.ID, Session: s.session, Key: key, Value: make([]byte, 1+w.random.IntN(300))}
+		w.ask(write)
+		return
+	}
+	write.Change = registry.DeleteEntry{Framework: s.info.ID, Session: s.session, Key: key}
+	w.leader().request(write, func(r core.Reply) {
+		if r.Err != nil && r.Err.Kind == api.Limit {
+			w.breaks("a key of %s can't be deleted, because the store is full (R58): %v", s.name, r.Err)
+		}
+	})
+}
+
+// fits checks that what frameworks have stored is never more than may be stored.
+func (t *truth) fits(state *registry.State) {
+	most := t.world.quorum.config.StoreBytesMax
+	if most == 0 {
+		return
+	}
+	sum := 0
+	for _, framework := range state.Frameworks { // order: irrelevant because it is a sum
+		for key, entry := range framework.Store { // order: irrelevant because it is a sum
+			sum += len(key) + len(entry.Value)
+		}
+	}
+	if int64(sum) > most {
+		t.world.breaks("the stores have %d bytes, and %d are allowed", sum, most)
+	}
+}
+
+// lasts checks that a task that may run for some seconds only does not run for much longer, if nothing has kept its
+// agent from ending it (R43).
+func (t *truth) lasts() {
+	for _, label := range t.order {
+		one := t.launches[label]
+		r := one.alive
+		if r == nil || !r.alive || r.task.MaxCompletionTime == 0 || r.began.IsZero() {
+			continue
+		}
+		p := r.process
+		watched := one.machine.daemon != nil && one.machine.daemon == r.watchedBy && p.line != nil && p.line.conn != 0
+		if over := t.world.now.Sub(r.began) - r.task.MaxCompletionTime; watched && over > 80*time.Second {
+			t.world.breaks("launch %s runs on %s %v longer than it may (R43)", label, one.machine.name, over)
+		}
+	}
+}
+
+// mayEndSo checks that only a revocable task is REVOKED, and that only one with a longest time has run for too long.
+func (t *truth) mayEndSo(l *launch, status api.Status) {
+	if l.alive == nil {
+		return
+	}
+	task := l.alive.task
+	if status.Reason == api.ReasonRevoked && !task.Resources.HasRevocable() {
+		t.world.breaks("launch %s is not revocable, and its framework is told REVOKED (R28)", l.label)
+	}
+	if status.Reason == api.ReasonMaxCompletionTime && task.MaxCompletionTime == 0 {
+		t.world.breaks("launch %s has no longest time, and its framework is told %s (R43)", l.label, status.Reason)
+	}
+}
