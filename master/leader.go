@@ -506,7 +506,7 @@ func (l *leader) request(ctx context.Context, op string, action core.Action) (an
 }
 
 func (l *leader) requested(ctx context.Context, action core.Action, reply chan<- core.Reply) arrival {
-	return arrival{what: core.Requested{ID: core.RequestID(l.ids.Add(1)), Action: action, By: guard.ScopeOf(ctx)}, reply: reply}
+	return arrival{what: core.Requested{ID: core.RequestID(l.ids.Add(1)), Action: action, By: guard.ScopeOf(ctx), Who: guard.CallerOf(ctx).String()}, reply: reply}
 }
 
 // notSent returns the reason why a request did not get into the loop.

@@ -8,6 +8,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/invariant"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/core/ledger"
 	"github.com/tenderhq/tender/master/core/life"
 	"github.com/tenderhq/tender/master/core/overdue"
@@ -112,6 +113,8 @@ func (r *agents) agentAdmitted(id api.AgentID) {
 		a := r.inventory.newAgent(id)
 		a.gone = "admitted, no session yet"
 		r.deadlines.Set(a.clock, r.now.Add(r.config.TombstoneAfter))
+		r.noteAgent(a, change.Admitted, "on host "+a.info.Hostname)
+		r.noteLost(id)
 		r.info("agent admitted", field("agent", id), field("host", a.info.Hostname))
 	}
 	r.inventory.agentChanged(id)
@@ -124,6 +127,7 @@ func (r *agents) agentMarked(id api.AgentID) {
 		return
 	}
 	marks := r.marks(a)
+	r.noteAgent(a, markedAs(a.marked, marks), r.registry.Agents[id].Why)
 	a.marked = marks
 	r.info("agent marked", field("agent", id), Field{"marks", marksText(marks)}, field("why", r.registry.Agents[id].Why))
 	if marks.Has(api.MarkGone) {
@@ -145,6 +149,23 @@ func (r *agents) agentMarked(id api.AgentID) {
 	r.maintenance.checkDrained(a)
 }
 
+// markedAs returns what a change of an agent's marks means.
+func markedAs(before, now api.Mark) change.What {
+	switch added := now &^ before; {
+	case added.Has(api.MarkGone):
+		return change.Gone
+	case added.Has(api.MarkDrained):
+		return change.Drained
+	case added.Has(api.MarkDraining):
+		return change.Draining
+	case added.Has(api.MarkDeactivated):
+		return change.Deactivated
+	case now == before: // its grace or its reason is another one
+		return change.Updated
+	}
+	return change.Reactivated
+}
+
 // agentRemoved follows the registry: the agent is forgotten.
 func (r *agents) agentRemoved(id api.AgentID, why string) {
 	a := r.agentByID[id]
@@ -155,6 +176,7 @@ func (r *agents) agentRemoved(id api.AgentID, why string) {
 	delete(r.offers.freed, id)
 	r.inventory.leaveHost(a, a.info.Hostname)
 	r.deadlines.Clear(a.window.turn)
+	r.noteAgent(a, change.Removed, why)
 	r.info("agent removed", field("agent", id), field("why", why))
 	r.endAgent(a, why)
 	r.tasks.stubs -= len(a.stubs)

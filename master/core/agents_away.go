@@ -8,6 +8,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/words"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/core/life"
 	"github.com/tenderhq/tender/master/registry"
 )
@@ -132,6 +133,7 @@ func (r *agents) giveUp(a *agent) {
 	if a.phase != life.Overdue {
 		a.enter(life.Overdue)
 		r.overdue.Add(a.id)
+		r.noteAgent(a, change.Figures, "")
 	}
 	r.markOverdue()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/core/life"
 	"github.com/tenderhq/tender/master/core/receipts"
 	"github.com/tenderhq/tender/master/core/secrets"
@@ -417,6 +418,14 @@ func (r *tasks) taskReported(a *agent, fw *framework, ref api.TaskRef, rt protoc
 		r.releaseTask(t)
 	case !t.held:
 		r.holdReported(t)
+	}
+	switch {
+	case before.State == api.TaskUnspecified:
+		r.noteTask(t, change.Reported, "its agent has it: "+t.status.State.String(), t.status.Reason)
+	case before.State != t.status.State:
+		r.noteStatus(t)
+	default:
+		r.noteTask(t, change.Figures, "", api.ReasonNone)
 	}
 	switch {
 	case t.duplicate, fw.removed:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/core/admission"
 	"github.com/tenderhq/tender/master/core/life"
 	"github.com/tenderhq/tender/master/registry"
@@ -62,6 +63,7 @@ func (r *agents) agentVersionRefused(g admission.Greeting, err error) {
 	r.versionRefused(who, err.Error())
 	if known := r.registry.Agents[g.Agent.ID]; known.Nonce == g.Nonce && r.agentByID[g.Agent.ID] != nil {
 		r.agentByID[g.Agent.ID].refused = err.Error()
+		r.noteAgent(r.agentByID[g.Agent.ID], change.Refused, err.Error())
 	}
 }
 
@@ -150,6 +152,8 @@ func (r *agents) openAgent(l *link, a *agent, g admission.Greeting) {
 		Masters:           r.masters(),
 	})
 	r.repeatRevoked(a)
+	r.noteAgent(a, change.Registered, "on host "+a.info.Hostname)
+	r.noteHost(a)
 	r.info("agent registered", field("agent", a.id), field("host", a.info.Hostname))
 	if g.First { // it never had an ID, so it can't have any tasks
 		r.inventory.warnOfOthers(a)
@@ -244,12 +248,31 @@ func (r *agents) nowUnable(a *agent, why string) {
 		return
 	}
 	a.unable = why
+	r.noteAgent(a, ableOrNot(why), why)
 	if why == "" {
 		r.info("agent can start tasks again", field("agent", a.id))
 		return
 	}
 	r.warn("agent can start nothing", field("agent", a.id), field("why", why))
 	r.offers.rescindAll(a.offers, "the agent can start nothing: "+why)
+}
+
+func ableOrNot(why string) change.What {
+	if why == "" {
+		return change.Able
+	}
+	return change.Unable
+}
+
+// noteHost notes all agents of a host, because an absent one is shown with the agent that it has become.
+func (r *agents) noteHost(a *agent) {
+	host := r.inventory.hosts[a.info.Hostname]
+	if len(host) < 2 {
+		return // the agent itself is noted anyway
+	}
+	for _, id := range sortedKeys(host) {
+		r.note(change.Record{Kind: change.Agent, Agent: id})
+	}
 }
 
 // nothingNew answers a heartbeat when there is nothing to tell, which is nearly always.
@@ -294,6 +317,7 @@ func (r *agents) dropLink(a *agent, why string) {
 	a.link.agent, a.link, a.report = nil, nil, nil
 	a.enter(a.phase.Closed())
 	a.gone, a.leftAt = why, r.now
+	r.noteHost(a)
 	r.offers.rescindAll(a.offers, "the agent is disconnected: "+why)
 	r.usage.forgetUse(a)
 	r.inverses.withdrawInverses(a, "the agent is disconnected")

@@ -316,6 +316,7 @@ func (r *answers) answer(s *session, q question) bool {
 	case api.TaskUnreachable:
 		if r.agentByID[q.agent] == nil {
 			s.noteLost(q.task, q.agent)
+			r.noteUntold(s.framework.id, q.task, q.agent)
 		}
 		if a := r.agentByID[q.agent]; a != nil { // if the leader does not know the agent, the SDK asks again
 			r.askLater(s, a, q) // the agent may come back without the task
@@ -340,6 +341,7 @@ func (r *answers) askLater(s *session, a *agent, q question) {
 	if len(a.questions) < questionsPerAgentMax {
 		a.questions = append(a.questions, asked{s, q})
 		s.absent[q.task] = q.agent
+		r.noteUntold(s.framework.id, q.task, q.agent)
 	}
 }
 
@@ -422,6 +424,7 @@ func (r *answers) answerQuestions(a *agent) {
 	questions := a.questions
 	a.questions = nil
 	for _, q := range questions {
+		r.noteUntold(q.session.framework.id, q.task, q.agent)
 		if r.sessionByConn[q.session.conn] != q.session {
 			if a.account == life.AccountNone && q.session.framework.latest == q.session && !r.marks(a).Has(api.MarkGone) {
 				a.questions = append(a.questions, q) // shown to people until the agent or the framework is back
@@ -510,6 +513,7 @@ func (r *answers) lostAgents() map[api.AgentID][]api.TaskRef {
 
 // tellLost answers frameworks about their tasks on an agent that only they knew, when that agent is removed.
 func (r *answers) tellLost(id api.AgentID) {
+	r.noteLost(id)
 	for _, name := range sortedKeys(r.frameworkByID) {
 		s := r.frameworkByID[name].session
 		if s == nil {
@@ -531,5 +535,38 @@ func (s *session) noteLost(task api.TaskID, agent api.AgentID) {
 	}
 	if len(s.lost) < unsettledTasksMax {
 		s.lost[task] = agent
+	}
+}
+
+// noteLatest notes the tasks that only the framework's latest session has named, because they are shown as long as it is
+// the latest one.
+func (b *base) noteLatest(fw *framework) {
+	if fw.latest == nil {
+		return
+	}
+	for _, named := range []map[api.TaskID]api.AgentID{fw.latest.absent, fw.latest.lost} {
+		for _, task := range sortedKeys(named) {
+			b.noteUntold(fw.id, task, named[task])
+		}
+	}
+}
+
+// noteLost notes the tasks that only frameworks have named on an agent which the registry does not know, because what it
+// knows of the agent has changed.
+func (b *base) noteLost(agent api.AgentID) {
+	var with []api.FrameworkID
+	for id, fw := range b.frameworkByID { // order: irrelevant because they are sorted
+		if fw.latest != nil && len(fw.latest.lost) > 0 {
+			with = append(with, id)
+		}
+	}
+	slices.Sort(with)
+	for _, id := range with {
+		lost := b.frameworkByID[id].latest.lost
+		for _, task := range sortedKeys(lost) {
+			if lost[task] == agent {
+				b.noteUntold(id, task, agent)
+			}
+		}
 	}
 }

@@ -27,6 +27,7 @@ type base struct {
 	now  time.Time // the time of the current event
 	came time.Time // when the current event came to this master
 	out  []Effect  // the effects of the current event
+	noted
 
 	agentByID     map[api.AgentID]*agent         // admitted agents
 	frameworkByID map[api.FrameworkID]*framework // until removed and nothing of them runs any more

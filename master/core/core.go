@@ -13,6 +13,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/value"
 	"github.com/tenderhq/tender/internal/wallclock"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/core/admission"
 	"github.com/tenderhq/tender/master/core/expiry"
 	"github.com/tenderhq/tender/master/core/principals"
@@ -139,7 +140,8 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 	c.agents.hold.beginHold()
 	c.past = expiry.Of(c.registry, now)
 	c.deadlines.Set(c.expiryTurn, now.Add(expiry.Pause))
-	c.out = nil
+	c.out, c.changes = nil, nil
+	c.note(change.Record{Kind: change.Election, What: change.Won, Name: term.String(), Why: "master " + string(c.config.Master) + " leads from now on"})
 	return c
 }
 
@@ -187,6 +189,7 @@ func newRooms(b *base) *Core {
 // Step handles one event. Its effects must be performed before those of the next Allocate.
 func (c *Core) Step(event Event) []Effect {
 	c.now, c.came, c.out = event.At, event.Came, nil
+	c.changes, c.by = c.changes[:0], c.actorOf(event.What)
 	if c.came.IsZero() {
 		c.came = event.At
 	}
@@ -232,6 +235,7 @@ func (c *Core) happen(what Happening) {
 // Allocate runs the policy after a batch of events, and returns its offers and other decisions as effects.
 func (c *Core) Allocate(now time.Time) []Effect {
 	c.now, c.out = now, nil
+	c.changes, c.by = c.changes[:0], change.Actor{}
 	if c.allocate() { // a second run offers what the first one made available
 		c.allocate()
 	}

@@ -90,6 +90,7 @@ type (
 		ID     RequestID
 		Action Action
 		By     rights.Scope
+		Who    string // who asks, for people, such as "person ann"; "": the principal of By
 	}
 	// Woken comes at the time that Wake returned.
 	Woken struct{}

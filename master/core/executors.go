@@ -10,6 +10,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/change"
 )
 
 // executors keeps the executors that run on agents, and those that a launch will start. It books their resources, and
@@ -47,6 +48,7 @@ func (r *executors) addExecutor(x *executor) {
 
 // dropExecutor removes an executor and gives its resources back.
 func (r *executors) dropExecutor(x *executor) {
+	r.noteExecutor(x, change.Ended, "")
 	delete(x.agent.executors, x.ref)
 	delete(x.framework.executors, executorKey{x.agent.id, x.ref.Executor})
 	x.agent.Unuse(x.resources)
@@ -75,6 +77,7 @@ func (r *executors) executorEnded(a *agent, ended protocol.ExecutorEnded) {
 
 // executorLost tells the framework that an executor's processes are gone.
 func (r *executors) executorLost(x *executor, message string) {
+	r.noteExecutor(x, change.Lost, message)
 	if r.config.Debug {
 		r.debug("executor ended", field("executor", x.ref.String()), field("agent", x.agent.id), field("why", message))
 	}
@@ -158,6 +161,7 @@ func (r *executors) adoptExecutor(a *agent, ref api.ExecutorRef, rx protocol.Rep
 	x := &executor{ref: ref, info: rx.Executor, framework: fw, agent: a, role: rx.Role, resources: rx.Resources}
 	a.Take(rx.Resources)
 	r.addExecutor(x)
+	r.noteExecutor(x, change.Reported, "")
 	if !rx.Resources.IsZero() {
 		r.policy.Take(x.claim())
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/core/ledger"
 	"github.com/tenderhq/tender/master/core/principals"
 	"github.com/tenderhq/tender/master/core/recent"
@@ -76,6 +77,7 @@ func (r *frameworks) newFramework(id api.FrameworkID) *framework {
 	fw.results.Recall(r.registry.Frameworks[id].Operations)
 	fw.failover, fw.turn = newDeadline(failoverOver{fw}), newDeadline(placeFree{fw})
 	r.frameworkByID[id] = fw
+	r.noteFramework(fw, change.Figures, "")
 	return fw
 }
 
@@ -96,13 +98,19 @@ func (r *sessions) recoverFrameworks() {
 func (r *sessions) frameworkAdmitted(id api.FrameworkID) {
 	known := r.registry.Frameworks[id]
 	fw := r.frameworkByID[id]
+	what := change.Updated
 	if fw == nil {
 		fw = r.frameworks.newFramework(id)
 		r.frameworks.goAway(fw, "not yet subscribed")
+		what = change.Admitted
 	}
 	before := fw.info
 	fw.info = known.Framework
 	fw.countIn(r.shares.Of(fw.info.Principal))
+	if what == change.Updated && fw.info.Equal(&before) { // a session of a framework that says the same of itself
+		what = change.Figures
+	}
+	r.noteFramework(fw, what, "")
 	r.leaveRoles(fw, before.Roles)
 	if fw.info.Constraint != before.Constraint {
 		r.offers.rescindRuledOut(fw)
@@ -200,6 +208,7 @@ func (r *frameworks) weighPrincipals() bool {
 // goAway starts the failover time of a framework that has no scheduler.
 func (r *frameworks) goAway(fw *framework, why string) {
 	fw.since, fw.why = r.now, why
+	r.noteFramework(fw, change.Figures, "")
 	timeout := fw.info.FailoverTimeout
 	if known, ok := r.registry.Frameworks[fw.id]; ok {
 		timeout = known.Framework.FailoverTimeout
@@ -243,6 +252,8 @@ func (r *sessions) keepUntilEmpty(fw *framework, why string) {
 		r.endSession(s, removalError(fw.id, s, why))
 		fw.session = nil
 	}
+	r.noteFramework(fw, change.Removed, why)
+	r.noteLatest(fw)
 	fw.removed, fw.why, fw.since = true, why, r.now
 	r.deadlines.Clear(fw.failover)
 	r.deadlines.Clear(fw.turn)
@@ -278,6 +289,7 @@ func (r *frameworks) forgetRemoved(fw *framework) {
 	if fw.removed && len(fw.tasks)+len(fw.executors)+fw.unlisted == 0 && r.frameworkByID[fw.id] == fw {
 		fw.countIn(nil)
 		delete(r.frameworkByID, fw.id)
+		r.noteFramework(fw, change.Figures, "")
 		r.policy.RemoveFramework(fw.id)
 	}
 }
@@ -328,6 +340,7 @@ func (r *demands) suppress(s *session, number uint64, roles []api.Role) {
 	fw := s.framework
 	if r.haveRoles(s, number, "framework.suppress", roles) {
 		fw.wants.Suppress(orAll(roles, fw))
+		r.noteFramework(fw, change.Figures, "")
 		r.policy.Suppress(fw.id, roles)
 	}
 }
@@ -337,6 +350,7 @@ func (r *demands) revive(s *session, number uint64, roles []api.Role) {
 	fw := s.framework
 	if r.haveRoles(s, number, "framework.revive", roles) {
 		fw.wants.Revive(orAll(roles, fw))
+		r.noteFramework(fw, change.Figures, "")
 		r.policy.Revive(fw.id, roles)
 	}
 }
@@ -411,12 +425,14 @@ func (r *demands) setDemand(s *session, number uint64, call protocol.SetDemand) 
 // either of them. (R38)
 func (r *demands) state(fw *framework, role api.Role, shapes []api.Shape) {
 	fw.share.Add(view.Tally{Shapes: fw.wants.State(role, shapes)})
+	r.noteFramework(fw, change.Figures, "")
 	r.policy.SetDemand(fw.id, role, shapes)
 }
 
 // unstate forgets that a demand was stated in the role, in both places.
 func (r *demands) unstate(fw *framework, role api.Role) {
 	fw.share.Take(view.Tally{Shapes: fw.wants.Unstate(role)})
+	r.noteFramework(fw, change.Figures, "")
 	r.policy.SetDemand(fw.id, role, nil)
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/words"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/core/meter"
 	"github.com/tenderhq/tender/master/core/reserving"
 	"github.com/tenderhq/tender/master/registry"
@@ -58,6 +59,7 @@ func (r *inventory) agentChanged(id api.AgentID) {
 		return
 	}
 	before := a.Total
+	r.noteAgent(a, change.Figures, "")
 	r.describeAgent(a)
 	if lacks := r.registry.Agents[id].Uncovered(); !lacks.IsZero() && !a.Total.Equal(before) {
 		r.warn("agent has less than is reserved on it", field("agent", id), field("lacks", lacks.String()))
@@ -134,6 +136,7 @@ func (r *inventory) checkVolumes(a *agent, got *report) {
 		reported[key] = true
 		if _, is := r.knownVolume(a, key); !is {
 			a.orphaned(registry.Volume{Resource: volume.Resource, Generation: volume.Generation}, "the registry does not know it")
+			r.noteVolume(a.id, volume.Volume, change.Orphaned, "the registry does not know it")
 			r.info("volume is orphaned", field("agent", a.id), field("volume", volume.Volume))
 		}
 	}
@@ -188,6 +191,7 @@ func (a *agent) orphaned(volume registry.Volume, why string) *reserving.Orphan {
 func (r *inventory) createVolume(a *agent, id api.VolumeID) {
 	for _, v := range r.registry.Agents[a.id].Volumes {
 		if v.Resource.Volume == id && !v.Destroying {
+			r.noteVolume(a.id, id, change.Created, "for role "+string(v.Resource.Reserved))
 			r.tellAgent(a, protocol.CreateVolume{Volume: protocol.Volume{Resource: v.Resource, Generation: v.Generation}})
 		}
 	}
@@ -197,6 +201,7 @@ func (r *inventory) createVolume(a *agent, id api.VolumeID) {
 func (r *inventory) destroyVolume(a *agent, id api.VolumeID) {
 	for _, v := range r.registry.Agents[a.id].Volumes {
 		if v.Resource.Volume == id && v.Destroying {
+			r.noteVolume(a.id, id, change.Destroying, "")
 			r.tellAgent(a, protocol.DestroyVolume{Volume: id, Generation: v.Generation})
 		}
 	}
@@ -213,25 +218,27 @@ func (r *inventory) volumeDone(a *agent, done protocol.VolumeDone) {
 		r.proposals.propose(registry.VolumeGone{ID: a.id, Volume: done.Volume, Generation: done.Generation})
 	default:
 		o.Why = "the agent could not delete it: " + done.Err
+		r.noteVolume(a.id, done.Volume, change.Failed, o.Why)
 	}
 }
 
 // volumeGone follows the registry, which has forgotten a volume whose data is gone.
-func (r *inventory) volumeGone(change registry.VolumeGone) {
-	a := r.agentByID[change.ID]
+func (r *inventory) volumeGone(gone registry.VolumeGone) {
+	r.noteVolume(gone.ID, gone.Volume, change.Destroyed, "")
+	a := r.agentByID[gone.ID]
 	if a == nil {
 		return
 	}
-	if o := a.orphans[change.Volume]; o != nil && o.Generation == change.Generation {
-		delete(a.orphans, change.Volume)
+	if o := a.orphans[gone.Volume]; o != nil && o.Generation == gone.Generation {
+		delete(a.orphans, gone.Volume)
 	}
 }
 
 // orphanDestroyed follows the registry, which remembers now that an orphan is to be deleted.
-func (r *inventory) orphanDestroyed(change registry.DestroyOrphan) {
-	if a := r.agentByID[change.ID]; a != nil {
+func (r *inventory) orphanDestroyed(destroy registry.DestroyOrphan) {
+	if a := r.agentByID[destroy.ID]; a != nil {
 		r.showDestroying(a)
-		r.destroyVolume(a, change.Volume.Volume)
+		r.destroyVolume(a, destroy.Volume.Volume)
 	}
 }
 

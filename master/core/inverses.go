@@ -89,7 +89,7 @@ func (r *inverses) sendInverse(x *inverse, until time.Time, whatFor string) {
 
 // asked records a step in the life of an inverse offer in the framework's decisions.
 func (r *inverses) asked(x *inverse, how view.Outcome, why string) {
-	x.framework.decisions.Add(view.Decision{
+	r.decided(x.framework, view.Decision{
 		At: r.now, Made: x.made, Offer: x.id, Agent: x.agent.id, Role: x.role, Resources: x.resources,
 		Outcome: how, Why: why,
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/trust/rights"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -62,6 +63,7 @@ func (r *kills) wishKill(t *task, grace time.Duration, reason api.Reason) {
 		t.kill = &kill{reason: reason}
 	}
 	t.kill.graces.Ask(grace)
+	r.noteTask(t, change.KillAsked, "", t.kill.reason)
 	r.sendKill(t, grace)
 }
 
@@ -115,8 +117,12 @@ func (r *kills) keepWaiting(t *task) {
 }
 
 // killKept carries out a kill that the registry keeps from now on, if its agent is back already.
-func (r *kills) killKept(change registry.KeepKill) {
-	if a := r.agentByID[change.ID]; a != nil && a.phase.Reported() {
+func (r *kills) killKept(kept registry.KeepKill) {
+	r.note(change.Record{
+		Kind: change.Task, What: change.KillAsked, Framework: kept.Task.Framework, Task: kept.Task.Task, Agent: kept.ID,
+		Reason: api.ReasonKilledByOperator, Why: "its agent is away and is told when it is back",
+	})
+	if a := r.agentByID[kept.ID]; a != nil && a.phase.Reported() {
 		r.takeKept(a)
 		r.resendKills(a)
 	}

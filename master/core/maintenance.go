@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/internal/wallclock"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -111,10 +112,11 @@ func (r *maintenance) planMaintenance(a *agent) {
 	if known.Maintenance != a.window.planned {
 		r.inverses.withdrawLeaving(a, "the agent's maintenance has changed")
 		a.window.planned = known.Maintenance
-		why := "none"
+		why, what := "none", change.Canceled
 		if !a.window.planned.Start.IsZero() {
-			why = windowText(a.window.planned)
+			why, what = windowText(a.window.planned), change.Planned
 		}
+		r.note(change.Record{Kind: change.Maintenance, What: what, Agent: a.id, Why: why})
 		r.info("agent maintenance", field("agent", a.id), field("window", why))
 	}
 	start, end := a.window.planned.Start, a.window.planned.End()

@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/words"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/core/principals"
 	"github.com/tenderhq/tender/master/core/quota"
 	"github.com/tenderhq/tender/master/view"
@@ -109,6 +110,7 @@ func (r *offers) makeOffer(claim allocator.Claim) (*offer, error) {
 		expires:   r.now.Add(r.config.OfferTimeout),
 	}
 	r.openOffer(o)
+	r.noteOffer(o, change.Made)
 	r.expiring = append(r.expiring, o)
 	if r.config.Debug {
 		r.debug("offer made", field("offer", o.id), field("framework", fw.id), field("agent", a.id), field("resources", o.resources.String()))
@@ -187,6 +189,7 @@ func (r *offers) shownOffer(o *offer) api.Offer {
 // back or turn them into tasks.
 func (r *offers) closeOffer(o *offer) {
 	o.open = false
+	r.noteOffer(o, change.Figures)
 	delete(r.open, o.id)
 	delete(o.framework.offers, o.id)
 	delete(o.agent.offers, o.id)
@@ -329,9 +332,18 @@ type freed map[api.AgentID]time.Time
 
 // ended records the end of an offer that no accept has used in the framework's decisions.
 func (r *offers) ended(o *offer, how view.Outcome, why string, filter time.Duration) {
-	o.framework.decisions.Add(view.Decision{
+	r.decided(o.framework, view.Decision{
 		At: r.now, Made: o.made, Offer: o.id, Agent: o.agent.id, Role: o.role, Resources: o.resources,
 		Outcome: how, Why: why, Offers: 1, Launched: o.did.Launched, Refused: o.did.Refused, Filter: filter,
+	})
+}
+
+// decided records a decision about a framework.
+func (b *base) decided(fw *framework, decision view.Decision) {
+	fw.decisions.Add(decision)
+	b.note(change.Record{
+		Kind: change.Offer, What: change.What(decision.Outcome), Name: string(decision.Offer), Agent: decision.Agent, Framework: fw.id,
+		Role: decision.Role, Decision: &decision,
 	})
 }
 
@@ -463,6 +475,7 @@ func (r *offers) recoverRoles() {
 // roleChanged follows a change of a role in the registry.
 func (r *offers) roleChanged(role api.Role) {
 	set := r.registry.Roles[role]
+	r.note(change.Record{Kind: change.Role, What: change.Set, Role: role})
 	r.policy.SetRole(allocator.Role{Role: role, Weight: set.Weight, Priority: set.Priority, Guarantee: set.Guarantee, Limit: set.Limit})
 	r.holdLimit(role)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/core/launching"
 	"github.com/tenderhq/tender/master/core/reserving"
 	"github.com/tenderhq/tender/master/registry"
@@ -392,6 +393,7 @@ func (r *operations) keepOpen(x *acceptance, did view.Decision) bool {
 	o.did = x.summary(did)
 	o.part, o.resources = x.part, x.left
 	r.offers.openOffer(o)
+	r.noteOffer(o, change.Figures)
 	return true
 }
 
@@ -410,7 +412,7 @@ func (r *operations) book(x *acceptance, claim allocator.Claim) {
 func (r *operations) answered(x *acceptance, one view.Decision) {
 	one = x.summary(one)
 	one.At = r.now
-	x.session.framework.decisions.Add(one)
+	r.decided(x.session.framework, one)
 }
 
 // summary adds the offers to a decision about an accept. For an answer in parts these are the offers of the first part,
@@ -433,6 +435,7 @@ func (x *acceptance) summary(one view.Decision) view.Decision {
 // whose tasks may have been launched.
 func (r *operations) operationDone(x *acceptance, operation api.Operation, err *api.Error) {
 	fw := x.session.framework
+	r.noteOperation(x, operation, err)
 	switch {
 	case operation.ID != "":
 		result := protocol.OperationResult{ID: operation.ID, Agent: x.agent.id, Err: err}
@@ -442,4 +445,17 @@ func (r *operations) operationDone(x *acceptance, operation api.Operation, err *
 		r.info("operation refused", field("framework", fw.id), field("why", err.Error()))
 		r.tell(fw, protocol.OperationResult{Agent: x.agent.id, Err: err})
 	}
+}
+
+// noteOperation notes what has become of an operation that is no launch, whose tasks say it themselves.
+func (r *operations) noteOperation(x *acceptance, operation api.Operation, err *api.Error) {
+	if operation.Kind.Launches() {
+		return
+	}
+	done := change.Record{Kind: change.Operation, What: change.Done, Name: string(operation.ID), Agent: x.agent.id, Framework: x.session.framework.id,
+		Role: x.role, Why: operationText(operation)}
+	if err != nil {
+		done.What, done.Why = change.Refused, err.Error()
+	}
+	r.note(done)
 }

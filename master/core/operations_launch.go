@@ -7,6 +7,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/trust/rights"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/core/launching"
 	"github.com/tenderhq/tender/master/core/secrets"
 	"github.com/tenderhq/tender/master/view"
@@ -58,6 +59,7 @@ func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launching.Pla
 	fw.share.Add(view.Tally{Tasks: 1})
 	fw.hold(x.role, plan.Task)
 	r.book(x, t.claim())
+	r.noteTask(t, change.Launched, "", api.ReasonNone)
 	if plan.Starts {
 		r.startExecutor(x, t, plan.Executor)
 	}
@@ -91,6 +93,7 @@ func (r *operations) startExecutor(x *acceptance, t *task, resources api.Resourc
 		starter:   t,
 	}
 	r.executors.addExecutor(started)
+	r.noteExecutor(started, change.Started, "")
 	r.book(x, started.claim())
 }
 
@@ -114,6 +117,10 @@ func (r *operations) refuseTask(x *acceptance, wish api.Task, fault *launching.F
 	if x.refused++; x.refused == 1 {
 		x.firstRefused, x.firstFault = wish.ID, fault
 	}
+	r.note(change.Record{
+		Kind: change.Task, What: change.StateOfTask(fault.State), Agent: x.agent.id, Framework: fw.id, Task: wish.ID, Role: x.role,
+		Owner: wish.Owner, Job: wish.Labels[jobLabel], Why: fault.Message, Reason: fault.Reason,
+	})
 	r.tasks.tellStatus(fw, api.Status{Framework: fw.id, Task: wish.ID, Agent: x.agent.id, Executor: wish.ExecutorID(),
 		State: fault.State, Reason: fault.Reason, Message: fault.Message, Source: api.MoverMaster, At: r.now})
 }

@@ -37,7 +37,8 @@ type chaos struct {
 func newChaos(t *rapid.T, policy string) *chaos {
 	x := &chaos{world: newWorld(policyNamed(policy), core.Config{GoneAfter: -1, Debug: true}), t: t, ends: make(map[api.TaskRef]api.TaskState), heard: make(map[api.TaskRef]uint64),
 		policyName: policy, refused: make(map[api.FrameworkID]time.Time)}
-	x.onEffect, x.held = x.watch, make(holdings)
+	x.onEffect, x.held, x.follows = x.watch, make(holdings), newFollower()
+	x.follows.seldom = true
 	x.lead()
 	return x
 }
@@ -410,7 +411,7 @@ func (x *chaos) demandSome(pick int) {
 func (x *chaos) move(action action, pick int) {
 	x.say("> %s %d", action.name, pick)
 	action.do(x, pick)
-	if err := cmp.Or(x.core.CheckBooks(), x.held.check(x.core)); err != nil {
+	if err := cmp.Or(x.core.CheckBooks(), x.held.check(x.core), x.follows.check(x.core)); err != nil {
 		x.t.Fatalf("after %s: %v\n%s", action.name, err, tail(x.out.String()))
 	}
 	x.nothingLies()

@@ -2,6 +2,7 @@ package core
 
 import (
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/allocator"
@@ -264,6 +265,18 @@ func (r reader) Untold() iter.Seq2[api.AgentID, api.TaskRef] {
 	}
 }
 
+func (r reader) FindUntold(ref api.TaskRef) (api.AgentID, bool) {
+	fw := r.core.frameworkByID[ref.Framework]
+	if fw == nil || fw.latest == nil || fw.removed || fw.tasks[ref.Task] != nil {
+		return "", false
+	}
+	if id := fw.latest.absent[ref.Task]; r.core.agentByID[id] != nil && slices.Contains(r.core.answers.untold(r.core.agentByID[id]), ref) {
+		return id, true
+	}
+	id, named := fw.latest.lost[ref.Task]
+	return id, named && r.core.agentByID[id] == nil && r.core.registry.LostAgent(id)
+}
+
 func (r reader) Apart() iter.Seq2[api.AgentID, *protocol.TaskStub] {
 	return func(yield func(api.AgentID, *protocol.TaskStub) bool) {
 		for _, id := range sortedKeys(r.core.agentByID) {
@@ -306,6 +319,8 @@ func (r reader) Offers() iter.Seq[view.OfferBrief] {
 func (r reader) Offer(id api.OfferID) view.Offer {
 	return r.core.offers.showOffer(r.core.offers.open[id])
 }
+
+func (r reader) IsOpen(id api.OfferID) bool { return r.core.offers.open[id] != nil }
 
 func (r *offers) showOffer(o *offer) view.Offer {
 	return view.Offer{Offer: r.shownOffer(o), FrameworkName: o.framework.info.Name, Since: o.made, Expires: o.expires}

@@ -9,6 +9,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/trust/rights"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/core/admission"
 	"github.com/tenderhq/tender/master/registry"
 )
@@ -94,6 +95,7 @@ func (r *sessions) frameworkVersionRefused(s *session, err error) {
 	r.versionRefused("framework "+nameForPeople(s.subscribe.Framework), err.Error())
 	if fw := r.frameworkByID[s.subscribe.Framework.ID]; fw != nil && fw.session == nil {
 		fw.refused = err.Error()
+		r.noteFramework(fw, change.Refused, fw.refused)
 	}
 }
 
@@ -134,10 +136,12 @@ func (r *sessions) fence(fw *framework, old *session) {
 	r.offers.rescindAll(fw.offers, "another instance has taken over")
 	r.endSession(old, api.E("framework.session", api.Fenced, fw.id, errors.New("another instance of the framework has subscribed")))
 	fw.session = nil
+	r.noteFramework(fw, change.Disconnected, "another instance has taken over")
 }
 
 // activate makes the session its framework's active one. From now on it is sent offers and statuses.
 func (r *sessions) activate(fw *framework, s *session, number uint64) {
+	r.noteLatest(fw)
 	s.framework, s.number = fw, number
 	fw.session, fw.latest, fw.since, fw.why, fw.refused = s, s, r.now, "", ""
 	r.deadlines.Clear(fw.failover)
@@ -152,6 +156,7 @@ func (r *sessions) activate(fw *framework, s *session, number uint64) {
 		Master:            r.config.Master,
 		Masters:           r.masters(),
 	})
+	r.noteFramework(fw, change.Subscribed, "")
 	r.info("framework subscribed", field("framework", fw.id), field("name", fw.info.Name), field("session", fmt.Sprint(number)))
 	r.demands.resetDemand(fw, s.subscribe.Instance)
 	r.frameworks.describeToPolicy(fw)
@@ -307,6 +312,7 @@ func (r *sessions) leave(s *session, why string) {
 	r.frameworks.goAway(fw, why)
 	r.frameworks.describeToPolicy(fw)
 	r.keepPlace(fw, s.seen)
+	r.noteFramework(fw, change.Disconnected, why)
 	r.info("framework disconnected", field("framework", fw.id), field("why", why))
 	for _, t := range fw.sortedTasks() {
 		if !t.agent.awaits(fw) { // its acknowledgements are no longer waited for (R31, R67)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/core/life"
 )
 
@@ -58,6 +59,7 @@ func (a *agent) exhausted() bool {
 func (r *standing) restate(a *agent) {
 	state, why := r.condition(a)
 	if state != a.state || why != a.why {
+		r.noteState(a, state, why)
 		if state != a.state {
 			a.since = r.now
 			r.logState(a, state, why)
@@ -67,9 +69,26 @@ func (r *standing) restate(a *agent) {
 	r.offerAgent(a)
 }
 
+// isRoutine reports whether the state is RUNNING or BUSY as the one before, a change that comes with every task. It is
+// neither logged nor an event.
+func (a *agent) isRoutine(state api.AgentState) bool {
+	return (state == api.AgentBusy || state == api.AgentRunning) && (a.state == api.AgentBusy || a.state == api.AgentRunning)
+}
+
+// noteState notes the state that the agent is about to have.
+func (r *standing) noteState(a *agent, state api.AgentState, why string) {
+	if state == a.state || a.isRoutine(state) {
+		r.noteAgent(a, change.Figures, "")
+		return
+	}
+	if state == api.AgentBusy {
+		state = api.AgentRunning
+	}
+	r.noteAgent(a, change.StateOfAgent(state), why)
+}
+
 func (r *standing) logState(a *agent, state api.AgentState, why string) {
-	both := state == api.AgentBusy && a.state == api.AgentRunning || state == api.AgentRunning && a.state == api.AgentBusy
-	if both { // a change between RUNNING and BUSY comes with every task, so it is not logged
+	if a.isRoutine(state) {
 		return
 	}
 	fields := []Field{field("agent", a.id), field("state", state.String())}
@@ -116,6 +135,7 @@ func (r *standing) offerAgent(a *agent) {
 		return
 	}
 	gap := r.gapToTell(a)
+	r.noteAgent(a, change.Figures, "")
 	a.withheld, a.policyStale, a.gapTold = why, false, gap
 	if a.phase.Dead() {
 		r.policy.RemoveAgent(a.id)

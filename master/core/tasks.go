@@ -9,6 +9,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/core/secrets"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -66,6 +67,7 @@ func (r *tasks) releaseTask(t *task) {
 		return
 	}
 	t.held = false
+	r.noteTask(t, change.Figures, "", api.ReasonNone)
 	r.usage.endUse(t)
 	t.agent.Unuse(t.resources)
 	t.framework.release(t.role, t.resources)
@@ -83,6 +85,7 @@ func (r *tasks) moveTask(t *task, status api.Status) {
 	if status.State.Terminal() {
 		r.kills.killOver(t)
 	}
+	r.noteStatus(t)
 	r.info("task "+strings.ToLower(status.State.String()), field("task", t.ref.String()), field("agent", t.agent.id),
 		field("reason", status.Reason.String()), field("why", status.Message))
 }
@@ -103,6 +106,7 @@ func (r *tasks) forgetTask(t *task) {
 		return // it was forgotten before
 	}
 	delete(t.agent.tasks, t.ref)
+	r.noteTask(t, change.Figures, "", api.ReasonNone)
 	if t.duplicate {
 		t.framework.unlisted--
 	}
@@ -255,6 +259,7 @@ func (r *tasks) step(t *task, status api.Status) bool {
 	}
 	t.number = status.Number
 	t.status = status
+	r.noteStatus(t)
 	if r.config.Debug {
 		r.debug("task status", field("task", t.ref.String()), field("agent", t.agent.id), field("state", status.State.String()))
 	}

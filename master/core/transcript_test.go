@@ -24,7 +24,7 @@ import (
 func TestTranscripts(t *testing.T) {
 	transcript.Play(t, func(t *testing.T) transcript.Story {
 		w := newWorld(policyNamed("fairshare"), core.Config{Debug: true})
-		w.twins = &twins{every: 20, fail: t.Fatalf}
+		w.twins, w.follows = &twins{every: 20, fail: t.Fatalf}, newFollower()
 		t.Cleanup(w.twins.compare)
 		w.lead()
 		return w

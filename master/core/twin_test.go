@@ -44,6 +44,9 @@ func (t *twins) listen(policy allocator.Allocator) allocator.Allocator {
 // tell has the world's core do something.
 func (w *world) tell(do func(*core.Core) []core.Effect) []core.Effect {
 	t := w.twins
+	if w.follows != nil {
+		defer func() { w.follows.note(w.core.Changes()) }()
+	}
 	if t == nil {
 		return do(w.core)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/tenderhq/tender/internal/alarms"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/trust/rights"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/core/admission"
 	"github.com/tenderhq/tender/master/core/settings"
 	"github.com/tenderhq/tender/master/registry"
@@ -170,6 +171,7 @@ type proposalKey struct {
 type proposal struct {
 	command registry.Command
 	follows []follows
+	by      change.Actor // who caused it
 }
 
 // follows says what continues when the registry has answered a proposal, and for whom.
@@ -309,7 +311,7 @@ func (r *proposals) proposeAs(client string, counter uint64, change registry.Cha
 		return
 	}
 	command := registry.Command{Client: client, Counter: counter, At: r.now, Change: change}
-	r.pending[key] = proposal{command, then}
+	r.pending[key] = proposal{command, then, r.by}
 	r.emit(Propose{Command: command})
 }
 
@@ -328,6 +330,7 @@ func (c *Core) applyCommand(command registry.Command) {
 	key := proposalKey{command.Client, command.Counter}
 	mine, asked := c.proposals.pending[key]
 	delete(c.proposals.pending, key)
+	c.by = mine.by
 	overtaken := c.proposals.overtaken(command)
 	result := c.registry.Apply(command)
 	if result.Err == nil {
@@ -369,6 +372,7 @@ func (c *Core) proposalRefused(event ProposalRefused) {
 	key := proposalKey{event.Client, event.Counter}
 	if refused, ok := c.proposals.pending[key]; ok {
 		delete(c.proposals.pending, key)
+		c.by = refused.by
 		for _, what := range refused.follows {
 			c.goOn(what, registry.Result{Err: event.Err})
 		}
@@ -376,47 +380,57 @@ func (c *Core) proposalRefused(event ProposalRefused) {
 }
 
 // applied brings the rooms in line with a change that the registry has accepted.
-func (c *Core) applied(change registry.Change, result registry.Result) {
-	switch change := change.(type) {
+func (c *Core) applied(done registry.Change, result registry.Result) {
+	switch done := done.(type) {
 	case registry.AdmitAgent:
 		c.agents.agentAdmitted(result.Agent)
 	case registry.UpdateAgent:
-		c.inventory.agentChanged(change.Agent.ID)
+		c.note(change.Record{Kind: change.Agent, What: change.Updated, Agent: done.Agent.ID})
+		c.inventory.agentChanged(done.Agent.ID)
 	case registry.SetReserved:
-		c.operations.reservationApplied(change.ID)
+		c.note(change.Record{Kind: change.Reservation, What: change.Set, Agent: done.ID, Framework: done.Framework, Why: done.Reserved.String()})
+		c.operations.reservationApplied(done.ID)
 	case registry.DestroyOrphan:
-		c.inventory.orphanDestroyed(change)
+		c.inventory.orphanDestroyed(done)
 	case registry.KeepKill:
-		c.kills.killKept(change)
+		c.kills.killKept(done)
 	case registry.VolumeGone:
-		c.inventory.volumeGone(change)
-	case registry.SetMaster, registry.RemoveMaster:
+		c.inventory.volumeGone(done)
+	case registry.SetMaster:
 		c.mastersAt++ // sessions are told with their next heartbeat
+		c.note(change.Record{Kind: change.Master, What: change.Set, Name: string(done.ID)})
+	case registry.RemoveMaster:
+		c.mastersAt++
+		c.note(change.Record{Kind: change.Master, What: change.Removed, Name: string(done.ID)})
 	case registry.MarkAgent:
-		c.agents.agentMarked(change.ID)
+		c.agents.agentMarked(done.ID)
 	case registry.SetMaintenance:
-		for _, id := range change.Agents {
+		for _, id := range done.Agents {
 			c.agents.maintenanceChanged(id)
 		}
 	case registry.BeginMaintenance:
-		c.agents.maintenanceChanged(change.ID)
+		c.note(change.Record{Kind: change.Maintenance, What: change.Begun, Agent: done.ID})
+		c.agents.maintenanceChanged(done.ID)
 	case registry.RemoveAgent:
-		c.agents.agentRemoved(change.ID, "removed by an operator")
+		c.agents.agentRemoved(done.ID, "removed by an operator")
 	case registry.Subscribe, registry.Readmit, registry.UpdateFramework:
 		c.sessions.frameworkAdmitted(result.Framework)
 	case registry.RemoveFramework:
-		c.sessions.frameworkRemoved(change.ID)
+		c.sessions.frameworkRemoved(done.ID)
 	case registry.SetRole:
-		c.offers.roleChanged(change.Role)
+		c.offers.roleChanged(done.Role)
 	case registry.Expire:
 		c.agents.goneForgotten()
 	case registry.TakeGrant:
-		c.agents.tellAll(protocol.EndTickets{Principal: change.Principal, Until: c.now})
+		c.note(change.Record{Kind: change.Principal, What: change.Taken, Name: done.Principal, Why: "may no more " + done.Grant.String()})
+		c.agents.tellAll(protocol.EndTickets{Principal: done.Principal, Until: c.now})
 	case registry.RevokePrincipal:
-		c.agents.tellAll(protocol.EndTickets{Principal: change.Principal, Until: c.now, Revoked: true})
+		c.note(change.Record{Kind: change.Principal, What: change.Revoked, Name: done.Principal, Why: done.Why})
+		c.agents.tellAll(protocol.EndTickets{Principal: done.Principal, Until: c.now, Revoked: true})
 		c.revokeTokens()
 	case registry.BeginReceipts:
 		c.receiptsBegun()
 	case registry.OnlyKept: // nothing else changes
+		c.noteKept(done)
 	}
 }

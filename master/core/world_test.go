@@ -46,6 +46,7 @@ type world struct {
 	twins      *twins        // clones of the core; nil: none is made
 	held       holdings      // as the policy was told; nil: not checked
 	watch      *view.AgentWatch
+	follows    *follower // keeps a copy of the lists by what the core notes; nil: nobody does
 }
 
 // fakeAgent is an agent with its checkpoint.
@@ -132,6 +133,10 @@ func (w *world) lead() {
 		policy = w.held.listen(policy)
 	}
 	w.core = core.New(w.config, w.registry, w.term, policy, w.now)
+	if w.follows != nil {
+		w.follows.begin(w.core)
+		w.follows.note(w.core.Changes())
+	}
 }
 
 func (f *fakeFramework) hangUp() {
@@ -143,6 +148,11 @@ func (f *fakeFramework) hangUp() {
 func (w *world) step(what core.Happening) {
 	w.tellCore(what)
 	w.settle()
+	if w.follows != nil && !w.follows.seldom {
+		if err := w.follows.check(w.core); err != nil {
+			panic(fmt.Sprintf("%v\nafter %T; the story ends with:\n%s", err, what, tail(w.out.String())))
+		}
+	}
 }
 
 func (w *world) tellCore(what core.Happening) {

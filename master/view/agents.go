@@ -95,10 +95,15 @@ func (c Cluster) Agents(query Query) Page[Agent] {
 	}
 	return pageOf(list, func(row agentRow) Agent {
 		if row.lost {
-			return Agent{Agent: api.Agent{ID: row.id}, State: api.AgentDisconnected, Since: since, Why: lostWhy, Tasks: len(lost[row.id]), MaybeMore: true}
+			return lostAgent(row.id, len(lost[row.id]), since)
 		}
 		return c.agent(row.id)
 	})
+}
+
+// lostAgent returns an agent that only frameworks have named, with so many tasks.
+func lostAgent(id api.AgentID, tasks int, since time.Time) Agent {
+	return Agent{Agent: api.Agent{ID: id}, State: api.AgentDisconnected, Since: since, Why: lostWhy, Tasks: tasks, MaybeMore: true}
 }
 
 func (q *Query) wantsAgent(a *AgentBrief) bool {

@@ -116,6 +116,8 @@ type Tasks interface {
 	TaskStates() iter.Seq[api.TaskState]
 	// Untold returns the tasks that only their frameworks have named, because their agents are not back.
 	Untold() iter.Seq2[api.AgentID, api.TaskRef]
+	// FindUntold returns the agent of a task that only its framework has named. The registry may not know the agent.
+	FindUntold(api.TaskRef) (api.AgentID, bool)
 	// Apart returns the tasks that agents report and no leader has launched there, in the same order (R40).
 	Apart() iter.Seq2[api.AgentID, *protocol.TaskStub]
 	// Ended returns the tasks that have ended and are remembered, agent by agent in the order of their IDs. Those that
@@ -128,6 +130,7 @@ type Tasks interface {
 type Offers interface {
 	Offers() iter.Seq[OfferBrief]
 	Offer(api.OfferID) Offer
+	IsOpen(api.OfferID) bool
 	// OffersOf returns the open offers of the agent, the oldest first.
 	OffersOf(api.AgentID) []Offer
 }

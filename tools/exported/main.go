@@ -16,7 +16,7 @@ import (
 // public lists the packages that users import, with all packages below those that end with "/...". api/v1 is not among
 // them: its contract is the .proto files, which make proto checks.
 var public = []string{
-	"api", "allocator", "allocator/allocatortest", "allocator/constraint", "allocator/engine", "allocator/fairshare", "allocator/priority",
+	"api", "client", "allocator", "allocator/allocatortest", "allocator/constraint", "allocator/engine", "allocator/fairshare", "allocator/priority",
 	"allocator/remote", "framework/...", "tender",
 }
 

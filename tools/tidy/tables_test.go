@@ -14,7 +14,7 @@ const values = "api internal/alarms internal/protocol internal/invariant interna
 const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/strangers internal/datafolder internal/logging internal/trust internal/trust/transport internal/trust/joining internal/trust/nearby "
 
 // public is what a user of Tender may import.
-const public = "api api/v1 allocator/... framework/... "
+const public = "api api/v1 allocator/... client framework/... "
 
 // floors is section 2 of docs/architecture.md as data: imports point only downwards.
 var floors = []floor{
@@ -60,7 +60,8 @@ var floors = []floor{
 	{"master/registry/...", values + "master/registry/..."},
 	{"master/quorum", "api internal/protocol"},
 	{"master/view", values + "master/registry allocator"},
-	{"master/core/...", values + "master/core/... master/view master/registry allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"},
+	{"master/change", "api master/view"},
+	{"master/core/...", values + "master/core/... master/change master/view master/registry allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"},
 	{"agent/core/...", values + "agent/core/..."},
 	{"framework/internal/core", values + "internal/lookout/leadersearch"},
 	{"internal/work", "api"},
@@ -96,6 +97,7 @@ var floors = []floor{
 	{"agent/membership", "api internal/trust/joining internal/trust"},
 	{"agent/life", "agent/core"},
 	{"agent/checkpoint", shell + "internal/logpb agent/core"},
+	{"client", shell + "internal/lookout/leadersearch"},
 	{"framework/...", shell + "internal/sandbox internal/health framework/... !framework/frameworktest"},
 
 	// The built-in executor: a user of the executors' SDK.
@@ -135,14 +137,14 @@ var floors = []floor{
 	// Programs.
 	{"tender", "tender/internal/cli"}, // the door for mains of others
 	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
-	{"tender/internal/cli/...", shell + "internal/trust/audit internal/lookout/leadersearch internal/calendar internal/trust/ticket internal/sandbox internal/logging internal/heap agent/commands internal/verify/... internal/testing/chaos allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest tender/internal/cli/..."},
+	{"tender/internal/cli/...", shell + "internal/trust/audit internal/lookout/leadersearch internal/calendar internal/trust/ticket internal/sandbox client internal/logging internal/heap agent/commands internal/verify/... internal/testing/chaos allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest tender/internal/cli/..."},
 	{".", "tender"},
 }
 
 // pure packages only make decisions: the same events give the same effects, byte for byte. The packages of values that
 // they use are pure too. Left out are the test suite, which needs package testing, the remote allocator, which does
 // I/O, and the journal and their codec, which use protobuf.
-const pure = "api internal/alarms internal/wallclock internal/lookout/leadersearch internal/protocol internal/trust/rights internal/words master/core/... master/quorum master/view master/registry/... agent/core/... framework/internal/core " +
+const pure = "api internal/alarms internal/wallclock internal/lookout/leadersearch internal/protocol internal/trust/rights internal/words master/core/... master/change master/quorum master/view master/registry/... agent/core/... framework/internal/core " +
 	"framework/jobs framework/jobs/internal/core framework/jobs/internal/rules internal/work internal/verify examples/rdd/plan allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
 
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,
@@ -185,13 +187,14 @@ var process = map[string]string{
 // processAllowed holds the exceptions, each with its reason.
 var processAllowed = map[string]string{
 	"framework":          "LookupEnv",        // TENDER_TOKEN: what lets a framework in stands in no program's text
+	"client":             "LookupEnv",        // TENDER_TOKEN, as for a framework
 	"framework/executor": "Getenv LookupEnv", // the agent speaks to it by TENDER_EXECUTOR_* (R33)
 }
 
 // wall is the limit of the SDK: through all of our packages, a program that imports one of sdk gets no third-party
 // package except these.
 const (
-	sdk  = "api api/v1 framework/... !framework/frameworktest/..."
+	sdk  = "api api/v1 client framework/... !framework/frameworktest/..."
 	wall = "google.golang.org/grpc/... google.golang.org/protobuf/..."
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenderhq/tender/tender/internal/cli/client"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/tender/internal/cli/client"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/tender/internal/cli/draining"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 )

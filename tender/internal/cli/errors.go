@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/words"
-	"github.com/tenderhq/tender/tender/internal/cli/client"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
 )
 

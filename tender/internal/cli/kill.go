@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/tender/internal/cli/client"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 )
 

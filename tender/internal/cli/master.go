@@ -22,6 +22,7 @@ import (
 	_ "github.com/tenderhq/tender/allocator/priority"  // registers itself
 	_ "github.com/tenderhq/tender/allocator/remote"    // registers itself
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/heap"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/joining"
@@ -30,7 +31,6 @@ import (
 	"github.com/tenderhq/tender/master"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/registry"
-	"github.com/tenderhq/tender/tender/internal/cli/client"
 	"github.com/tenderhq/tender/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
 )

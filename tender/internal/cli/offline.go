@@ -13,10 +13,10 @@ import (
 
 	"github.com/tenderhq/tender/agent"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/master"
-	"github.com/tenderhq/tender/tender/internal/cli/client"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 

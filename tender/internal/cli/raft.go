@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/tender/internal/cli/client"
+	"github.com/tenderhq/tender/client"
 )
 
 func (a *App) raftCommand() *cobra.Command {

@@ -20,8 +20,8 @@ import (
 
 	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/sandbox"
-	"github.com/tenderhq/tender/tender/internal/cli/client"
 	"github.com/tenderhq/tender/tender/internal/cli/logtail"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/tender/internal/cli/show"

@@ -14,7 +14,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/tender/internal/cli/client"
+	"github.com/tenderhq/tender/client"
 )
 
 // secretCommand sets, lists and removes secrets of tasks. A value comes from a file or from standard input, and is

@@ -16,11 +16,11 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/internal/words"
-	"github.com/tenderhq/tender/tender/internal/cli/client"
 	"github.com/tenderhq/tender/tender/internal/cli/contexts"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )

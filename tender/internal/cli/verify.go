@@ -15,13 +15,13 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/verify"
 	"github.com/tenderhq/tender/internal/verify/views"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/internal/words"
-	"github.com/tenderhq/tender/tender/internal/cli/client"
 	"github.com/tenderhq/tender/tender/internal/cli/logtail"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )

@@ -16,9 +16,9 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/framework/jobs/jobfile"
-	"github.com/tenderhq/tender/tender/internal/cli/client"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/framework/jobs"
-	"github.com/tenderhq/tender/tender/internal/cli/client"
 )
 
 func (e Env) runCommand() *cobra.Command {

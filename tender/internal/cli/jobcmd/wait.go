@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/pause"
-	"github.com/tenderhq/tender/tender/internal/cli/client"
 )
 
 // takeoverMax is how long a command waits for a job manager to take over from one that is gone.

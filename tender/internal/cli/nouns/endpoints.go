@@ -12,8 +12,8 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/wire"
-	"github.com/tenderhq/tender/tender/internal/cli/client"
 )
 
 // endpoint is a named port of a running task that passes its health checks, if it has any.

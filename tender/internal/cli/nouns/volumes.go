@@ -7,8 +7,8 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/wire"
-	"github.com/tenderhq/tender/tender/internal/cli/client"
 )
 
 // Volume is a persistent volume and the agent that holds it.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/tender/internal/cli/client"
+	"github.com/tenderhq/tender/client"
 )
 
 // leaveAfter is how long an interrupted run waits without a master, or without the agents of all that is left, before

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/tender/internal/cli/client"
+	"github.com/tenderhq/tender/client"
 )
 
 // TestAClientIsToldOfTheOtherMasters: the master that answers names the others, and the client goes on without it.

@@ -21,9 +21,9 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/wire"
-	"github.com/tenderhq/tender/tender/internal/cli/client"
 )
 
 // master answers each call as the test says. Every call is noted.

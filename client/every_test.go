@@ -13,8 +13,8 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/wire"
-	"github.com/tenderhq/tender/tender/internal/cli/client"
 )
 
 // quorum makes these masters the members, each at the address of its name.

@@ -1,6 +1,10 @@
-// Package client finds the leading master among those that it was told of, and calls it: one connection that follows
-// the leadership silently. When its time is over it gives up, with one sentence that says which masters were tried and
-// why each failed. It reads no flags and prints nothing.
+// Package client is for programs that look at a cluster or change it: what `tender get`, `tender drain` and the others
+// do. It finds the leading master among those that it was told of, and calls it. When its time is over it gives up, with
+// one sentence that says which masters were tried and why each failed.
+//
+// [Client.Operator], [Client.Raft] and [Client.Jobs] have a method for each call. [Client.Watch] tells what changes, and
+// a [Copy] keeps what there is. Errors are of type [*api.Error]; those that are [api.Transient] may be over when the
+// call is made again, and the client has done so for a while before it returns one.
 package client
 
 import (
@@ -28,12 +32,19 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// Config says which masters to try. The zero value is usable.
+// Config says which masters to try, and as whom. The zero value is usable.
 type Config struct {
 	// Masters are gRPC addresses, host:port, of some or all masters. Default 127.0.0.1:5060.
 	Masters []string
+	// Token lets a program into a cluster with certificates: [Dial] gets a certificate by it, which is renewed until
+	// the client is closed. Default: the environment variable TENDER_TOKEN; if that is not set, the token of the `tender
+	// dev` of the same user on this machine that has one of the Masters. Without any token nothing is encrypted. [New]
+	// ignores it.
+	Token string
 	// Patience is how long a call looks for a leader before it gives up. Default 4 s; an election takes one or two.
 	Patience time.Duration
+	// Waiting, if set, is called with why a watch hears nothing at the moment. It goes on by itself.
+	Waiting func(error)
 	// Dial opens connections to masters. Default TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// DialAgent opens connections to agents. Default TCP.
@@ -77,7 +88,8 @@ type Client struct {
 	foreign map[string]bool   // addresses at which the last dial met another cluster
 }
 
-// New checks the addresses. Nothing is dialed before the first call.
+// New makes a client that connects as config.Dial does. It checks the addresses; nothing is dialed before the first
+// call.
 func New(config Config) (*Client, error) {
 	if len(config.Masters) == 0 {
 		config.Masters = []string{DefaultMaster}
@@ -144,6 +156,9 @@ func (c *Client) Operator() apiv1.OperatorServiceClient { return apiv1.NewOperat
 
 // Raft returns the service that changes the quorum, at whichever master leads.
 func (c *Client) Raft() apiv1.RaftServiceClient { return apiv1.NewRaftServiceClient(c) }
+
+// Jobs returns the service for jobs; the leader passes its calls on to the job managers.
+func (c *Client) Jobs() apiv1.JobServiceClient { return apiv1.NewJobServiceClient(c) }
 
 // Close closes all connections, after a master that was asked for the others has answered or its time is over.
 func (c *Client) Close() error {
