@@ -217,10 +217,7 @@ func (d *daemon) sample(targets []agentcore.Target) protocol.UsageReport {
 	for _, target := range targets {
 		use := api.Usage{At: d.Now(), CPU: 1, Mem: 1}
 		for _, task := range target.Tasks {
-			one := api.Usage{At: d.Now(), CPU: 1, Mem: 1}
-			if d.machine.crowded {
-				one.CPU = d.machine.whole.Scalar("cpus") / 2
-			}
+			one := api.Usage{At: d.Now(), CPU: 1 + d.machine.load, Mem: 1}
 			usage.Tasks[api.TaskRef{Framework: target.Executor.Framework, Task: task.Task}] = one
 			use.CPU += one.CPU
 		}

@@ -14,12 +14,19 @@ import (
 
 // habits are what some users' schedulers do beside launching and killing tasks, and what some of their tasks ask for.
 type habits struct {
-	hasty    bool                     // some tasks may only run for some seconds
+	longest  time.Duration            // some tasks may run for at most so long; 0: none is limited
 	thrifty  bool                     // it takes revocable resources
 	secret   bool                     // some tasks name a secret of its role
 	operated int                      // number of operations that were named
 	outcomes map[api.OperationID]bool // what was told of them: whether they succeeded
 	slow     bool                     // it handles some statuses only later
+}
+
+// said is what a scheduler has said of itself in this life of its process.
+type said struct {
+	hushed  quieting // when it was suppressed; zero: it is not
+	asks    uint64   // number of changes that were asked for
+	changes uint64   // number of changes that have come into effect
 }
 
 // quieting is when a framework was suppressed, and in which of its sessions.
@@ -31,18 +38,21 @@ type quieting struct {
 // drawHabits draws the habits of a framework whose roles are known.
 func (k *work) drawHabits() {
 	r := k.world.random
-	k.hasty, k.thrifty, k.slow = r.IntN(4) == 0, r.IntN(3) == 0, r.IntN(4) == 0
-	k.outcomes = map[api.OperationID]bool{}
-	k.secret = r.IntN(3) == 0 && len(k.world.quorum.config.ReceiptKey) > 0
+	k.habits.thrifty, k.habits.slow = r.IntN(3) == 0, r.IntN(4) == 0
+	if r.IntN(4) == 0 {
+		k.habits.longest = k.world.between(time.Second, 10*time.Second)
+	}
+	k.habits.outcomes = map[api.OperationID]bool{}
+	k.habits.secret = r.IntN(3) == 0 && len(k.world.quorum.config.ReceiptKey) > 0
 }
 
 // demands gives the task what it asks for by habit.
 func (k *work) demands(task *api.Task, offer api.Offer) {
 	r := k.world.random
-	if k.hasty && r.IntN(3) == 0 {
-		task.MaxCompletionTime = k.world.between(time.Second, 10*time.Second)
+	if k.habits.longest > 0 && r.IntN(3) == 0 {
+		task.MaxCompletionTime = k.habits.longest
 	}
-	if k.secret && r.IntN(3) == 0 {
+	if k.habits.secret && r.IntN(3) == 0 {
 		task.Secrets = []api.Secret{{ID: secretOf(k.name), Env: "KEY"}}
 		if r.IntN(2) == 0 {
 			task.Secrets[0] = api.Secret{ID: secretOf(k.name), File: "key"}
@@ -83,12 +93,12 @@ func (t *truth) handsOver(d *daemon, task api.TaskRef, named []api.Secret) {
 func (s *scheduler) hush() {
 	if s.up {
 		s.step(sdk.SuppressAsked{})
-		s.hushed = quieting{s.world.now, s.sessions}
+		s.said.hushed = quieting{s.world.now, s.sessions}
 	}
 }
 
 func (s *scheduler) listen() {
-	s.hushed = quieting{}
+	s.said.hushed = quieting{}
 	if s.up {
 		s.step(sdk.ReviveAsked{})
 	}
@@ -96,7 +106,7 @@ func (s *scheduler) listen() {
 
 // heardSuppressed checks that a framework that was suppressed in this session a while ago is offered nothing.
 func (k *work) heardSuppressed(s *scheduler, offers []api.Offer) {
-	if h := s.hushed; !h.since.IsZero() && h.session == s.sessions && k.world.now.Sub(h.since) > 10*time.Second {
+	if h := s.said.hushed; !h.since.IsZero() && h.session == s.sessions && k.world.now.Sub(h.since) > 10*time.Second {
 		k.world.breaks("%s was suppressed %v ago, and is offered %s", s.name, k.world.now.Sub(h.since), offers[0].ID)
 	}
 }
@@ -111,8 +121,8 @@ func (s *scheduler) wish(constraint string) {
 	if s.world.random.IntN(2) == 0 {
 		wish.MinOffer = api.Scalars(0.1, 16)
 	}
-	s.asks++
-	s.step(sdk.UpdateAsked{Request: s.asks, Wish: wish, Saw: s.changes})
+	s.said.asks++
+	s.step(sdk.UpdateAsked{Request: s.said.asks, Wish: wish, Saw: s.said.changes})
 }
 
 // askedBack decides about inverse offers: it lets the masters take what they name, refuses, kills one of its tasks, or
@@ -157,8 +167,8 @@ func (k *work) named() api.OperationID {
 	if k.world.random.IntN(2) == 0 {
 		return ""
 	}
-	k.operated++
-	return api.OperationID(fmt.Sprintf("%s-op%d", k.name, k.operated))
+	k.habits.operated++
+	return api.OperationID(fmt.Sprintf("%s-op%d", k.name, k.habits.operated))
 }
 
 // operationDone checks that an operation is not told to have two outcomes. That a master no longer remembers is none.
@@ -166,17 +176,17 @@ func (k *work) operationDone(s *scheduler, done sdk.CallOperationDone) {
 	if done.Err != nil && done.Err.Kind != api.Invalid && done.Err.Kind != api.Limit {
 		return
 	}
-	before, told := k.outcomes[done.Operation]
+	before, told := k.habits.outcomes[done.Operation]
 	if now := done.Err == nil; told && now != before {
 		k.world.breaks("operation %s of %s was told to have succeeded: %v, and now %v: %v", done.Operation, s.name, before, now, done.Err)
 	}
-	k.outcomes[done.Operation] = done.Err == nil
+	k.habits.outcomes[done.Operation] = done.Err == nil
 }
 
-// crowd has everything on the machine use more than it has been given, so that revocable tasks have to make room.
-func (m *machine) crowd() { m.crowded = true }
+// crowd has any two tasks on the machine use all that it has, so that revocable tasks have to make room.
+func (m *machine) crowd() { m.load = m.whole.Scalar("cpus") / 2 }
 
-func (m *machine) clear() { m.crowded = false }
+func (m *machine) clear() { m.load = 0 }
 
 // write writes into the framework's store: few keys, with values of several sizes, of which some are deleted.
 func (s *scheduler) write() {

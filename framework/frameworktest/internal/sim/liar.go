@@ -10,7 +10,8 @@ import (
 
 // lie lets the machine's agent claim to have executors that nobody has launched; it stops when it is honest again.
 func (m *machine) lie() {
-	m.lies, m.lied = true, true
+	m.lies = true
+	m.world.truth.liars = append(m.world.truth.liars, m)
 	m.cut()
 }
 
@@ -62,7 +63,7 @@ func (t *truth) believed(l *leader) {
 // receipts. An answer to an older offer may still hold what such an agent takes away by a lie.
 func (t *truth) mayBeFooled(id api.AgentID) bool {
 	return len(t.world.quorum.config.ReceiptKey) == 0 &&
-		slices.ContainsFunc(t.world.machines, func(m *machine) bool { return m.lied && m.agentOf() == id })
+		slices.ContainsFunc(t.liars, func(m *machine) bool { return m.agentOf() == id })
 }
 
 // everything returns what all machines have together.

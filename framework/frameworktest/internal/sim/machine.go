@@ -37,10 +37,9 @@ type machine struct {
 
 // mischief is what is planned with a machine's agent.
 type mischief struct {
-	lies    bool // it reports what is not there
-	lied    bool // it has lied at some time
-	doomed  bool // it is killed when it next starts an executor
-	crowded bool // everything there uses much
+	lies   bool      // it reports what is not there
+	doomed bool      // it is killed when it next starts an executor
+	load   api.Milli // how much of a processor each task there uses beside next to nothing
 }
 
 // addMachine makes a node whose agent is not yet started.

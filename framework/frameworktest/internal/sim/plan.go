@@ -161,7 +161,7 @@ func (w *World) populate() {
 		k.terse = r.IntN(2) == 0
 		k.drawHabits()
 		s := w.addScheduler(name, k)
-		s.info.Revocable = k.thrifty
+		s.info.Revocable = k.habits.thrifty
 		w.in(0, s.setSecret)
 		if r.IntN(3) == 0 && !k.terse {
 			s.info.Roles = append(s.info.Roles, "shared", "role-f1/below")

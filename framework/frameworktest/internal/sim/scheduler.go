@@ -21,10 +21,8 @@ type scheduler struct {
 	work     *work
 	up       bool // its process runs
 	isolated bool
-	life     int      // counts starts and ends, so that what one life has planned is not done in another
-	updates  int      // number of updates that were heard
-	hushed   quieting // when it was last suppressed; zero: it is not
-	asks     uint64   // number of changes that were asked for of what the framework says of itself
+	life     int // counts starts and ends, so that what one life has planned is not done in another
+	updates  int // number of updates that were heard
 	clock    timepiece
 
 	// What ends with the process:
@@ -33,7 +31,7 @@ type scheduler struct {
 	callbacks []callback
 	calling   bool   // a callback is under way
 	asked     uint64 // number of the call of Offers that began last
-	changes   uint64 // number of changes of what the framework says of itself that have come into effect
+	said      said
 	offers    map[api.OfferID]api.Offer
 	sessions  uint64 // number of sessions so far
 	phase     phase
@@ -110,7 +108,7 @@ func (s *scheduler) kill() {
 // end forgets everything that ends with the process.
 func (s *scheduler) end() {
 	s.up, s.armed, s.line, s.out = false, time.Time{}, nil, nil
-	s.callbacks, s.calling, s.asked, s.changes, s.offers = nil, false, 0, 0, map[api.OfferID]api.Offer{}
+	s.callbacks, s.calling, s.asked, s.said, s.offers = nil, false, 0, said{}, map[api.OfferID]api.Offer{}
 	s.phase, s.writes = away, 0
 	s.life++
 }
@@ -184,7 +182,7 @@ func (s *scheduler) perform(effect sdk.Effect) {
 	case sdk.Log:
 		s.say(e)
 	case sdk.FrameworkChanged:
-		s.info, s.changes = e.Framework, e.Changes
+		s.info, s.said.changes = e.Framework, e.Changes
 	case sdk.UpdateEnded, sdk.WantedTold: // nobody waits for these
 	case sdk.Count: // nobody counts
 	}
@@ -343,7 +341,7 @@ func (s *scheduler) call(callback sdk.Callback) (result sdk.Called) {
 			result.Outcome = sdk.Failed
 			return result
 		}
-		if s.work.slow && s.world.random.IntN(3) == 0 {
+		if s.work.habits.slow && s.world.random.IntN(3) == 0 {
 			s.work.handleLater(s, c.Status)
 			result.Outcome = sdk.Later
 			return result
@@ -383,7 +381,7 @@ func (s *scheduler) firstOffer() api.Offer { return s.offers[slices.Sorted(maps.
 // demand states what is wanted from now on.
 func (s *scheduler) demand(demand api.Demand) {
 	if len(demand.Shapes) > 0 {
-		s.hushed = quieting{} // who wants something is offered it
+		s.said.hushed = quieting{} // who wants something is offered it
 	}
 	s.step(sdk.DemandStated{Demand: demand, Behind: s.asked})
 }

@@ -21,6 +21,7 @@ type truth struct {
 	short    bool // tasks end soon
 	long     bool // tasks run until somebody ends them
 	rounds   int
+	liars    []*machine // those that have lied at some time
 
 	kills      []operatorsKill                          // launches of which an operator was told that they end
 	volumes    map[api.AgentID]map[api.VolumeID]*volume // as the quorum has decided

@@ -24,7 +24,7 @@ type work struct {
 	volumes int
 	tries   int
 	again   []api.TaskID // tasks that were DROPPED and are tried again under the same ID
-	habits
+	habits  habits
 
 	stated  bool      // it states its demand
 	resting bool      // it takes no more offers
