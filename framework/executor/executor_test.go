@@ -294,6 +294,49 @@ func TestHandlerKeepsState(t *testing.T) {
 	})
 }
 
+// together is an executor whose tasks end together.
+type together struct {
+	keeper
+	ended chan time.Duration
+}
+
+func (g *together) End(grace time.Duration) {
+	g.ended <- grace
+	for _, task := range g.tasks {
+		_ = task.Report(Report{State: api.TaskFinished})
+	}
+}
+
+// TestHandlerEndsTasksTogether: an Ender is told of the end once, in place of a kill of each task, also when it has none.
+func TestHandlerEndsTasksTogether(t *testing.T) {
+	for _, tasks := range []int{0, 2} {
+		story(t, func(t *testing.T, m *machine) {
+			g := &together{keeper{tasks: map[api.TaskID]*Task{}}, make(chan time.Duration, 8)}
+			r := m.run(g)
+			s := m.start().accept()
+			for i := range tasks {
+				s.send(launch(fmt.Sprint(i)))
+				s.want(api.TaskID(fmt.Sprint(i)), api.TaskRunning)
+			}
+			s.send(protocol.ExecutorShutdown{Grace: 7 * time.Second})
+			if grace := next(t, g.ended); grace != 7*time.Second {
+				t.Errorf("grace %v", grace)
+			}
+			for range tasks {
+				if status := s.status(true); status.State != api.TaskFinished {
+					t.Errorf("%s is %v", status.Task, status.State)
+				}
+			}
+			if err := r.wait(); err != nil {
+				t.Errorf("Run returned %v", err)
+			}
+			if len(g.ended) > 0 {
+				t.Error("it was told twice")
+			}
+		})
+	}
+}
+
 func TestProgressIsBounded(t *testing.T) {
 	story(t, func(t *testing.T, m *machine) {
 		r := m.run(Functions(func(_ context.Context, task *Task) error {

@@ -12,8 +12,9 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Handler is an executor that keeps state between tasks or runs them in its own way. Its methods, and that of
-// [Messenger], are called one at a time. They must return soon, because nothing is heard from the agent while one runs.
+// Handler is an executor that keeps state between tasks or runs them in its own way. Its methods, and those of
+// [Messenger] and [Ender], are called one at a time. They must return soon, because nothing is heard from the agent
+// while one runs.
 type Handler interface {
 	// Launch hands over a task, once. The handler tells what becomes of it by [Task.Report]; its first report is
 	// RUNNING or a terminal state.
@@ -27,6 +28,13 @@ type Handler interface {
 // Messenger is a Handler that receives messages of its scheduler, each at most once.
 type Messenger interface {
 	Message(data []byte)
+}
+
+// Ender is a Handler that ends all tasks together, for example because another program runs them and has to end too.
+type Ender interface {
+	// End is called once when the executor has to end, in place of Kill for each task, also when it has no task. The
+	// handler reports a terminal state of every task within the grace.
+	End(grace time.Duration)
 }
 
 // DefaultGrace is how long a task or an executor may take to end, if nothing else is said.

@@ -112,9 +112,7 @@ func (s *server) killAll(grace time.Duration) error {
 	s.calls.Lock()
 	s.closing = true
 	s.calls.Unlock()
-	for _, task := range s.ledger.livingTasks() {
-		s.killTask(task, grace)
-	}
+	s.endTasks(grace)
 	late, done := context.WithTimeout(context.Background(), grace+endMargin)
 	defer done()
 	if s.ledger.awaitCondition(late, s.ledger.allEnded) {
@@ -125,6 +123,26 @@ func (s *server) killAll(grace time.Duration) error {
 		return nil
 	}
 	return api.E("executor.shutdown", api.Internal, left[0].ID, fmt.Errorf("%d of its tasks did not end within %v; do they heed their context?", len(left), grace))
+}
+
+// endTasks asks the handler to end all tasks.
+func (s *server) endTasks(grace time.Duration) {
+	ender, together := s.handler.(Ender)
+	for _, task := range s.ledger.livingTasks() {
+		if !together {
+			s.killTask(task, grace)
+			continue
+		}
+		s.ledger.noteKill(task.ID)
+		s.calls.Lock()
+		s.dropWaiting(task)
+		s.calls.Unlock()
+	}
+	if together {
+		s.calls.Lock()
+		defer s.calls.Unlock()
+		ender.End(grace)
+	}
 }
 
 func (s *server) killTask(task *Task, grace time.Duration) {

@@ -42,6 +42,7 @@ var floors = []floor{
 	{"internal/trust/rights", "api internal/protocol"},
 	{"internal/logpb", "api/v1"},
 	{"internal/mesos/v1/...", "internal/mesos/v1/..."},
+	{"internal/mesos", ""},
 	{"internal/mesos/codec", ""},
 	{"internal/mesos/envelope", "internal/mesos/v1"},
 	{"internal/wire", "api api/v1 internal/protocol internal/trust/rights"},
@@ -103,6 +104,9 @@ var floors = []floor{
 	// The built-in executor: a user of the executors' SDK.
 	{"agent/commands", values + "internal/datafolder framework/executor agent/beneath agent/images/setup agent/proc agent/tail agent/walls/cell agent/walls/entry agent/walls/paths agent/walls/spaces"},
 
+	// What runs executors for Mesos: a user of the executors' SDK, which fetches as agents do.
+	{"internal/mesos/adapter", "api internal/protocol framework/executor agent/fetch internal/mesos internal/mesos/..."},
+
 	// Whole clusters in memory.
 	{"framework/frameworktest", shell + "internal/verify/... internal/testing/chaos internal/testing/memnet allocator/... master/... agent/... framework/..."},
 
@@ -137,7 +141,7 @@ var floors = []floor{
 	// Programs.
 	{"tender", "tender/internal/cli"}, // the door for mains of others
 	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
-	{"tender/internal/cli/...", shell + "internal/trust/audit internal/lookout/leadersearch internal/calendar internal/trust/ticket internal/sandbox client internal/logging internal/heap agent/commands internal/verify/... internal/testing/chaos allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest tender/internal/cli/..."},
+	{"tender/internal/cli/...", shell + "internal/trust/audit internal/lookout/leadersearch internal/calendar internal/trust/ticket internal/sandbox client internal/logging internal/heap internal/mesos/adapter agent/commands internal/verify/... internal/testing/chaos allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest tender/internal/cli/..."},
 	{".", "tender"},
 }
 

@@ -168,7 +168,7 @@ func (a *App) root() *cobra.Command {
 	add(root, groupOperate, a.reserveCommands()...)
 	add(root, groupOperate, a.grantCommand(), a.revokeCommand())
 	add(root, groupOperate, a.raftCommand(), a.tokenCommand(), a.caCommand(), a.secretCommand())
-	add(root, "", a.executorCommand(), enterCommand(), a.versionCommand(), a.completionCommand(), exitCodesTopic())
+	add(root, "", a.executorCommand(), a.adapterCommand(), enterCommand(), a.versionCommand(), a.completionCommand(), exitCodesTopic())
 	return root
 }
 
