@@ -27,7 +27,7 @@ var (
 	Master = Kind{
 		Noun:  "a master",
 		Signs: []string{"master.json", "raft.json"},
-		Names: []string{"LOCK", "cluster.key", "operator.token", "raft"},
+		Names: []string{"LOCK", "cluster.key", "history", "operator.token", "raft"},
 	}
 	Agent = Kind{
 		Noun:  "an agent",

@@ -1,0 +1,132 @@
+package history
+
+import (
+	"cmp"
+	"strings"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// Cursor is a place in what leaders have told: later leaders have larger terms, and each counts its events from 1.
+type Cursor struct{ Epoch, Term, Number uint64 }
+
+// Compare returns -1, 0 or +1 as c is before, the same as or behind d.
+func (c Cursor) Compare(d Cursor) int {
+	return cmp.Or(cmp.Compare(c.Epoch, d.Epoch), cmp.Compare(c.Term, d.Term), cmp.Compare(c.Number, d.Number))
+}
+
+func (c Cursor) isZero() bool { return c == Cursor{} }
+
+// sameTerm reports whether one leader has told both.
+func (c Cursor) sameTerm(d Cursor) bool { return c.Epoch == d.Epoch && c.Term == d.Term }
+
+func cursorOf(c *apiv1.Cursor) Cursor {
+	return Cursor{c.GetTerm().GetEpoch(), c.GetTerm().GetNumber(), c.GetNumber()}
+}
+
+func (c Cursor) message() *apiv1.Cursor {
+	return &apiv1.Cursor{Term: &apiv1.Term{Epoch: c.Epoch, Number: c.Term}, Number: c.Number}
+}
+
+// The kinds of things, as far as this package must know them; the others are like names to it.
+const (
+	frameworkKind = "framework"
+	taskKind      = "task"
+)
+
+// sharesOf is by kind how to tell whose room an event takes; events of other kinds share one room.
+func shareOf(e *apiv1.Event) key {
+	switch e.GetKind() {
+	case frameworkKind:
+		return keyOf(frameworkKind, "/", e.GetName())
+	case taskKind, "executor":
+		framework, _, _ := strings.Cut(e.GetName(), "/")
+		return keyOf(frameworkKind, "/", framework)
+	case "offer", "operation":
+		for _, thing := range e.GetAbout() {
+			if strings.HasPrefix(thing, frameworkKind+"/") {
+				return keyOf(thing)
+			}
+		}
+	}
+	return 0
+}
+
+// gapKey finds gaps; no event has it but by chance.
+var gapKey = keyOf("gap")
+
+// kindKey finds all events of a kind.
+func kindKey(kind string) key { return keyOf("kind ", kind) }
+
+// keysOf appends the keys by which an event is found.
+func keysOf(keys []key, e *apiv1.Event) []key {
+	keys = append(keys, kindKey(e.GetKind()), keyOf(e.GetKind(), "/", e.GetName()))
+	if e.GetKind() == taskKind {
+		keys = appendBare(keys, e.GetName())
+	}
+	for _, thing := range e.GetAbout() {
+		keys = append(keys, keyOf(thing))
+		if kind, name, _ := strings.Cut(thing, "/"); kind == taskKind {
+			keys = appendBare(keys, name)
+		}
+	}
+	if kind, name := causeOf(e); kind != "" {
+		keys = append(keys, keyOf(kind, "/", name))
+	}
+	return keys
+}
+
+// appendBare adds a task by its own name alone, for who does not know its framework.
+func appendBare(keys []key, name string) []key {
+	if _, task, whole := strings.Cut(name, "/"); whole {
+		return append(keys, keyOf(taskKind, "/", task))
+	}
+	return keys
+}
+
+// causeOf returns the thing that has caused an event: a person is a principal, and a leader a master.
+func causeOf(e *apiv1.Event) (kind, name string) {
+	kind, name, _ = strings.Cut(e.GetBy(), " ")
+	switch kind {
+	case "person":
+		return "principal", name
+	case "leader":
+		return "master", name
+	}
+	return kind, name
+}
+
+// concerns reports whether an event is of a thing, or concerns it.
+func concerns(e *apiv1.Event, kind, name string) bool {
+	if is(e.GetKind(), e.GetName(), kind, name) {
+		return true
+	}
+	for _, thing := range e.GetAbout() {
+		if aboutKind, aboutName, _ := strings.Cut(thing, "/"); is(aboutKind, aboutName, kind, name) {
+			return true
+		}
+	}
+	causeKind, cause := causeOf(e)
+	return causeKind == kind && cause == name
+}
+
+// is compares two things. A task that is looked for may lack its framework.
+func is(kind, name, wantedKind, wanted string) bool {
+	if kind != wantedKind {
+		return false
+	}
+	if name == wanted {
+		return true
+	}
+	_, task, whole := strings.Cut(name, "/")
+	return kind == taskKind && whole && task == wanted
+}
+
+// weightOf returns at least how many bytes an event takes on the disk.
+func weightOf(e *apiv1.Event) int {
+	bytes := 256 + len(e.GetKind()) + len(e.GetName()) + len(e.GetWhat()) + len(e.GetWhy()) + len(e.GetBy())
+	for _, thing := range e.GetAbout() {
+		bytes += 4 + len(thing)
+	}
+	return bytes
+}

@@ -1,0 +1,281 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// Config is where a history is and how much it keeps. Zero fields mean the defaults.
+type Config struct {
+	// Folder is made if it is missing. The caller must hold the lock of the data folder that it is in.
+	Folder string
+	// Bytes is how much each of the two rings takes. Default 256 MiB.
+	Bytes int64
+	// Age is for how long events are kept, as far as there is room. Default 30 days.
+	Age time.Duration
+	// Logger is told of damage, and of what could not be kept. Default: nothing is logged.
+	Logger *zerolog.Logger
+}
+
+// The defaults.
+const (
+	BytesDefault = 256 << 20
+	AgeDefault   = 30 * 24 * time.Hour
+)
+
+const (
+	// queueEventsMax is how many events wait for the disk. What comes beyond them is not kept, and a gap says so.
+	queueEventsMax = 65_536
+	// writeEvery is the most time until an event is written, and until a notable one is safe from a crash of the machine.
+	writeEvery = 100 * time.Millisecond
+	// syncEvery is the same for routine.
+	syncEvery = time.Second
+	// trimEvery is how often old events are looked for.
+	trimEvery = time.Minute
+)
+
+// History keeps events. Add, Missed, Last and Select may be called from any goroutine; Run is called once.
+type History struct {
+	config           Config
+	notable, routine *ring
+
+	mu    sync.Mutex
+	queue []record        // guarded by mu
+	last  Cursor          // of the newest event that was told; guarded by mu
+	told  map[string]bool // sentences about damage that are in the log; guarded by mu
+
+	// What follows belongs to Run.
+	syncedAt, trimmedAt time.Time
+	failed              string // why the last write has failed; "": it has not
+}
+
+// Open reads the folder. Damage is no error: it is logged, skipped, and said in the pages that it concerns.
+func Open(config Config) (*History, error) { return open(config, realDisk()) }
+
+func open(config Config, disk disk) (*History, error) {
+	if config.Bytes == 0 {
+		config.Bytes = BytesDefault
+	}
+	if config.Age == 0 {
+		config.Age = AgeDefault
+	}
+	if config.Logger == nil {
+		nop := zerolog.Nop()
+		config.Logger = &nop
+	}
+	if err := os.MkdirAll(config.Folder, 0o700); err != nil {
+		return nil, err
+	}
+	h := &History{
+		config: config, told: map[string]bool{},
+		notable: &ring{name: "notable", config: config, disk: disk}, routine: &ring{name: "routine", config: config, disk: disk},
+	}
+	var harm []string
+	for _, r := range []*ring{h.notable, h.routine} {
+		found, err := r.load()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.name, err)
+		}
+		harm = append(harm, found...)
+		if last := r.lastCursor(); last.Compare(h.last) > 0 {
+			h.last = last
+		}
+	}
+	h.tellHarm(harm)
+	now := time.Now()
+	for _, sentence := range harm {
+		h.queue = append(h.queue, gap(h.last, now, sentence))
+	}
+	return h, nil
+}
+
+// gap returns the record that says what is missing behind a cursor.
+func gap(behind Cursor, at time.Time, why string) record {
+	return record{kind: gapFrame, event: &apiv1.Event{Cursor: behind.message(), At: timestamppb.New(at), Why: why}}
+}
+
+// tellHarm logs what is damaged, each once.
+func (h *History) tellHarm(harm []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, sentence := range harm {
+		if !h.told[sentence] {
+			h.told[sentence] = true
+			h.config.Logger.Warn().Str("folder", h.config.Folder).Str("why", sentence).Msg("the history is damaged")
+		}
+	}
+}
+
+// Last returns the cursor of the newest event that was told, now or before the last start; zero: none was.
+func (h *History) Last() Cursor {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.last
+}
+
+// Add is told what has happened, in order. It never waits. What it was told before is ignored.
+func (h *History) Add(events []*apiv1.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range events {
+		at := cursorOf(e.GetCursor())
+		if at.Compare(h.last) <= 0 {
+			continue
+		}
+		if !h.last.isZero() && !at.sameTerm(h.last) {
+			h.enqueue(gap(Cursor{at.Epoch, at.Term, 0}, e.GetAt().AsTime(), fmt.Sprintf(
+				"what the leader of term %d did last, before that of term %d began at %s, may be missing", h.last.Term, at.Term, moment(e))))
+		}
+		h.last = at
+		h.enqueue(record{kind: eventFrame, event: e})
+	}
+}
+
+// Missed is told that events behind the newest one were not told, and why.
+func (h *History) Missed(at time.Time, why string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.enqueue(gap(h.last, at, why))
+}
+
+// enqueue must be called with mu held.
+func (h *History) enqueue(one record) {
+	switch {
+	case len(h.queue) >= queueEventsMax:
+		h.lose(one, "more came than could be written")
+	case weightOf(one.event) > payloadBytesMax:
+		h.lose(one, fmt.Sprintf("an event may take %d bytes", payloadBytesMax))
+	default:
+		h.queue = append(h.queue, one)
+	}
+}
+
+// lose notes in the place of a record that it is not kept. It must be called with mu held.
+func (h *History) lose(one record, why string) {
+	last := len(h.queue) - 1
+	if last < 0 || h.queue[last].lost == nil {
+		h.queue = append(h.queue, record{kind: gapFrame, lost: &loss{}})
+		last++
+	}
+	h.queue[last].lost.add(one, why)
+}
+
+// loss counts events that were told and are not kept.
+type loss struct {
+	events   int
+	from, to *apiv1.Event
+	why      string
+}
+
+func (l *loss) add(one record, why string) {
+	from, to, events := one.event, one.event, 1
+	if one.lost != nil {
+		from, to, events = one.lost.from, one.lost.to, one.lost.events
+	}
+	if l.from == nil {
+		l.from = from
+	}
+	l.events, l.to, l.why = l.events+events, to, why
+}
+
+// gap returns the event of the gap that says what was lost. It stands behind the cursor, if that is the newer one.
+func (l *loss) gap(behind Cursor) *apiv1.Event {
+	if to := cursorOf(l.to.GetCursor()); to.Compare(behind) > 0 {
+		behind = to
+	}
+	return gap(behind, l.to.GetAt().AsTime(), fmt.Sprintf(
+		"%d events between %s and %s were not kept: %s", l.events, moment(l.from), moment(l.to), l.why)).event
+}
+
+func moment(e *apiv1.Event) string { return e.GetAt().AsTime().Format(time.RFC3339Nano) }
+
+// Run writes what it is told until the context ends, and then the rest.
+func (h *History) Run(ctx context.Context) error {
+	ticker := time.NewTicker(writeEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return h.end()
+		case <-ticker.C:
+			h.write(time.Now())
+		}
+	}
+}
+
+// end writes the rest, and seals what is open.
+func (h *History) end() error {
+	h.write(time.Now())
+	return errors.Join(h.notable.seal(), h.routine.seal())
+}
+
+// write writes what waits. What there is no room for is lost, and the next write that succeeds says so.
+func (h *History) write(now time.Time) {
+	h.mu.Lock()
+	waiting := h.queue
+	h.queue = nil
+	h.mu.Unlock()
+	var notable, routine []record
+	for _, one := range waiting {
+		if one.lost != nil {
+			one.event = one.lost.gap(h.notable.lastCursor())
+		}
+		if one.kind == gapFrame || one.event.GetNotable() {
+			notable = append(notable, one)
+		} else {
+			routine = append(routine, one)
+		}
+	}
+	err := errors.Join(h.writeTo(h.notable, notable), h.writeTo(h.routine, routine), h.notable.sync())
+	if now.Sub(h.syncedAt) >= syncEvery {
+		h.syncedAt = now
+		err = errors.Join(err, h.routine.sync())
+	}
+	old := now.Sub(h.trimmedAt) >= trimEvery
+	for _, r := range []*ring{h.notable, h.routine} {
+		if old || r.bytes > h.config.Bytes {
+			h.trimmedAt = now
+			err = errors.Join(err, r.trim(now))
+		}
+	}
+	h.tellFailure(err)
+}
+
+// tellFailure logs that the history can't be written, once for each reason.
+func (h *History) tellFailure(err error) {
+	failed := ""
+	if err != nil {
+		failed = err.Error()
+	}
+	if failed != "" && failed != h.failed {
+		h.config.Logger.Warn().Err(err).Str("folder", h.config.Folder).Msg("the history can't be written; what happens meanwhile is missing in it")
+	}
+	h.failed = failed
+}
+
+// writeTo writes records to a ring. Those that it does not take are lost; what waits stands behind them.
+func (h *History) writeTo(r *ring, records []record) error {
+	written, err := r.append(records)
+	if err == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.queue) == 0 || h.queue[0].lost == nil {
+		h.queue = slices.Insert(h.queue, 0, record{kind: gapFrame, lost: &loss{}})
+	}
+	for _, one := range records[written:] {
+		h.queue[0].lost.add(one, err.Error())
+	}
+	return err
+}

@@ -1,0 +1,316 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// Query selects events: all of them, as far as its fields do not restrict that.
+type Query struct {
+	Since, Until time.Time // at Since or later, and before Until
+	Of           string    // KIND/NAME; a task may lack its framework
+	Kinds        []string
+	By           string // "person ann", or only the name
+	NotableOnly  bool
+	// Sees says whether who asks may see an event.
+	Sees func(*apiv1.Event) bool
+	// Before restricts to what is before a cursor; zero: everything.
+	Before Cursor
+	// Limit is how many are selected; at least 1.
+	Limit int
+}
+
+// Page is what a query has selected.
+type Page struct {
+	Events []*apiv1.Event // the newest first
+	// Gaps says what is missing in the time that the page covers, the newest first.
+	Gaps []string
+	// Next is where older ones begin, for Before; zero: there are none.
+	Next Cursor
+}
+
+const (
+	// examinedMax is how many records one page reads of a ring. Then the page ends, however short it is.
+	examinedMax = 100_000
+	// gapsMax bounds the sentences of a page.
+	gapsMax = 100
+	// vanishedMax is how often a query begins again because segments were joined meanwhile.
+	vanishedMax = 8
+)
+
+// errVanished means that a segment is no longer what it was, because the ring has dropped or joined it.
+var errVanished = errors.New("the segment was replaced")
+
+// selects reports whether an event is what the query looks for.
+func (q *Query) selects(e *apiv1.Event) bool {
+	if !q.inTime(e) || len(q.Kinds) > 0 && !slices.Contains(q.Kinds, e.GetKind()) {
+		return false
+	}
+	if kind, name, _ := strings.Cut(q.Of, "/"); q.Of != "" && !concerns(e, kind, name) {
+		return false
+	}
+	if _, name, _ := strings.Cut(e.GetBy(), " "); q.By != "" && q.By != e.GetBy() && q.By != name {
+		return false
+	}
+	return q.Sees == nil || q.Sees(e)
+}
+
+func (q *Query) inTime(e *apiv1.Event) bool {
+	at := e.GetAt().AsTime()
+	return !at.Before(q.Since) && (q.Until.IsZero() || at.Before(q.Until))
+}
+
+// skips reports whether no record of a segment can be selected.
+func (q *Query) skips(s *summary) bool {
+	return s.Records == 0 || s.Newest.Before(q.Since) || !q.Until.IsZero() && !s.Oldest.Before(q.Until) ||
+		!q.Before.isZero() && s.First.Compare(q.Before) >= 0
+}
+
+// candidates returns where records begin that may be selected, in order.
+func (q *Query) candidates(x finder) []uint32 {
+	var found []uint32
+	restricted := false
+	restrict := func(keys ...key) {
+		offsets := withAny(x, keys)
+		if restricted {
+			offsets = both(found, offsets)
+		}
+		found, restricted = offsets, true
+	}
+	if q.Of != "" {
+		restrict(keyOf(q.Of))
+	}
+	if len(q.Kinds) > 0 {
+		var keys []key
+		for _, kind := range q.Kinds {
+			keys = append(keys, kindKey(kind))
+		}
+		restrict(keys...)
+	}
+	if q.By != "" {
+		restrict(causeKeys(q.By)...)
+	}
+	if !restricted {
+		return x.all()
+	}
+	return merge(found, x.find(gapKey))
+}
+
+// causeKeys returns the keys of what a caller may be.
+func causeKeys(by string) []key {
+	if kind, name := causeOf(&apiv1.Event{By: by}); name != "" {
+		return []key{keyOf(kind, "/", name)}
+	}
+	var keys []key
+	for _, kind := range []string{"principal", frameworkKind, "agent", "master"} {
+		keys = append(keys, keyOf(kind, "/", by))
+	}
+	return keys
+}
+
+// hit is a record that was found.
+type hit struct {
+	kind  byte
+	event *apiv1.Event
+}
+
+func (h hit) cursor() Cursor { return cursorOf(h.event.GetCursor()) }
+
+// hits is what a ring has found for a query.
+type hits struct {
+	found []hit // the newest first
+	harm  []string
+	// last is the cursor down to which all is found, if not whole.
+	last             Cursor
+	whole            bool
+	events, examined int
+}
+
+// find returns the newest records that a query selects.
+func (r *ring) find(q *Query) (*hits, error) {
+	for range vanishedMax {
+		h := &hits{}
+		err := r.findIn(q, h)
+		if !errors.Is(err, errVanished) {
+			return h, err
+		}
+	}
+	return nil, fmt.Errorf("the segments of %s were replaced %d times meanwhile", r.name, vanishedMax)
+}
+
+func (r *ring) findIn(q *Query, h *hits) error {
+	segments := r.shown()
+	for i := len(segments) - 1; i >= 0; i-- {
+		if q.skips(&segments[i].summary) {
+			continue
+		}
+		if done, err := segments[i].open(r.path(segments[i].name), func(file io.ReaderAt) (bool, error) {
+			return segments[i].find(q, file, h)
+		}); done || err != nil {
+			return err
+		}
+	}
+	h.whole = true
+	return nil
+}
+
+// shown returns the segments as they are now. Their values do not change any more.
+func (r *ring) shown() []segment {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	segments := make([]segment, len(r.segments))
+	for i, s := range r.segments {
+		segments[i] = *s
+		if s.memory != nil {
+			memory := *s.memory // what is appended to it later is behind its end
+			segments[i].memory = &memory
+		}
+	}
+	return segments
+}
+
+// open has the segment's file read, if it is still the one that it was.
+func (s *segment) open(path string, read func(io.ReaderAt) (bool, error)) (done bool, err error) {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, errVanished
+	}
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || s.memory == nil && info.Size() != s.bytes {
+		return false, errors.Join(errVanished, err)
+	}
+	return read(file)
+}
+
+// find adds what is found in the segment, the newest first. done says that the page is full.
+func (s *segment) find(q *Query, file io.ReaderAt, h *hits) (done bool, err error) {
+	index, damaged, err := s.openIndex(file)
+	if err != nil {
+		return false, err
+	}
+	if damaged {
+		h.harm = append(h.harm, "the index of "+s.name+" is damaged; its records were read instead")
+	}
+	if s.summary.Bad > 0 {
+		h.harm = append(h.harm, fmt.Sprintf("%d bytes of %s are damaged and were skipped", s.summary.Bad, s.name))
+	}
+	offsets := q.candidates(index)
+	if !q.Before.isZero() && s.summary.Last.Compare(q.Before) >= 0 {
+		offsets = offsets[:sort.Search(len(offsets), func(i int) bool {
+			for ; i < len(offsets); i++ { // for one that is damaged the next one speaks
+				if _, e, ok := readRecord(file, offsets[i]); ok {
+					return cursorOf(e.GetCursor()).Compare(q.Before) >= 0
+				}
+			}
+			return true
+		})]
+	}
+	unread := 0
+	for i := len(offsets) - 1; i >= 0 && !done; i-- {
+		kind, e, ok := readRecord(file, offsets[i])
+		if !ok {
+			unread++
+			continue
+		}
+		done = h.add(q, hit{kind, e})
+	}
+	if unread > 0 {
+		h.harm = append(h.harm, fmt.Sprintf("%d records of %s are damaged and were skipped", unread, s.name))
+	}
+	return done, nil
+}
+
+// add adds a record, if it is selected. done says that the page is full, and the record not of it any more.
+func (h *hits) add(q *Query, one hit) (done bool) {
+	// A page never ends between records of one cursor, because the next one begins behind it.
+	at := one.cursor()
+	if (h.events >= q.Limit || h.examined >= examinedMax) && at != h.last {
+		return true
+	}
+	h.last = at
+	h.examined++
+	switch {
+	case one.kind == gapFrame && q.inTime(one.event):
+		h.found = append(h.found, one)
+	case one.kind == eventFrame && q.selects(one.event):
+		h.found = append(h.found, one)
+		h.events++
+	}
+	return false
+}
+
+// Select returns a page of the events that a query selects, the newest first. It may be called from any goroutine.
+func (h *History) Select(q Query) (Page, error) {
+	rings := []*ring{h.notable}
+	if !q.NotableOnly {
+		rings = append(rings, h.routine)
+	}
+	var page Page
+	var all []hit
+	for _, r := range rings {
+		found, err := r.find(&q)
+		if err != nil {
+			return page, err
+		}
+		h.tellHarm(found.harm)
+		page.Gaps = append(page.Gaps, found.harm...)
+		all = append(all, found.found...)
+		if !found.whole && found.last.Compare(page.Next) > 0 {
+			page.Next = found.last
+		}
+	}
+	slices.SortStableFunc(all, func(a, b hit) int { return b.cursor().Compare(a.cursor()) })
+	for i, one := range all {
+		if one.cursor().Compare(page.Next) < 0 { // one of the rings may have others before it
+			break
+		}
+		if len(page.Events) >= q.Limit && one.cursor() != all[i-1].cursor() {
+			page.Next = all[i-1].cursor()
+			break
+		}
+		if one.kind == eventFrame {
+			page.Events = append(page.Events, one.event)
+		} else if len(page.Gaps) < gapsMax {
+			page.Gaps = append(page.Gaps, one.event.GetWhy())
+		}
+	}
+	return page, nil
+}
+
+// withAny returns the offsets of all records that have one of the keys, in order.
+func withAny(x finder, keys []key) (found []uint32) {
+	for _, k := range keys {
+		found = merge(found, x.find(k))
+	}
+	return found
+}
+
+// merge returns what is in one of two ordered lists, each once.
+func merge(a, b []uint32) []uint32 {
+	if len(a) == 0 || len(b) == 0 {
+		return append(a, b...)
+	}
+	all := append(slices.Clone(a), b...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// both returns what is in both of two ordered lists.
+func both(a, b []uint32) []uint32 {
+	return slices.DeleteFunc(slices.Clone(a), func(offset uint32) bool {
+		_, has := slices.BinarySearch(b, offset)
+		return !has
+	})
+}
