@@ -1,7 +1,6 @@
 package taskset
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -67,26 +66,28 @@ func (s *state) hear(id string, number int, status api.Status, now time.Time) {
 			return
 		}
 	}
-	if status.Agent != "" {
-		a.agent = status.Agent
-	}
+	wasSilent := !a.Silent.IsZero()
+	first := a.Running.IsZero()
 	a.heard(status, now)
 	s.rollouts.touch(a.item)
 	switch {
 	case status.State.Settled():
 		s.over(a, status, now)
 	case status.State == api.TaskUnreachable:
-		s.missing(a, now)
+		if !wasSilent {
+			s.missing(a, now)
+		}
 		s.rollouts.watchTrial(a.item)
 	default:
-		if status.State == api.TaskRunning && a.running.IsZero() {
-			a.running = now
+		if first && !a.Running.IsZero() {
 			s.waiting.starts(a)
 		}
-		if !a.good.IsZero() {
+		if !a.Up.IsZero() {
 			s.arrived(a)
 		}
-		s.back(a)
+		if wasSilent {
+			s.back(a)
+		}
 		s.rollouts.watchTrial(a.item)
 		s.watch(a.item.group, now)
 	}
@@ -102,7 +103,7 @@ func (s *state) adopt(id string, number int, status api.Status, now time.Time) *
 		}
 		return nil
 	}
-	a := &attempt{id: status.Task, item: it, number: number, agent: status.Agent, launched: now}
+	a := &attempt{Attempt: work.Attempt{Task: status.Task, Number: number, Agent: status.Agent, Since: now}, item: it}
 	it.number = max(it.number, number)
 	a.serves = hostOf(it.Task)
 	if version := status.Labels[VersionLabel]; version == "" || version == it.version {
@@ -126,15 +127,18 @@ func (s *state) settle(a *attempt, status api.Status) {
 		s.waiting.homeless = append(s.waiting.homeless, a)
 		return
 	}
-	a.item.group.spread.PutAt(s.config.Spread.Of(a.agent, status.Region, status.Zone, nil), a.id)
-	a.item.group.apart.PutAt(s.config.Apart.Of(a.agent, status.Region, status.Zone, nil), a.id)
+	a.item.group.spread.PutAt(s.config.Spread.Of(a.Agent, status.Region, status.Zone, nil), a.Task)
+	a.item.group.apart.PutAt(s.config.Apart.Of(a.Agent, status.Region, status.Zone, nil), a.Task)
 }
 
 // launch makes an attempt of a wish that was placed in the bin.
 func (s *state) launch(w *wish, bin *pack.Bin, task api.Task) {
 	_, number, _ := parse(task.ID)
-	a := &attempt{id: task.ID, item: w.item, number: number, agent: bin.Offer.Agent, launched: time.Now(), copy: w.copy}
-	a.status = api.Status{Framework: bin.Offer.Framework, Task: a.id, Agent: a.agent, Executor: task.ExecutorID(), State: api.TaskStaging,
+	a := &attempt{Attempt: work.Attempt{Task: task.ID, Number: number, Agent: bin.Offer.Agent, State: api.TaskStaging, Since: time.Now()}, item: w.item}
+	if w.copy {
+		a.Copying = work.IsCopy
+	}
+	a.status = api.Status{Framework: bin.Offer.Framework, Task: a.Task, Agent: a.Agent, Executor: task.ExecutorID(), State: api.TaskStaging,
 		Whereabouts: api.Whereabouts{Hostname: bin.Offer.Hostname, Region: bin.Offer.Region, Zone: bin.Offer.Zone, Labels: task.Labels}}
 	a.serves, a.version, a.waits = hostOf(task), task.Labels[VersionLabel], isChecked(task)
 	s.begin(a)
@@ -155,14 +159,13 @@ func isChecked(task api.Task) bool { return len(task.Checks) > 0 }
 // begin adds an attempt to the set's records.
 func (s *state) begin(a *attempt) {
 	it := a.item
-	s.attempts[a.id] = a
+	s.attempts[a.Task] = a
 	it.launched++
-	it.live = append(it.live, a)
-	slices.SortStableFunc(it.live, func(a, b *attempt) int { return cmp.Compare(a.number, b.number) })
-	a.item.group.live[a.id] = a
+	it.Add(a)
+	a.item.group.live[a.Task] = a
 	s.rollouts.touch(it)
 	if limit := s.config.AttemptTimeout; limit > 0 && !it.Service {
-		a.deadline = s.alarms.Add(a.launched.Add(limit), func(time.Time) { s.kill(a, work.Overdue) })
+		a.deadline = s.alarms.Add(a.Since.Add(limit), func(time.Time) { s.kill(a, work.Overdue) })
 	}
 }
 
@@ -171,42 +174,29 @@ func (s *state) trim(it *item) {
 	if s.items[it.ID] != it || s.rollouts.trimOld(it) {
 		return
 	}
-	rivals := slices.DeleteFunc(slices.Clone(it.live), func(a *attempt) bool { return !a.holds() || a.copy })
-	if len(rivals) == 0 {
+	stays, ends := it.Stays(it.Service, func(a *attempt) bool { return a.version == it.version })
+	if stays == nil {
 		return
 	}
-	best := rivals[it.stays(rivals)]
 	s.unpause(it)
 	for _, w := range slices.Clone(it.wishes) {
 		if !w.copy {
 			s.waiting.unwish(w)
 		}
 	}
-	for _, a := range it.live {
-		if a != best && a.holds() && !a.copy {
-			s.dismiss(a)
-		}
+	for _, a := range ends {
+		s.dismiss(a)
 	}
-}
-
-// stays returns which of the item's attempts goes on, beside a silent one that has come back.
-func (it *item) stays(attempts []*attempt) int {
-	rivals := make([]work.Rival, len(attempts))
-	for i, a := range attempts {
-		rivals[i] = work.Rival{Wanted: a.version == it.version, Running: a.status.State == api.TaskRunning, Ready: !a.good.IsZero(), Number: a.number}
-	}
-	return work.Stays(rivals, it.Service)
 }
 
 // missing notes that the agent of the task is silent. After Config.Unreachable the item is started elsewhere.
 func (s *state) missing(a *attempt, now time.Time) {
 	wait := s.config.Unreachable
-	if a.silence != heard || wait < 0 {
+	if wait < 0 {
 		return
 	}
-	a.silence = silent
 	a.patience = s.alarms.Add(now.Add(wait), func(time.Time) {
-		a.silence = missed
+		a.Missed = true
 		s.rollouts.touch(a.item)
 		s.ensure(a.item)
 	})
@@ -215,11 +205,8 @@ func (s *state) missing(a *attempt, now time.Time) {
 
 // back notes that the agent of the task is no longer silent.
 func (s *state) back(a *attempt) {
-	if a.silence == heard {
-		return
-	}
 	s.alarms.Clear(a.patience)
-	a.silence = heard
+	a.Missed = false
 	s.rollouts.touch(a.item)
 	s.trim(a.item)
 }
@@ -227,31 +214,30 @@ func (s *state) back(a *attempt) {
 // over handles the end of a task, which may end its item too.
 func (s *state) over(a *attempt, status api.Status, now time.Time) {
 	it := a.item
-	s.end(a)
 	if s.items[it.ID] != it {
+		s.end(a)
 		s.waiting.tidy(a.item.group)
 		return
 	}
+	end := it.End(a, status, now, s.rules(it))
+	s.end(a)
 	s.rollouts.watchTrial(it)
-	if !slices.ContainsFunc(it.live, (*attempt).holds) { // no attempt is left of which a copy could be wanted
+	if !it.Held() { // no attempt is left of which a copy could be wanted
 		for _, w := range slices.Clone(it.wishes) {
 			if w.copy {
 				s.waiting.unwish(w)
 			}
 		}
 	}
-	for _, other := range it.live { // if the original is no more, its copy takes its place
-		other.copy = other.copy && slices.ContainsFunc(it.live, func(a *attempt) bool { return a.holds() && !a.copy })
-	}
-	switch end := it.tally.End(a.kill, status, now.Sub(a.launched), s.rules(it)); {
+	switch {
 	case end.Verdict == work.Well:
 		a.item.group.pace.Note(a.ran(now))
-		if a.copy {
+		if a.IsCopy() {
 			s.numbers.CopiesWon++
 		}
 		s.finish(it, Outcome{Done: true, Status: status}, now)
 		s.watch(a.item.group, now)
-	case end.Verdict == work.Lost && a.kill == work.Unwanted:
+	case end.Verdict == work.Ignored:
 		s.ensure(it)
 	case end.Verdict == work.Lost:
 		s.numbers.Lost++
@@ -274,10 +260,10 @@ func (s *state) failed(a *attempt, end work.Outcome, status api.Status, now time
 		return
 	case end.GivenUp:
 		why := work.Words(status)
-		if a.kill == work.Overdue {
+		if a.Kill == work.Overdue {
 			why = fmt.Sprintf("an attempt took longer than %v", s.config.AttemptTimeout)
 		}
-		s.giveUp(it, status, fmt.Sprintf("%d attempts failed, the last: %s", it.tally.Failures, why), now)
+		s.giveUp(it, status, fmt.Sprintf("%d attempts failed, the last: %s", it.Failures, why), now)
 		return
 	}
 	s.again(it, end.Pause, now)
@@ -286,23 +272,23 @@ func (s *state) failed(a *attempt, end work.Outcome, status api.Status, now time
 
 // end removes an attempt from the set's records.
 func (s *state) end(a *attempt) {
-	delete(s.attempts, a.id)
-	delete(a.item.group.live, a.id)
+	delete(s.attempts, a.Task)
+	delete(a.item.group.live, a.Task)
 	s.rollouts.touch(a.item)
-	a.item.live = slices.DeleteFunc(a.item.live, func(other *attempt) bool { return other == a })
+	a.item.Remove(a)
 	s.waiting.homeless = slices.DeleteFunc(s.waiting.homeless, func(other *attempt) bool { return other == a })
 	s.alarms.Clear(a.deadline)
 	s.alarms.Clear(a.patience)
 	s.waiting.stops(a)
-	a.item.group.role.delay.Ended(a.id)
-	a.item.group.spread.Ended(a.id)
-	a.item.group.apart.Ended(a.id)
+	a.item.group.role.delay.Ended(a.Task)
+	a.item.group.spread.Ended(a.Task)
+	a.item.group.apart.Ended(a.Task)
 }
 
 // ran returns how long the task ran, or how long ago it was launched if RUNNING was never told.
 func (a *attempt) ran(now time.Time) time.Duration {
-	if a.running.IsZero() {
-		return now.Sub(a.launched)
+	if a.Running.IsZero() {
+		return now.Sub(a.Since)
 	}
-	return now.Sub(a.running)
+	return now.Sub(a.Running)
 }

@@ -74,7 +74,7 @@ func attemptOf(task api.TaskID) string {
 }
 
 func TestFailuresAreTriedAgainAfterAPause(t *testing.T) {
-	cluster := frameworktest.Cluster{Script: func(task api.Task) frameworktest.Play {
+	cluster := frameworktest.Cluster{Agents: 2, Script: func(task api.Task) frameworktest.Play {
 		if attemptOf(task.ID) < "4" {
 			return frameworktest.Play{ExitCode: 1}
 		}

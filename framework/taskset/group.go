@@ -58,11 +58,11 @@ func (s *state) watch(g *group, now time.Time) {
 	running, copies, slow := g.straggling()
 	since := make([]time.Time, len(slow))
 	for i, a := range slow {
-		since[i] = a.running
+		since[i] = a.Running
 	}
 	for _, a := range slow[:g.pace.Stragglers(now, s.config.Speculate, since, running, copies)] {
-		a.copied = true
-		s.want(a.item, true, a.agent)
+		a.Copying = work.HadCopy
+		s.want(a.item, true, a.Agent)
 	}
 	s.alarms.Clear(g.check)
 	if g.check = nil; !g.pace.Check.IsZero() {
@@ -73,7 +73,7 @@ func (s *state) watch(g *group, now time.Time) {
 // waiting returns how many wishes of the group wait, without copies.
 func (g *group) waiting() (n int) {
 	for _, p := range g.piles { // order: irrelevant because it counts
-		if !p.copies {
+		if !p.key.copies {
 			n += p.count
 		}
 	}
@@ -84,7 +84,7 @@ func (g *group) waiting() (n int) {
 // copied, the longest running first.
 func (g *group) straggling() (running, copies int, slow []*attempt) {
 	for _, a := range g.live { // order: sorted below
-		if a.copy {
+		if a.IsCopy() {
 			copies++
 			continue
 		}
@@ -92,10 +92,10 @@ func (g *group) straggling() (running, copies int, slow []*attempt) {
 		switch {
 		case len(a.item.wishes) > 0:
 			copies++
-		case a.holds() && a.kill == work.NotKilled && !a.running.IsZero() && !a.item.Service && !a.copied && len(a.item.live) == 1:
+		case a.Holds() && a.Kill == work.NotKilled && !a.Running.IsZero() && !a.item.Service && a.Copying == work.NoCopy && len(a.item.Attempts) == 1:
 			slow = append(slow, a)
 		}
 	}
-	slices.SortFunc(slow, func(a, b *attempt) int { return cmp.Or(a.running.Compare(b.running), cmp.Compare(a.id, b.id)) })
+	slices.SortFunc(slow, func(a, b *attempt) int { return cmp.Or(a.Running.Compare(b.Running), cmp.Compare(a.Task, b.Task)) })
 	return running, copies, slow
 }

@@ -57,20 +57,19 @@ type Outcome struct {
 // item is an Item that has not ended.
 type item struct {
 	Item
+	work.Piece[*attempt]
 	group    *group
 	nonce    string
 	number   int // of the newest attempt
 	launched int
-	tally    work.Tally
 	added    time.Time
-	live     []*attempt // attempts that were launched and have not ended, the oldest first
-	service  *service   // the service to which it belongs; nil: none
-	place    int        // its number in the service
-	seat     seat       // what the survey knows of it while the service changes
-	version  string     // what the item runs, see [VersionLabel]; "": it belongs to no service
-	trial    *trial     // its trial while it is being changed; nil: it is not being changed
-	changed  bool       // it was changed: tasks of another version have to end
-	unproven *Item      // what it was before an unfinished change that another change has replaced; nil: there is none
+	service  *service // the service to which it belongs; nil: none
+	place    int      // its number in the service
+	seat     seat     // what the survey knows of it while the service changes
+	version  string   // what the item runs, see [VersionLabel]; "": it belongs to no service
+	trial    *trial   // its trial while it is being changed; nil: it is not being changed
+	changed  bool     // it was changed: tasks of another version have to end
+	unproven *Item    // what it was before an unfinished change that another change has replaced; nil: there is none
 	wishes   []*wish
 	pause    *alarm // until the next attempt
 	deadline *alarm
@@ -78,36 +77,17 @@ type item struct {
 
 // attempt is one task of an item, launched and not ended.
 type attempt struct {
-	id       api.TaskID
+	work.Attempt
 	item     *item
-	number   int
-	agent    api.AgentID
-	status   api.Status // the last that was told, without its data
-	launched time.Time
-	running  time.Time // when RUNNING was heard for the first time; zero: not yet
-	good     time.Time // since when the task is RUNNING and healthy; zero: it is not
-	version  string    // what the task runs, see [VersionLabel]
-	since    time.Time // since when it is RUNNING without having been UNREACHABLE; zero: it is not
-	waits    bool      // it has checks: it is not up before it has passed them
-	fault    string    // what was wrong with it, if no status says so
-	copied   bool      // it was too slow and a copy was made: it gets no second one
-	copy     bool      // it is a copy of a straggler, or of a service that is to leave its agent
-	kill     work.Kill
-	silence  silence
+	status   api.Status     // the last that was told, without its data
+	version  string         // what the task runs, see [VersionLabel]
+	began    time.Time      // since when it is RUNNING without having been UNREACHABLE; zero: it is not
+	waits    bool           // it has checks: it is not up before it has passed them
 	serves   api.ExecutorID // its executor, if the executor takes resources for itself
 	host     api.AgentID    // the agent for which waiting.hosts counts it
 	deadline *alarm
 	patience *alarm
 }
-
-// silence says whether the attempt's agent is heard.
-type silence uint8
-
-const (
-	heard  silence = iota
-	silent         // the task is UNREACHABLE
-	missed         // the task has been UNREACHABLE for so long that it is replaced
-)
 
 // taskID returns the ID for the task of the item's newest attempt. It differs from all IDs of other items with the same
 // item ID, in this process or an earlier one.
@@ -159,13 +139,13 @@ func (s *state) ensure(it *item) {
 	if s.items[it.ID] != it || it.pause != nil || slices.ContainsFunc(it.wishes, func(w *wish) bool { return !w.copy }) {
 		return
 	}
-	if !slices.ContainsFunc(it.live, (*attempt).holds) {
-		s.want(it, false, "")
+	if it.Held() {
+		return
+	}
+	if w := s.want(it, false, it.Avoids); w.avoid != "" {
+		s.alarms.Add(time.Now().Add(s.rules(it).AvoidFor()), func(time.Time) { s.waiting.relent(w) })
 	}
 }
-
-// holds reports whether the attempt does the item's work, so that no other attempt is wanted.
-func (a *attempt) holds() bool { return a.kill != work.Unwanted && a.silence != missed }
 
 // want adds a wish for another attempt.
 func (s *state) want(it *item, isCopy bool, avoid api.AgentID) *wish {
@@ -190,7 +170,7 @@ func (s *state) drop(it *item) {
 	for len(it.wishes) > 0 {
 		s.waiting.unwish(it.wishes[0])
 	}
-	for _, a := range it.live {
+	for _, a := range it.Attempts {
 		s.dismiss(a)
 	}
 	s.waiting.tidy(it.group)
@@ -208,10 +188,9 @@ func (s *state) unpause(it *item) {
 func (s *state) dismiss(a *attempt) { s.kill(a, work.Unwanted) }
 
 func (s *state) kill(a *attempt, why work.Kill) {
-	if a.kill == work.NotKilled {
-		s.kills = append(s.kills, a.id)
+	if a.Ends(why) {
+		s.kills = append(s.kills, a.Task)
 	}
-	a.kill = max(a.kill, why)
 	s.rollouts.touch(a.item)
 }
 
@@ -237,7 +216,7 @@ func (s *state) giveUp(it *item, status api.Status, why string, now time.Time) {
 
 // again starts another attempt of the item after a pause.
 func (s *state) again(it *item, pause time.Duration, now time.Time) {
-	if pause <= 0 || slices.ContainsFunc(it.live, (*attempt).holds) {
+	if pause <= 0 || it.Held() {
 		s.ensure(it)
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // InverseOffers implements [framework.InverseOfferee]. For each service that is asked to leave, another task is started
@@ -42,7 +43,7 @@ func (s *state) leave(offer api.InverseOffer) (all bool) {
 // move adds a wish for another attempt of the service, unless there is one already or this attempt is ending anyway.
 func (s *state) move(a *attempt, offer api.InverseOffer) {
 	it := a.item
-	if s.items[it.ID] != it || !a.holds() || a.copy || it.trial != nil || len(it.live) > 1 || len(it.wishes) > 0 {
+	if s.items[it.ID] != it || !a.Holds() || a.IsCopy() || it.trial != nil || len(it.Attempts) > 1 || len(it.wishes) > 0 {
 		return
 	}
 	w := s.want(it, true, offer.Agent)
@@ -68,12 +69,12 @@ func (s *Set) Rescinded(_ context.Context, offers []api.OfferID, _ string) {
 
 // arrived ends the service's old task, once the new one runs elsewhere.
 func (s *state) arrived(a *attempt) {
-	if !a.copy || !a.item.Service || a.item.trial != nil {
+	if !a.IsCopy() || !a.item.Service || a.item.trial != nil {
 		return
 	}
-	a.copy = false
-	for _, other := range a.item.live {
-		if other != a && other.holds() {
+	a.Copying = work.NoCopy
+	for _, other := range a.item.Attempts {
+		if other != a && other.Holds() {
 			s.dismiss(other)
 		}
 	}

@@ -15,7 +15,6 @@ import (
 type pile struct {
 	key    pileKey
 	shape  string // key of its shape in the demand, see [role]
-	copies bool
 	wishes []*wish
 	count  int // how many of its wishes still wait
 }
@@ -24,21 +23,18 @@ type pile struct {
 type pileKey struct {
 	priority int
 	size     string
+	copies   bool
+	avoid    api.AgentID
 }
 
-func (w *wish) pileKey() pileKey {
-	if !w.copy {
-		return pileKey{w.item.Priority, shapeOf(w)}
-	}
-	return pileKey{w.item.Priority, shapeOf(w) + " not " + string(w.avoid)}
-}
+func (w *wish) pileKey() pileKey { return pileKey{w.item.Priority, shapeOf(w), w.copy, w.avoid} }
 
 func (q *waiting) queue(w *wish) {
 	g := w.item.group
 	key := w.pileKey()
 	p := g.piles[key]
 	if p == nil {
-		p = &pile{key: key, shape: shapeOf(w), copies: w.copy}
+		p = &pile{key: key, shape: shapeOf(w)}
 		g.piles[key] = p
 	}
 	p.wishes = append(p.wishes, w)
@@ -103,11 +99,11 @@ func (q *waiting) place(offers []api.Offer, known bool) []api.Answer {
 // learn counts tasks of earlier processes in the place of their agent, once an offer has told what that is.
 func (q *waiting) learn(bin *pack.Bin) {
 	q.homeless = slices.DeleteFunc(q.homeless, func(a *attempt) bool {
-		if a.agent != bin.Offer.Agent {
+		if a.Agent != bin.Offer.Agent {
 			return false
 		}
-		a.item.group.spread.Put(bin, api.Task{ID: a.id})
-		a.item.group.apart.Put(bin, api.Task{ID: a.id})
+		a.item.group.spread.Put(bin, api.Task{ID: a.Task})
+		a.item.group.apart.Put(bin, api.Task{ID: a.Task})
 		return true
 	})
 }

@@ -60,7 +60,7 @@ func (s *state) recalled(it *item, now time.Time) bool {
 		return false
 	}
 	delete(s.records, it.ID)
-	it.tally.Failures = known.Failures
+	it.Failures = known.Failures
 	if known.Ended {
 		s.finish(it, Outcome{Done: known.Done, Why: known.Why}, now)
 	}
@@ -70,7 +70,7 @@ func (s *state) recalled(it *item, now time.Time) bool {
 // remember writes to the store the record that the item will have after a status, before the set takes the status in.
 func (s *Set) remember(ctx context.Context, id string, status api.Status) error {
 	s.mu.Lock()
-	next, news := s.state.foresee(id, status)
+	next, news := s.state.foresee(id, status, time.Now())
 	s.mu.Unlock()
 	if !news {
 		return nil
@@ -120,18 +120,17 @@ func (s *Set) forgetRecord(ctx context.Context, id string) error {
 	return err
 }
 
-func (s *state) foresee(id string, status api.Status) (next record, news bool) {
+func (s *state) foresee(id string, status api.Status, now time.Time) (next record, news bool) {
 	it := s.items[id]
 	if it == nil || it.Service || !status.State.Settled() {
 		return next, false
 	}
 	a := s.attempts[status.Task]
 	if a == nil {
-		a = new(attempt)
+		a = &attempt{Attempt: work.Attempt{Since: now}}
 	}
-	tally := it.tally
-	end := tally.End(a.kill, status, 0, s.rules(it))
-	if end.Verdict == work.Lost {
+	tally, end := it.Foresee(a, status, now, s.rules(it))
+	if end.Verdict == work.Lost || end.Verdict == work.Ignored {
 		return next, false
 	}
 	next = record{Failures: tally.Failures, Ended: end.GivenUp || end.Verdict == work.Well, Done: end.Verdict == work.Well}

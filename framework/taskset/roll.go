@@ -209,8 +209,8 @@ func (o *rollouts) rollNext(v *service, now time.Time) {
 // the item's next task would.
 func (it *item) runsOld(r *roll) bool {
 	runs := false
-	for _, a := range it.live {
-		if a.holds() {
+	for _, a := range it.Attempts {
+		if a.Holds() {
 			runs = true
 			if a.version != r.version {
 				return true
@@ -239,11 +239,11 @@ func (o *rollouts) takeUp(it *item, r *roll, now time.Time) {
 // learnChecks marks tasks that an earlier process launched with the new version: if the new task has checks, they are not
 // up before they have passed them.
 func (it *item) learnChecks(r *roll) {
-	for _, a := range it.live {
+	for _, a := range it.Attempts {
 		if a.version == r.version && !a.waits && isChecked(r.to.Task) {
 			a.waits = true
 			if a.status.Healthy == nil {
-				a.good = time.Time{}
+				a.Up = time.Time{}
 			}
 		}
 	}
@@ -251,13 +251,13 @@ func (it *item) learnChecks(r *roll) {
 
 // up reports whether a task of the item runs and is healthy.
 func (it *item) up() bool {
-	return slices.ContainsFunc(it.live, func(a *attempt) bool { return a.holds() && !a.good.IsZero() })
+	return slices.ContainsFunc(it.Attempts, func(a *attempt) bool { return a.Holds() && !a.Up.IsZero() })
 }
 
 // newest returns the newest attempt that is up and runs the version, or nil.
 func (it *item) newest(version string) *attempt {
-	for _, a := range slices.Backward(it.live) {
-		if a.kill == work.NotKilled && a.holds() && a.version == version && !a.good.IsZero() {
+	for _, a := range slices.Backward(it.Attempts) {
+		if a.Kill == work.NotKilled && a.Holds() && a.version == version && !a.Up.IsZero() {
 			return a
 		}
 	}
@@ -266,7 +266,7 @@ func (it *item) newest(version string) *attempt {
 
 func (it *item) proven(r *roll, now time.Time) bool {
 	a := it.newest(r.version)
-	return a != nil && now.Sub(a.good) >= r.Proof
+	return a != nil && now.Sub(a.Up) >= r.Proof
 }
 
 // replace changes the item to the new task. Its old tasks are killed at once or, with Beside, when the new one has
@@ -289,9 +289,9 @@ func (o *rollouts) replace(it *item, r *roll) {
 		}
 		return
 	}
-	runs := slices.ContainsFunc(it.live, (*attempt).holds)
-	for _, a := range it.live {
-		if a.holds() && a.version != r.version {
+	runs := it.Held()
+	for _, a := range it.Attempts {
+		if a.Holds() && a.version != r.version {
 			o.state.dismiss(a)
 		}
 	}
@@ -304,14 +304,14 @@ func (o *rollouts) replace(it *item, r *roll) {
 // there may be more. It returns the new one, or nil if there is none.
 func (o *rollouts) leavePair(it *item, r *roll) (fresh *attempt) {
 	var old *attempt
-	for _, a := range it.live {
+	for _, a := range it.Attempts {
 		switch {
-		case !a.holds():
+		case !a.Holds():
 		case a.version == r.version && fresh == nil:
 			fresh = a
 		case a.version != r.version && old == nil:
 			old = a
-		case a.version != r.version && old.good.IsZero() && !a.good.IsZero():
+		case a.version != r.version && old.Up.IsZero() && !a.Up.IsZero():
 			o.state.dismiss(old)
 			old = a
 		default:
@@ -331,8 +331,8 @@ func (o *rollouts) trimOld(it *item) bool {
 		}
 		return true
 	}
-	for _, a := range it.live {
-		if it.changed && a.holds() && a.version != it.version {
+	for _, a := range it.Attempts {
+		if it.changed && a.Holds() && a.version != it.version {
 			o.state.dismiss(a)
 		}
 	}
@@ -345,7 +345,7 @@ func (o *rollouts) become(it *item, to Item) {
 		o.state.waiting.unwish(it.wishes[0])
 	}
 	to.ID, to.Group, to.Role, to.Service = it.ID, it.Group, it.Role, true
-	it.Item, it.version, it.changed, it.tally.Row, it.unproven = to, versionOf(to), true, 0, nil
+	it.Item, it.version, it.changed, it.Row, it.unproven = to, versionOf(to), true, 0, nil
 	o.touch(it)
 }
 
@@ -370,15 +370,15 @@ func (o *rollouts) watchTrial(it *item) {
 	if a == nil {
 		return
 	}
-	t.proof = o.state.alarms.Add(a.good.Add(max(t.roll.Proof, 0)), func(time.Time) { o.prove(it, a) })
+	t.proof = o.state.alarms.Add(a.Up.Add(max(t.roll.Proof, 0)), func(time.Time) { o.prove(it, a) })
 }
 
 // watchLate sets the alarm at which a new task that runs is bad because it has not proven itself. After a silence of
 // the task's agent the time begins again.
 func (o *rollouts) watchLate(it *item, t *trial) {
 	var fresh *attempt
-	for _, a := range it.live {
-		if a.holds() && a.version == t.roll.version && a.status.State == api.TaskRunning {
+	for _, a := range it.Attempts {
+		if a.Holds() && a.version == t.roll.version && a.State == api.TaskRunning {
 			fresh = a
 		}
 	}
@@ -390,19 +390,15 @@ func (o *rollouts) watchLate(it *item, t *trial) {
 	if fresh == nil || t.roll.Patience < 0 {
 		return
 	}
-	limit := max(t.roll.Proof, 0) + t.roll.Patience
-	t.late = o.state.alarms.Add(fresh.since.Add(limit), func(time.Time) {
-		fresh.fault = fmt.Sprintf("it was not up for %v within %v of its start", max(t.roll.Proof, 0), limit)
-		o.state.kill(fresh, work.Overdue)
-	})
+	t.late = o.state.alarms.Add(fresh.began.Add(max(t.roll.Proof, 0)+t.roll.Patience), func(time.Time) { o.state.kill(fresh, work.Overdue) })
 }
 
 // prove ends the change of an item whose new task has proven itself; the old task is killed.
 func (o *rollouts) prove(it *item, a *attempt) {
 	o.endTrial(it)
-	a.copy = false
-	for _, other := range it.live {
-		if other != a && other.holds() {
+	a.Copying = work.NoCopy
+	for _, other := range it.Attempts {
+		if other != a && other.Holds() {
 			o.state.dismiss(other)
 		}
 	}
@@ -423,7 +419,7 @@ func (o *rollouts) endTrial(it *item) {
 // tried again. After that the change stops, and the item goes back to what it was; only then bad returns true.
 func (o *rollouts) bad(it *item, a *attempt, status api.Status) bool {
 	t := it.trial
-	if t == nil || a.version != t.roll.version || a.kill == work.Unwanted {
+	if t == nil || a.version != t.roll.version || a.Kill == work.Unwanted {
 		return false
 	}
 	r := t.roll
@@ -434,7 +430,11 @@ func (o *rollouts) bad(it *item, a *attempt, status api.Status) bool {
 	stops := r.end != rollStopped
 	if stops {
 		o.state.changed(serviceKeys + r.of.name)
-		r.end, r.why = rollStopped, fmt.Sprintf("%s: %s", it.ID, cmp.Or(a.fault, work.Words(status)))
+		why := work.Words(status)
+		if proof := max(r.Proof, 0); a.Kill == work.Overdue {
+			why = fmt.Sprintf("it was not up for %v within %v of its start", proof, proof+r.Patience)
+		}
+		r.end, r.why = rollStopped, it.ID+": "+why
 	}
 	if t.before != nil {
 		o.become(it, *t.before)
@@ -462,7 +462,7 @@ func (o *rollouts) goBack(r *roll) {
 // tryAgain starts the new task beside the old one once more, after it was lost.
 func (o *rollouts) tryAgain(it *item) {
 	if t := it.trial; t != nil && t.roll.Beside && it.up() && len(it.wishes) == 0 &&
-		!slices.ContainsFunc(it.live, func(a *attempt) bool { return a.holds() && a.version == t.roll.version }) {
+		!slices.ContainsFunc(it.Attempts, func(a *attempt) bool { return a.Holds() && a.version == t.roll.version }) {
 		o.state.want(it, true, "")
 	}
 }

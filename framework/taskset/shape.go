@@ -80,10 +80,10 @@ func (q *waiting) demands(one *shape) []api.Shape {
 // starts notes that the attempt's executor runs on its agent.
 func (q *waiting) starts(a *attempt) {
 	executor := a.serves
-	if executor == "" || a.agent == "" {
+	if executor == "" || a.Agent == "" {
 		return
 	}
-	a.host = a.agent
+	a.host = a.Agent
 	if q.hosts[executor] == nil {
 		q.hosts[executor] = make(map[api.AgentID]int)
 	}

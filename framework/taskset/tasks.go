@@ -35,9 +35,9 @@ func (s *Set) Tasks() []Task {
 	defer s.mu.Unlock()
 	tasks := make([]Task, 0, len(s.state.attempts))
 	for _, a := range slices.SortedFunc(maps.Values(s.state.attempts), func(a, b *attempt) int {
-		return cmp.Or(cmp.Compare(a.item.ID, b.item.ID), cmp.Compare(a.number, b.number), cmp.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(a.item.ID, b.item.ID), cmp.Compare(a.Number, b.Number), cmp.Compare(a.Task, b.Task))
 	}) {
-		tasks = append(tasks, Task{Item: a.item.ID, Group: a.item.Group, Status: a.status, Up: !a.good.IsZero()})
+		tasks = append(tasks, Task{Item: a.item.ID, Group: a.item.Group, Status: a.status, Up: !a.Up.IsZero()})
 	}
 	return tasks
 }
@@ -45,20 +45,12 @@ func (s *Set) Tasks() []Task {
 // heard keeps the last status, without parts that may be large.
 func (a *attempt) heard(status api.Status, now time.Time) {
 	status.Data = nil
-	if status.State == api.TaskRunning && a.status.State != api.TaskRunning {
-		a.since = now
+	if status.State == api.TaskRunning && a.State != api.TaskRunning {
+		a.began = now
 	}
-	a.status = status
+	a.Hear(status, a.waits, now)
+	a.status, a.Agent = status, cmp.Or(status.Agent, a.Agent)
 	if version := status.Labels[VersionLabel]; version != "" {
 		a.version = version
-	}
-	up := status.State == api.TaskRunning && !a.waits
-	if status.Healthy != nil {
-		up = status.State == api.TaskRunning && *status.Healthy
-	}
-	if !up {
-		a.good = time.Time{}
-	} else if a.good.IsZero() {
-		a.good = now
 	}
 }

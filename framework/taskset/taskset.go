@@ -21,7 +21,9 @@
 // kill by an operator. Before the n-th attempt in a row that ended badly the item pauses
 // for Pause·2^(n-2), at most PauseMax, of which up to a half is taken off so that
 // items do not come in waves ("equal jitter"). The first loss that was not the task's
-// fault costs no pause. An attempt that ran for PauseMax begins a new row.
+// fault costs no pause. An attempt that ran for PauseMax begins a new row. After three bad
+// ends in a row the next attempt goes to another agent, if one has room within ten seconds
+// (or PauseMax, if that is less): the machine may have what others have not.
 //
 // # Lost agents
 //
@@ -464,7 +466,7 @@ func (s *state) remove(id string) {
 	if it == nil {
 		return
 	}
-	if s.config.Remember != "" && it.tally.Failures > 0 {
+	if s.config.Remember != "" && it.Failures > 0 {
 		s.removed = append(s.removed, id)
 	}
 	s.drop(it)

@@ -95,6 +95,17 @@ func (q *waiting) unwish(w *wish) {
 	q.taken(w)
 }
 
+// relent lets a wish go to the agent that it avoids, because no other has had room.
+func (q *waiting) relent(w *wish) {
+	if w.gone {
+		return
+	}
+	again := *w
+	q.unwish(w)
+	again.avoid = ""
+	q.add(&again)
+}
+
 // taken removes a wish that was launched or is not wanted any more.
 func (q *waiting) taken(w *wish) {
 	delete(q.wishes, w.task.ID)

@@ -5,7 +5,8 @@
 //   - what follows for the next attempt ([Tally]), and how long that waits ([Backoff]),
 //   - for how long a task has to run well before that proves something ([TimeToFail]),
 //   - which attempts take too long, and how many of them get a copy ([Pace]),
-//   - which of two tasks goes on when one that was taken for lost comes back ([Stays]),
+//   - what the attempts of a piece do, which of two goes on when one that was taken for lost comes back, and which agent
+//     the next one avoids ([Piece]),
 //   - how an end is told to people ([Words]).
 //
 // Nothing here has a clock, a goroutine or randomness of its own: the same events give the same decisions.

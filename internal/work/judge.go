@@ -16,6 +16,7 @@ const (
 	Badly                  // the task has ended badly, by its own fault
 	Lost                   // the task has ended, not by its own fault
 	Refused                // the task can't run, and could not at another try
+	Ignored                // nobody is interested in how it has ended
 )
 
 // Kill says why the framework itself has killed the task, if it has.

@@ -1,20 +1,20 @@
 package work
 
-// Rival is one of several tasks that do the same piece of work: one was taken for lost, another was started, and the
+// rival is one of several tasks that do the same piece of work: one was taken for lost, another was started, and the
 // first has come back.
-type Rival struct {
+type rival struct {
 	Wanted  bool // it runs the version of the work that is wanted
 	Running bool // it is RUNNING
 	Ready   bool // it is RUNNING, and healthy as far as its health is told
 	Number  int  // of the attempt; a later attempt has a higher one
 }
 
-// Stays returns which of the rivals goes on; the others are to be ended. There is at least one.
+// stays returns which of the rivals goes on; the others are to be ended. There is at least one.
 //
 // Of work that ends the oldest goes on, because it has done most, if it runs: hours of it may be done. Of a service one
 // that is ready goes on, and of several the newest: the agent of the others was silent, and who uses the service has
 // changed to the newest already. A task of another version goes on only if there is none of the wanted one.
-func Stays(rivals []Rival, service bool) int {
+func stays(rivals []rival, service bool) int {
 	best := 0
 	for i, r := range rivals {
 		if r.before(rivals[best], service) {
@@ -24,7 +24,7 @@ func Stays(rivals []Rival, service bool) int {
 	return best
 }
 
-func (r Rival) before(other Rival, service bool) bool {
+func (r rival) before(other rival, service bool) bool {
 	switch {
 	case r.Wanted != other.Wanted:
 		return r.Wanted

@@ -8,8 +8,8 @@ import (
 
 // Tally counts how the attempts of one piece of work have ended.
 type Tally struct {
-	Failures int // attempts that have failed
-	Row      int // attempts in a row that ended badly
+	Failures int `json:"failures,omitempty"` // attempts that have failed
+	Row      int `json:"row,omitempty"`      // attempts in a row that ended badly
 }
 
 // Rules say what becomes of a piece of work when an attempt has ended.
@@ -18,6 +18,8 @@ type Rules struct {
 	Service bool
 	// Attempts is how many failures end the work; 0 or less: any number may fail.
 	Attempts int
+	// Bound: the work belongs to one agent, and can't go elsewhere.
+	Bound bool
 	Backoff
 }
 
@@ -42,7 +44,7 @@ func (t *Tally) End(kill Kill, status api.Status, ran time.Duration, rules Rules
 	case said == Well && !rules.Service:
 		return Outcome{Verdict: Well}
 	case kill == Unwanted:
-		return Outcome{Verdict: Lost}
+		return Outcome{Verdict: Ignored}
 	case said == Lost:
 		t.Row++
 		return Outcome{Verdict: Lost, Pause: rules.After(t.Row, true, status.Task)}

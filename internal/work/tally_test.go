@@ -35,15 +35,15 @@ func TestTally(t *testing.T) {
 		{"a long attempt ends the row, and not the count", work3, []end{{0, failed, 0, work.Badly, false, 1}, {0, failed, time.Minute, work.Badly, false, 1}, {0, failed, 0, work.Badly, true, 2}}},
 		{"what can't run is given up at once", work3, []end{{0, refused, 0, work.Refused, true, 1}}},
 		{"an overdue attempt has failed", work3, []end{{work.Overdue, killed, 0, work.Badly, false, 1}}},
-		{"nobody is interested", work3, []end{{work.Unwanted, failed, 0, work.Lost, false, 0}, {work.Unwanted, killed, 0, work.Lost, false, 0}}},
+		{"nobody is interested", work3, []end{{work.Unwanted, failed, 0, work.Ignored, false, 0}, {work.Unwanted, killed, 0, work.Ignored, false, 0}}},
 		{"done is done", work3, []end{{work.Unwanted, well, 0, work.Well, false, 0}}},
 		{"a service should not have ended", service, []end{{0, well, 0, work.Badly, false, 1}, {0, failed, 0, work.Badly, false, 2}, {0, refused, 0, work.Refused, false, 3}}},
-		{"nobody is interested in that end of a service", service, []end{{work.Unwanted, well, 0, work.Lost, false, 0}}},
+		{"nobody is interested in that end of a service", service, []end{{work.Unwanted, well, 0, work.Ignored, false, 0}}},
 	} {
 		var tally work.Tally
 		for i, e := range c.ends {
 			got := tally.End(e.kill, e.status, e.ran, c.rules)
-			if got.Verdict != e.want || got.GivenUp != e.gone || tally.Row != e.row || (got.Pause > 0) != (e.row > 1 || e.row == 1 && e.want != work.Lost) {
+			if got.Verdict != e.want || got.GivenUp != e.gone || tally.Row != e.row || (got.Pause > 0) != (e.row > 1 || e.row == 1 && e.want != work.Lost && e.want != work.Ignored) {
 				t.Errorf("%s, end %d: %+v, %+v", c.name, i+1, got, tally)
 			}
 		}

@@ -29,9 +29,7 @@ func (m *JobMaster) clockSet(e ClockSet) {
 	m.watchDeadlines()
 	for _, s := range m.Subs {
 		for _, one := range s.all() {
-			if one.busy() {
-				m.watchTime(s, one)
-			}
+			m.watchTimes(s, one)
 		}
 	}
 	if e.By.Abs() > wallclock.Doubt { // else the difference means little
@@ -48,10 +46,8 @@ func (m *JobMaster) times() []*time.Time {
 	for _, s := range m.Subs {
 		for _, one := range s.all() {
 			list = append(list, &one.Pause)
-			for _, task := range []*attempt{one.Live, one.Lost, one.Copy} {
-				if task != nil {
-					list = append(list, &task.Since)
-				}
+			for _, a := range one.Attempts {
+				list = append(list, &a.Since)
 			}
 		}
 	}

@@ -74,7 +74,9 @@ func (s *subJob) emptyParts() (numbers []int) {
 // without limit.
 func (m *JobMaster) await(s *subJob, one *slot) {
 	s.queue(one)
-	m.watchAvoided(s, one)
+	if one.Avoids != "" {
+		m.Alarms.set(alarm{At: m.now.Add(backoffOf(m.task(s, one.Version)).AvoidFor()), Kind: avoidOver, SubJob: s.Name, Index: one.Index, Attempt: one.Tries})
+	}
 	if s.EachAgent {
 		m.Alarms.set(alarm{At: m.now.Add(unclaimedMost), Kind: unclaimed, SubJob: s.Name, Index: one.Index})
 	}
@@ -83,7 +85,7 @@ func (m *JobMaster) await(s *subJob, one *slot) {
 // renew removes a slot without a task, so that it does not hold up a change. If the slot's agent is silent, the slot
 // stays and gets the new version, so that an older task that comes back is ended.
 func (s *subJob) renew(one *slot, version int) {
-	if one.Lost == nil {
+	if len(one.Attempts) == 0 {
 		s.drop(one)
 		return
 	}

@@ -41,15 +41,9 @@ func (m *JobMaster) assignGang(e AssignedGang) {
 	}
 	var dispatches []Effect
 	for index, member := range e.Members {
-		one, p := s.begin(index, e.Version), s.part(index)
-		p.Attempts++
+		one := s.begin(index, e.Version)
 		one.Tries = m.Gang.Row + 1
-		live := &attempt{Number: p.Attempts, Try: one.Tries, Task: m.taskID(s, index, p.Attempts), Agent: member.Agent, Hostname: member.Hostname, Place: member.Place,
-			Ports: member.Ports, Version: e.Version, State: api.TaskStaging, Since: m.now}
-		s.attach(one, live)
-		m.watchTime(s, one)
-		m.savePart(s, index)
-		dispatches = append(dispatches, Dispatch{Task: live.Task, Agent: live.Agent})
+		dispatches = append(dispatches, m.launch(s, one, s.part(index).Attempts+1, member))
 	}
 	m.do(dispatches...)
 }
@@ -62,7 +56,7 @@ func (m *JobMaster) GangTasks(subJob string) (tasks []api.Task) {
 	}
 	list := s.members()
 	for _, one := range s.all() {
-		task := m.apiTask(s, one.Version, one.Index, one.Live.Number, one.Live.Try)
+		task := m.apiTask(s, one.Version, one.Index, one.live().Number, one.live().Try)
 		task.Command.Env["TENDER_JOB_MEMBERS"] = list
 		tasks = append(tasks, withMembersFile(task))
 	}
@@ -73,9 +67,9 @@ func (m *JobMaster) GangTasks(subJob string) (tasks []api.Task) {
 func (s *subJob) members() string {
 	var lines []string
 	for _, one := range s.all() {
-		words := []string{strconv.Itoa(one.Index), one.Live.Hostname}
-		for _, name := range slices.Sorted(maps.Keys(one.Live.Ports)) {
-			words = append(words, fmt.Sprintf("%s=%d", name, one.Live.Ports[name]))
+		words := []string{strconv.Itoa(one.Index), one.live().Hostname}
+		for _, name := range slices.Sorted(maps.Keys(one.live().Ports)) {
+			words = append(words, fmt.Sprintf("%s=%d", name, one.live().Ports[name]))
 		}
 		lines = append(lines, strings.Join(words, " "))
 	}
@@ -99,7 +93,7 @@ func withMembersFile(task api.Task) api.Task {
 func (m *JobMaster) memberOver(s *subJob, one *slot, live *attempt, said work.Verdict, why string) {
 	s.drop(one)
 	m.savePart(s, one.Index)
-	if m.Gang.Regroup || live.Killed == unwanted || m.Phase != jobs.Running || said == work.Lost {
+	if m.Gang.Regroup || live.Kill == work.Unwanted || m.Phase != jobs.Running || said == work.Lost {
 		return
 	}
 	m.Gang.Failures++

@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/internal/value"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // Bounds of what is kept of a job.
@@ -178,7 +179,7 @@ func (m *JobMaster) resize(s *subJob) {
 			continue
 		}
 		if one.busy() {
-			m.kill(one.Live, unwanted)
+			m.kill(one.live(), work.Unwanted)
 		} else {
 			s.drop(one)
 			m.savePart(s, one.Index)
@@ -186,10 +187,9 @@ func (m *JobMaster) resize(s *subJob) {
 	}
 }
 
-func (m *JobMaster) kill(live *attempt, why killReason) {
-	if live.Killed == notKilled {
-		live.Killed = why
-		m.do(Kill{live.Task})
+func (m *JobMaster) kill(a *attempt, why work.Kill) {
+	if a.Ends(why) {
+		m.do(Kill{a.Task})
 	}
 }
 
@@ -238,7 +238,7 @@ func (m *JobMaster) ringJob(one alarm) {
 }
 
 func (m *JobMaster) ringSlot(s *subJob, at *slot, one alarm) {
-	live := at.Live
+	live := at.live()
 	switch {
 	case one.Kind == pauseOver:
 		if !at.Pause.IsZero() && !at.Pause.After(m.now) {
@@ -254,15 +254,19 @@ func (m *JobMaster) ringSlot(s *subJob, at *slot, one alarm) {
 		if at.Queued && at.Tries == one.Attempt {
 			s.avoid(at, "")
 		}
+	case one.Kind == timeOver:
+		for _, a := range at.Attempts {
+			if a.Number == one.Attempt && !a.Missed {
+				m.kill(a, work.Overdue)
+			}
+		}
 	case live == nil || live.Number != one.Attempt:
 	case one.Kind == proofOver:
 		if how := m.Job.Rolling(); m.Roll.first() && how != nil && m.proven(at, time.Duration(how.Proof)) {
 			m.Roll.Progress = m.now
 		}
-	case one.Kind == timeOver:
-		m.kill(live, overdue)
 	case one.Kind == lostLong && !live.Silent.IsZero() && !live.Silent.Add(s.patience()).After(m.now):
-		m.missed(s, at)
+		m.missed(s, at, live)
 	}
 }
 
@@ -323,18 +327,20 @@ func (m *JobMaster) endTasks() {
 
 func (m *JobMaster) endTasksOf(s *subJob) {
 	for _, one := range s.all() {
-		copying{m, s}.end(one)
-		switch {
-		case !one.busy():
+		live := one.live()
+		for _, second := range one.tasks() {
+			if second != live && !second.Missed {
+				m.kill(second, work.Unwanted)
+				s.detach(one, second)
+			}
+		}
+		if live != nil {
+			m.kill(live, work.Unwanted)
+		}
+		if live == nil || !live.Silent.IsZero() { // if such a task comes back later, it is killed as a stray
+			m.endAll(s, one)
 			s.drop(one)
 			m.savePart(s, one.Index)
-		case !one.Live.Silent.IsZero(): // if such a task comes back later, it is killed as a stray
-			m.kill(one.Live, unwanted)
-			s.detach(one)
-			s.drop(one)
-			m.savePart(s, one.Index)
-		default:
-			m.kill(one.Live, unwanted)
 		}
 	}
 }

@@ -480,7 +480,7 @@ func TestSystemWhateverHappens(t *testing.T) {
 			on := map[api.AgentID]int{}
 			for _, one := range w.m.Subs[0].all() {
 				if one.busy() {
-					on[one.Live.Agent]++
+					on[one.live().Agent]++
 				}
 			}
 			for agent, n := range on {

@@ -12,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/internal/wallclock"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // The keys of a job's records; in the store they follow the job's name.
@@ -58,33 +59,6 @@ type partRecord struct {
 	Done     []uint64    `json:"done,omitempty"`
 	Failed   []uint64    `json:"failed,omitempty"`
 	Slots    slotRecords `json:"slots,omitempty"`
-}
-
-type slotRecord struct {
-	Index    int            `json:"i"`
-	Tries    int            `json:"tries,omitempty"`
-	Failures int            `json:"failures,omitempty"`
-	Row      int            `json:"row,omitempty"`
-	Pause    time.Time      `json:"pause,omitzero"`
-	Version  int            `json:"version"`
-	Trial    bool           `json:"trial,omitempty"`
-	Live     *attemptRecord `json:"live,omitempty"`
-	Lost     *attemptRecord `json:"lost,omitempty"`
-	Bound    api.AgentID    `json:"agent,omitempty"` // the agent to which it belongs, in a system job
-	Slow     slowness       `json:"slow,omitempty"`
-	Copy     *attemptRecord `json:"copy,omitempty"`
-}
-
-type attemptRecord struct {
-	Number   int               `json:"n"`
-	Try      int               `json:"try"`
-	Agent    api.AgentID       `json:"agent"`
-	Hostname string            `json:"hostname,omitempty"`
-	Place    string            `json:"place,omitempty"`
-	Version  int               `json:"version"`
-	Since    time.Time         `json:"since"`
-	Killed   killReason        `json:"killed,omitempty"`
-	Ports    map[string]uint16 `json:"ports,omitempty"`
 }
 
 // Record returns what the store has to hold under a key; nil: nothing.
@@ -140,18 +114,9 @@ func (p *part) record(run string) partRecord {
 		r.Failed = p.Failed[:]
 	}
 	for _, index := range slices.Sorted(maps.Keys(p.Slots)) {
-		one := p.Slots[index]
-		r.Slots = append(r.Slots, slotRecord{index, one.Tries, one.Failures, one.Row, one.Pause, one.Version, one.Trial, recordOf(one.Live), recordOf(one.Lost),
-			one.Agent, one.Slow, recordOf(one.Copy)})
+		r.Slots = append(r.Slots, p.Slots[index])
 	}
 	return r
-}
-
-func recordOf(a *attempt) *attemptRecord {
-	if a == nil {
-		return nil
-	}
-	return &attemptRecord{a.Number, a.Try, a.Agent, a.Hostname, a.Place, a.Version, a.Since, a.Killed, a.Ports}
 }
 
 // Load makes a JobMaster from its records, given by their keys. left lists the records that are no longer needed.
@@ -247,31 +212,22 @@ func (m *JobMaster) loadPart(key string, value []byte) (needed bool, err error) 
 	s.Done += p.Done.count()
 	s.Failed += p.Failed.count()
 	s.Next = max(s.Next, number*partSlots+max(p.Done.last(), p.Failed.last())+1)
-	for _, known := range r.Slots {
-		one := s.begin(known.Index, known.Version)
-		s.bind(one, known.Bound)
-		one.Tries, one.Failures, one.Row, one.Trial, one.Slow = known.Tries, known.Failures, known.Row, known.Trial, known.Slow
-		one.Lost = m.attemptOf(s, known.Index, known.Lost)
-		if live := m.attemptOf(s, known.Index, known.Live); live != nil {
-			s.attach(one, live)
-			if second := m.attemptOf(s, known.Index, known.Copy); second != nil {
-				s.attachCopy(one, second)
-			} else if one.Slow == wantsCopy {
-				s.Pace.Wishes = append(s.Pace.Wishes, one.Index)
-			}
-		} else if known.Pause.After(m.now) {
-			s.pause(one, m.now.Add(min(known.Pause.Sub(m.now), backoffOf(s.Task).Max)))
+	for _, one := range r.Slots {
+		for _, a := range one.Attempts {
+			a.Task = m.taskID(s, one.Index, a.Number)
+		}
+		pause := one.Pause
+		one.Pause = time.Time{}
+		s.insert(one)
+		s.bind(one, one.Agent)
+		switch live := one.live(); {
+		case live == nil && pause.After(m.now):
+			s.pause(one, m.now.Add(min(pause.Sub(m.now), backoffOf(s.Task).Max)))
+		case live != nil && live.Copying == work.WantsCopy:
+			s.Pace.Wishes = append(s.Pace.Wishes, one.Index)
 		}
 	}
 	return true, nil
-}
-
-func (m *JobMaster) attemptOf(s *subJob, index int, r *attemptRecord) *attempt {
-	if r == nil {
-		return nil
-	}
-	return &attempt{Number: r.Number, Try: r.Try, Task: m.taskID(s, index, r.Number), Agent: r.Agent, Hostname: r.Hostname, Place: r.Place, Version: r.Version,
-		Since: r.Since, Killed: r.Killed, Ports: r.Ports}
 }
 
 // resume continues where the JobMaster before has stopped: what waited waits again, and the alarms are set.
@@ -286,14 +242,14 @@ func (m *JobMaster) resume() {
 		for _, one := range s.all() {
 			switch {
 			case one.busy() && (m.Phase != jobs.Running || s.Over): // the header was stored, but not this task's end
-				m.kill(one.Live, unwanted)
+				m.kill(one.live(), work.Unwanted)
 			case one.busy():
-				m.watchTime(s, one)
+				m.watchTimes(s, one)
 			case s.EachAgent && one.Version != m.Version && !m.Roll.Stopped && m.Phase == jobs.Running: // stored only in part
 				s.renew(one, m.Version)
 			case !one.Pause.IsZero() && m.Phase == jobs.Running && !s.Over:
 				m.Alarms.set(alarm{At: one.Pause, Kind: pauseOver, SubJob: s.Name, Index: one.Index})
-			case s.EachAgent && one.Lost != nil && m.Phase == jobs.Running: // the slot waits for its agent
+			case s.EachAgent && len(one.Attempts) > 0 && m.Phase == jobs.Running: // the slot waits for its agent
 			case m.Phase == jobs.Running && !s.Over && (!s.Keep || one.Index < s.Tasks):
 				m.await(s, one)
 			default:
@@ -330,8 +286,8 @@ func (m *JobMaster) resumeRoll() {
 func (m *JobMaster) Unheard() (tasks []api.TaskID) {
 	for _, s := range m.Subs {
 		for _, one := range s.all() {
-			for _, a := range []*attempt{one.Live, one.Copy, one.Lost} {
-				if a != nil && a.State == api.TaskUnspecified {
+			for _, a := range one.tasks() {
+				if a.State == api.TaskUnspecified {
 					tasks = append(tasks, a.Task)
 				}
 			}
@@ -344,13 +300,10 @@ func (m *JobMaster) Unheard() (tasks []api.TaskID) {
 func (m *JobMaster) Kills() (tasks []api.TaskID) {
 	for _, s := range m.Subs {
 		for _, one := range s.all() {
-			for _, a := range []*attempt{one.Live, one.Lost} {
-				if a != nil && a.Killed != notKilled {
+			for _, a := range one.tasks() {
+				if a.Kill != work.NotKilled {
 					tasks = append(tasks, a.Task)
 				}
-			}
-			if one.Copy != nil && (m.Phase != jobs.Running || s.Over) {
-				tasks = append(tasks, one.Copy.Task)
 			}
 		}
 	}

@@ -9,18 +9,19 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // slotRecords holds the slots of a part. A manager that takes over reads the slots of all jobs before it can answer. Of
 // most slots only the agent that has the task needs to be stored, so these are written in a short form.
-type slotRecords []slotRecord
+type slotRecords []*slot
 
 // shortRecords is the form in which slots are written.
 type shortRecords struct {
-	Since  int64        `json:"since,omitempty"`  // when the first task was launched, in Unix nanoseconds
-	Agents []taskAgent  `json:"agents,omitempty"` // the agents that have the tasks
-	Tasks  string       `json:"tasks,omitempty"`  // of each: index, attempt, try, which agent, version, ns after Since
-	Slots  []slotRecord `json:"slots,omitempty"`  // slots that can't be written in short form
+	Since  int64       `json:"since,omitempty"`  // when the first task was launched, in Unix nanoseconds
+	Agents []taskAgent `json:"agents,omitempty"` // the agents that have the tasks
+	Tasks  string      `json:"tasks,omitempty"`  // of each: index, attempt, try, which agent, version, ns after Since
+	Slots  []*slot     `json:"slots,omitempty"`  // slots that can't be written in short form
 }
 
 type taskAgent struct {
@@ -34,10 +35,10 @@ type taskAgent struct {
 const taskNumbers = 6
 
 // short reports whether the slot can be written in short form.
-func (r *slotRecord) short() bool {
-	live := r.Live
-	return live != nil && r.Tries == live.Try && r.Failures == 0 && r.Row == 0 && r.Pause.IsZero() && !r.Trial && r.Lost == nil && r.Slow == notSlow && r.Copy == nil &&
-		(r.Bound == "" || r.Bound == live.Agent) && live.Version == r.Version && live.Killed == notKilled && len(live.Ports) == 0 && !live.Since.IsZero()
+func (s *slot) short() bool {
+	live := s.live()
+	return live != nil && len(s.Attempts) == 1 && s.Tries == live.Try && s.Tally == (work.Tally{}) && s.Pause.IsZero() && !s.Trial &&
+		(s.Agent == "" || s.Agent == live.Agent) && live.Version == s.Version && live.Kill == work.NotKilled && live.Copying == work.NoCopy && len(live.Ports) == 0 && !live.Since.IsZero()
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -45,23 +46,23 @@ func (list slotRecords) MarshalJSON() ([]byte, error) {
 	var s shortRecords
 	var tasks []byte
 	agents := make(map[taskAgent]int)
-	for i := range list {
-		one := &list[i]
+	for _, one := range list {
 		if !one.short() {
-			s.Slots = append(s.Slots, *one)
+			s.Slots = append(s.Slots, one)
 			continue
 		}
-		agent := taskAgent{one.Live.Agent, one.Live.Hostname, one.Live.Place, one.Bound != ""}
+		live := one.live()
+		agent := taskAgent{live.Agent, live.Hostname, live.Place, one.Agent != ""}
 		at, known := agents[agent]
 		if !known {
 			at = len(s.Agents)
 			s.Agents, agents[agent] = append(s.Agents, agent), at
 		}
-		since := one.Live.Since.UnixNano()
+		since := live.Since.UnixNano()
 		if len(tasks) == 0 {
 			s.Since = since
 		}
-		for _, number := range [taskNumbers]int64{int64(one.Index), int64(one.Live.Number), int64(one.Live.Try), int64(at), int64(one.Version), since - s.Since} {
+		for _, number := range [taskNumbers]int64{int64(one.Index), int64(live.Number), int64(live.Try), int64(at), int64(one.Version), since - s.Since} {
 			if len(tasks) > 0 {
 				tasks = append(tasks, ' ')
 			}
@@ -84,7 +85,7 @@ func (list *slotRecords) UnmarshalJSON(text []byte) error {
 	}
 	count := (strings.Count(s.Tasks, " ") + 1) / taskNumbers
 	*list = slices.Grow(s.Slots, count)
-	attempts := make([]attemptRecord, count)
+	attempts := make([]attempt, count)
 	for i, rest := 0, s.Tasks; rest != ""; i++ {
 		var numbers [taskNumbers]int64
 		for n := range numbers {
@@ -100,11 +101,12 @@ func (list *slotRecords) UnmarshalJSON(text []byte) error {
 		}
 		agent := s.Agents[numbers[3]]
 		live := &attempts[i]
-		*live = attemptRecord{Number: int(numbers[1]), Try: int(numbers[2]), Agent: agent.ID, Hostname: agent.Hostname, Place: agent.Place, Version: int(numbers[4]),
-			Since: time.Unix(0, s.Since+numbers[5]).UTC()}
-		one := slotRecord{Index: int(numbers[0]), Tries: live.Try, Version: live.Version, Live: live}
+		*live = attempt{Attempt: work.Attempt{Number: int(numbers[1]), Agent: agent.ID, Since: time.Unix(0, s.Since+numbers[5]).UTC()},
+			Try: int(numbers[2]), Hostname: agent.Hostname, Place: agent.Place, Version: int(numbers[4])}
+		one := &slot{Index: int(numbers[0]), Tries: live.Try, Version: live.Version}
+		one.Add(live)
 		if agent.Bound {
-			one.Bound = agent.ID
+			one.Agent = agent.ID
 		}
 		*list = append(*list, one)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/testing/transcript"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // TestPartsAreReadAsTheyWereWritten: what is known of the slots of a part is also known to the next manager.
@@ -30,20 +31,20 @@ func TestPartsAreReadAsTheyWereWritten(t *testing.T) {
 		if err := json.Unmarshal(text, &read); err != nil {
 			t.Fatalf("%v in %s", err, text)
 		}
-		slices.SortFunc(read.Slots, func(a, b slotRecord) int { return cmp.Compare(a.Index, b.Index) })
+		slices.SortFunc(read.Slots, func(a, b *slot) int { return cmp.Compare(a.Index, b.Index) })
 		if want := (partRecord{Run: "r1", Attempts: 7, Slots: slots}); !reflect.DeepEqual(read, want) {
 			t.Fatalf("%s\nis read as %+v,\nnot as      %+v", text, read, want)
 		}
 	})
 }
 
-func drawSlot(t *rapid.T, index int) slotRecord {
+func drawSlot(t *rapid.T, index int) *slot {
 	often := func(name string) bool { return rapid.IntRange(0, 7).Draw(t, name) > 0 }
 	version := rapid.IntRange(1, 3).Draw(t, "version")
-	one := slotRecord{Index: index, Version: version, Trial: !often("proven")}
+	one := &slot{Index: index, Version: version, Trial: !often("proven")}
 	if often("a task") {
-		one.Live = drawAttempt(t, version)
-		one.Tries = one.Live.Try
+		one.Add(drawAttempt(t, version))
+		one.Tries = one.live().Try
 	}
 	if !often("another try") {
 		one.Tries++
@@ -54,35 +55,40 @@ func drawSlot(t *rapid.T, index int) slotRecord {
 	if !often("no pause") {
 		one.Pause = transcript.Epoch
 	}
-	if !often("none lost") {
-		one.Lost = drawAttempt(t, version)
-	}
-	if !often("no copy") {
-		one.Slow, one.Copy = hadItsCopy, drawAttempt(t, version)
-	}
 	switch {
 	case often("nobody's"):
-	case often("its agent's") && one.Live != nil:
-		one.Bound = one.Live.Agent
+	case often("its agent's") && one.busy():
+		one.Agent = one.live().Agent
 	default:
-		one.Bound = "agent-9"
+		one.Agent = "agent-9"
+	}
+	if !often("none lost") {
+		one.Add(drawAttempt(t, version))
+		one.Attempts[0].Missed = true
+	}
+	if !often("no copy") {
+		one.Add(drawAttempt(t, version))
+		one.Attempts[0].Copying = work.IsCopy
 	}
 	return one
 }
 
-func drawAttempt(t *rapid.T, version int) *attemptRecord {
-	a := &attemptRecord{
-		Number: rapid.IntRange(1, 1000).Draw(t, "number"), Try: rapid.IntRange(1, 3).Draw(t, "try"), Version: version,
-		Agent:    api.AgentID(rapid.SampledFrom([]string{"agent-1", "agent-2"}).Draw(t, "agent")),
+func drawAttempt(t *rapid.T, version int) *attempt {
+	a := &attempt{
+		Attempt: work.Attempt{
+			Number: rapid.IntRange(1, 1000).Draw(t, "number"),
+			Agent:  api.AgentID(rapid.SampledFrom([]string{"agent-1", "agent-2"}).Draw(t, "agent")),
+			Since:  transcript.Epoch.Add(time.Duration(rapid.Int64Range(-1e15, 1e15).Draw(t, "since"))),
+		},
+		Try: rapid.IntRange(1, 3).Draw(t, "try"), Version: version,
 		Hostname: rapid.SampledFrom([]string{"", "host 1", "größer"}).Draw(t, "hostname"),
 		Place:    rapid.SampledFrom([]string{"", "zone-a"}).Draw(t, "place"),
-		Since:    transcript.Epoch.Add(time.Duration(rapid.Int64Range(-1e15, 1e15).Draw(t, "since"))),
 	}
 	switch rapid.IntRange(0, 9).Draw(t, "more") {
 	case 0:
 		a.Ports = map[string]uint16{"http": 31000}
 	case 1:
-		a.Killed = unwanted
+		a.Kill = work.Unwanted
 	case 2:
 		a.Version = version + 1
 	}

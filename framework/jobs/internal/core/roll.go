@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // roll is the change of a service from one version to another.
@@ -63,7 +64,7 @@ func (m *JobMaster) become(number int) {
 			if same || !s.Keep && !one.busy() {
 				m.changeTo(s, one, number)
 				if one.Trial = one.Trial && same; one.Trial && one.up() {
-					m.watchProof(s, one)
+					m.watchProof(s, one, one.live())
 				}
 			}
 			if !same {
@@ -104,8 +105,8 @@ func (m *JobMaster) prune() {
 	for _, s := range m.Subs {
 		for _, one := range s.all() {
 			needed[one.Version] = true
-			if one.Live != nil {
-				needed[one.Live.Version] = true
+			for _, a := range one.tasks() {
+				needed[a.Version] = true
 			}
 		}
 	}
@@ -180,7 +181,7 @@ func (m *JobMaster) rollOn() {
 		atOnce, proof = how.Canary-at.changed, time.Duration(how.CanaryProof)
 	}
 	for _, one := range s.all() {
-		if one.Trial && one.Version == m.Version && one.up() && m.now.Sub(one.Live.Running) >= proof {
+		if one.Trial && one.Version == m.Version && one.up() && m.now.Sub(one.live().Up) >= proof {
 			one.Trial = false
 			m.Roll.Progress = m.now
 			at.trying--
@@ -234,7 +235,7 @@ func (m *JobMaster) allProven(s *subJob, proof time.Duration) bool {
 
 // proven says whether the slot's task has run well for so long.
 func (m *JobMaster) proven(one *slot, proof time.Duration) bool {
-	return one.up() && m.now.Sub(one.Live.Running) >= proof
+	return one.up() && m.now.Sub(one.live().Up) >= proof
 }
 
 // giveUpIfStuck ends a change in which no task has proven itself for too long: it goes back, or stops where it is. A
@@ -287,7 +288,7 @@ func (m *JobMaster) change(s *subJob, one *slot) {
 	one.Trial, one.Row = true, 0
 	switch {
 	case one.busy():
-		m.kill(one.Live, replaced)
+		m.kill(one.live(), work.Unwanted)
 	case !one.Queued:
 		s.unpause(one)
 		m.await(s, one)
@@ -311,13 +312,13 @@ func (m *JobMaster) rolled() {
 }
 
 // watchProof sets the alarms at which a changed task may have proven itself.
-func (m *JobMaster) watchProof(s *subJob, one *slot) {
+func (m *JobMaster) watchProof(s *subJob, one *slot, a *attempt) {
 	how := m.Job.Rolling()
 	if how == nil || !one.Trial && !m.Roll.first() {
 		return
 	}
 	for _, proof := range []jobs.Duration{how.Proof, how.CanaryProof} {
-		m.Alarms.set(alarm{At: m.now.Add(time.Duration(proof)), Kind: proofOver, SubJob: s.Name, Index: one.Index, Attempt: one.Live.Number})
+		m.Alarms.set(alarm{At: m.now.Add(time.Duration(proof)), Kind: proofOver, SubJob: s.Name, Index: one.Index, Attempt: a.Number})
 	}
 }
 

@@ -76,8 +76,8 @@ func (s *subJob) trouble() string {
 			}
 			switch {
 			case one.up():
-			case one.Live != nil && one.Live.Said != "":
-				first, why = one.Index, fmt.Sprintf("%s: %s", one.Live.Task, one.Live.Said)
+			case one.busy() && one.live().Said != "":
+				first, why = one.Index, fmt.Sprintf("%s: %s", one.live().Task, one.live().Said)
 			case one.Last != "":
 				first, why = one.Index, one.Last
 			}
@@ -104,12 +104,9 @@ func (s *subJob) shortage() string {
 // assignments returns the tasks and their agents.
 func (s *subJob) assignments() (list []jobs.Assignment) {
 	for _, one := range s.all() {
-		for _, a := range []*attempt{one.Live, one.Copy, one.Lost} {
-			if a == nil {
-				continue
-			}
+		for _, a := range one.tasks() {
 			list = append(list, jobs.Assignment{SubJob: s.Name, Index: one.Index, Attempt: a.Try, Version: a.Version, Task: a.Task, Agent: a.Agent,
-				Hostname: a.Hostname, State: a.State, Since: a.Since, Ports: maps.Clone(a.Ports), Failures: one.Failures, Copy: a == one.Copy, Why: a.Said})
+				Hostname: a.Hostname, State: a.State, Since: a.Since, Ports: maps.Clone(a.Ports), Failures: one.Failures, Copy: a.IsCopy() && a != one.live(), Why: a.Said})
 		}
 	}
 	return list

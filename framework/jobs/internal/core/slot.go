@@ -7,76 +7,63 @@ import (
 	"github.com/tenderhq/tender/internal/work"
 )
 
-// slot is an index of a sub-job that has begun and has not ended.
+// slot is an index of a sub-job that has begun and has not ended. The fields that have names are stored.
 type slot struct {
-	Index      int
-	Tries      int         // tasks that it has had so far, without those that never began
-	work.Tally             // how they ended
-	Last       string      // how the latest ended, for people; not stored
-	Pause      time.Time   // when it may ask for an agent again; zero: it does not pause
-	Version    int         // the version of the job that it runs, or will run next
-	Queued     bool        // it waits for an agent
-	Live       *attempt    // its task; nil: none
-	Trial      bool        // it was changed to the version, and has not proven itself
-	Agent      api.AgentID // the agent to which it belongs, in a sub-job on each agent
-	Slow       slowness    // whether its task was found slow
-	Copy       *attempt    // a copy of its slow task; nil: none
-	Lost       *attempt    // a task on a silent agent that was started elsewhere; if it comes back, one of the two is ended
-	Avoids     api.AgentID // where its tasks have ended badly several times in a row; another agent is tried first; not stored
+	work.Piece[*attempt]
+	Index   int         `json:"i"`
+	Tries   int         `json:"tries,omitempty"` // tasks that it has had so far, without those that never began
+	Last    string      `json:"-"`               // how the latest ended, for people
+	Pause   time.Time   `json:"pause,omitzero"`  // when it may ask for an agent again; zero: it does not pause
+	Version int         `json:"version"`         // the version of the job that it runs, or will run next
+	Queued  bool        `json:"-"`               // it waits for an agent
+	Trial   bool        `json:"trial,omitempty"` // it was changed to the version, and has not proven itself
+	Agent   api.AgentID `json:"bound,omitempty"` // the agent to which it belongs, in a sub-job on each agent
 }
 
-// attempt is one task of a slot.
+// attempt is one task of a slot. Of those that were missed a slot knows one.
 type attempt struct {
-	Number   int // in the part; a part of the task's ID
-	Try      int // of the slot, from 1
-	Task     api.TaskID
-	Agent    api.AgentID
-	Hostname string
-	Place    string
-	Ports    map[string]uint16
-	Version  int
-	State    api.TaskState // as it was told last; unspecified: nothing was told
-	Since    time.Time     // when it was launched
-	Running  time.Time     // since when it runs and is healthy; zero: it does not
-	Silent   time.Time     // since when its agent is taken for dead
-	Said     string        // what its status says while it does not run well: which check fails
-	Killed   killReason
+	work.Attempt                   // its number is that in the part; it is a part of the task's ID
+	Try          int               `json:"try"` // of the slot, from 1
+	Version      int               `json:"version"`
+	Hostname     string            `json:"hostname,omitempty"`
+	Place        string            `json:"place,omitempty"`
+	Ports        map[string]uint16 `json:"ports,omitempty"`
+	Said         string            `json:"-"` // what its status says while it does not run well: which check fails
 }
 
-// slowness says whether a slot's task was found slow, and what was done about it.
-type slowness uint8
+// live returns the slot's task; nil: it has none.
+func (s *slot) live() *attempt {
+	var second *attempt
+	for _, a := range s.Attempts {
+		switch {
+		case a.Missed:
+		case !a.IsCopy():
+			return a
+		default:
+			second = a
+		}
+	}
+	return second
+}
 
-const (
-	notSlow    slowness = iota
-	wantsCopy           // it waits for an agent for the copy
-	hadItsCopy          // it gets no second copy
-)
-
-// killReason says why the JobMaster kills a task.
-type killReason uint8
-
-const (
-	notKilled killReason = iota
-	overdue              // it took longer than Timeout: it counts as failed
-	unwanted             // the job ends, or gets fewer tasks
-	replaced             // another version takes its place
-)
+// tasks returns the slot's task, its copy, and one that was missed, as far as there are any.
+func (s *slot) tasks() (list []*attempt) {
+	var missed []*attempt
+	for _, a := range s.Attempts {
+		if a.Missed {
+			missed = append(missed, a)
+		} else {
+			list = append(list, a)
+		}
+	}
+	return append(list, missed...)
+}
 
 // busy reports whether the slot has a task, or one that is being assigned.
-func (s *slot) busy() bool { return s.Live != nil }
+func (s *slot) busy() bool { return s.live() != nil }
 
 // up reports whether the slot's task runs and is healthy.
 func (s *slot) up() bool {
-	return s.Live != nil && !s.Live.Running.IsZero() && s.Live.Killed == notKilled
-}
-
-// verdict returns what a kill for this reason means when the task's end is judged.
-func (k killReason) verdict() work.Kill {
-	switch k {
-	case notKilled:
-		return work.NotKilled
-	case overdue:
-		return work.Overdue
-	}
-	return work.Unwanted
+	live := s.live()
+	return live != nil && !live.Up.IsZero() && live.Kill == work.NotKilled
 }

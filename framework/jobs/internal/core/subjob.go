@@ -122,17 +122,23 @@ func (s *subJob) all() []*slot {
 // begin makes a slot for an index.
 func (s *subJob) begin(index, version int) *slot {
 	one := &slot{Index: index, Version: version}
-	s.part(index).Slots[index] = one
-	s.Slots++
-	s.Next = max(s.Next, index+1)
+	s.insert(one)
 	return one
+}
+
+// insert adds a slot.
+func (s *subJob) insert(one *slot) {
+	s.part(one.Index).Slots[one.Index] = one
+	s.Slots++
+	s.Next = max(s.Next, one.Index+1)
+	s.count(one, 1)
 }
 
 // drop removes a slot that has no task.
 func (s *subJob) drop(one *slot) {
 	s.unqueue(one)
 	s.unpause(one)
-	s.avoid(one, "")
+	s.count(one, -1)
 	delete(s.part(one.Index).Slots, one.Index)
 	if s.AtAgent[one.Agent] == one.Index {
 		delete(s.AtAgent, one.Agent)
@@ -177,41 +183,54 @@ func (s *subJob) pause(one *slot, until time.Time) {
 	s.Pausing++
 }
 
+// count counts what the slot has into the sums of the sub-job, or out of them (by -1). Who changes it counts it out
+// before, and in again.
+func (s *subJob) count(one *slot, by int) {
+	for _, a := range one.Attempts {
+		if a.Missed {
+			continue
+		}
+		s.Busy += by
+		if s.Places[a.Place] += by; s.Places[a.Place] == 0 {
+			delete(s.Places, a.Place)
+		}
+	}
+	if live := one.live(); live != nil && live.State == api.TaskRunning {
+		s.Running += by
+	}
+	if one.Avoids != "" {
+		s.Avoid += by
+	}
+}
+
 // attach gives the slot a task.
-func (s *subJob) attach(one *slot, live *attempt) {
+func (s *subJob) attach(one *slot, a *attempt) {
 	s.unqueue(one)
 	s.unpause(one)
-	one.Live = live
-	s.Busy++
-	s.Places[live.Place]++
-	if live.State == api.TaskRunning {
-		s.Running++
-	}
+	s.count(one, -1)
+	one.Add(a)
+	s.count(one, 1)
 }
 
-// detach removes and returns the slot's task.
-func (s *subJob) detach(one *slot) *attempt {
-	live := one.Live
-	one.Live = nil
-	s.Busy--
-	if s.Places[live.Place]--; s.Places[live.Place] == 0 {
-		delete(s.Places, live.Place)
-	}
-	if live.State == api.TaskRunning {
-		s.Running--
-	}
-	return live
+// detach takes a task away from the slot.
+func (s *subJob) detach(one *slot, a *attempt) {
+	s.count(one, -1)
+	one.Remove(a)
+	s.count(one, 1)
 }
 
-// tell notes the state of the slot's task.
-func (s *subJob) tell(one *slot, state api.TaskState) {
-	if one.Live.State == api.TaskRunning {
-		s.Running--
-	}
-	one.Live.State = state
-	if state == api.TaskRunning {
-		s.Running++
-	}
+// miss notes whether a task of the slot is missed.
+func (s *subJob) miss(one *slot, a *attempt, missed bool) {
+	s.count(one, -1)
+	a.Missed = missed
+	s.count(one, 1)
+}
+
+// avoid lets the slot avoid an agent; "": none any more.
+func (s *subJob) avoid(one *slot, agent api.AgentID) {
+	s.count(one, -1)
+	one.Avoids = agent
+	s.count(one, 1)
 }
 
 // head returns the slot that has waited for longest, of those that do not avoid the agent; nil: no slot of the version

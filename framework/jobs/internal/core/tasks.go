@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -135,16 +136,12 @@ func with(words, more map[string]string) map[string]string {
 	return words
 }
 
-// assign gives the next task to an agent. That is in the store before the task is dispatched.
+// assign gives the next task, or a copy, to an agent. That is in the store before the task is dispatched.
 func (m *JobMaster) assign(e Assigned) {
 	ask := Ask{SubJob: e.SubJob, Version: e.Version, Copy: e.Copy}
 	task, is := m.Peek(ask, e.Agent)
 	s := m.sub(e.SubJob)
 	if !is || s.Together || !m.Takes(ask, e.Agent) {
-		return
-	}
-	if e.Copy {
-		copying{m, s}.assign(task.ID, e)
 		return
 	}
 	_, index, number, _ := m.parseTask(task.ID)
@@ -158,67 +155,71 @@ func (m *JobMaster) assign(e Assigned) {
 			m.do(Save{partKey(s.Name, number)})
 		}
 	}
-	s.part(index).Attempts = number
 	one.Tries++
-	one.Slow = notSlow
-	s.avoid(one, "")
-	live := &attempt{Number: number, Try: one.Tries, Task: task.ID, Agent: e.Agent, Hostname: e.Hostname, Place: e.Place, Ports: e.Ports, Version: e.Version,
-		State: api.TaskStaging, Since: m.now}
-	s.attach(one, live)
-	m.watchTime(s, one)
-	m.savePart(s, index)
-	m.do(Dispatch{Task: task.ID, Agent: e.Agent})
+	m.do(m.launch(s, one, number, e))
+}
+
+// launch gives the slot its next task, and returns what launches that.
+func (m *JobMaster) launch(s *subJob, one *slot, number int, to Assigned) Dispatch {
+	s.part(one.Index).Attempts = number
+	a := &attempt{Attempt: work.Attempt{Number: number, Task: m.taskID(s, one.Index, number), Agent: to.Agent, State: api.TaskStaging, Since: m.now},
+		Try: one.Tries, Version: one.Version, Hostname: to.Hostname, Place: to.Place, Ports: to.Ports}
+	if live := one.live(); live != nil { // it is a copy of that
+		a.Version, a.Copying, live.Copying = live.Version, work.IsCopy, work.HadCopy
+	}
+	s.attach(one, a)
+	m.watchTime(s, one, a)
+	m.savePart(s, one.Index)
+	return Dispatch{Task: a.Task, Agent: a.Agent}
 }
 
 // watchTime sets the alarm for an attempt that may take only so long.
-func (m *JobMaster) watchTime(s *subJob, one *slot) {
-	if limit := time.Duration(m.task(s, one.Live.Version).Timeout); limit > 0 && !s.Keep {
-		m.Alarms.set(alarm{At: m.after(one.Live.Since, limit), Kind: timeOver, SubJob: s.Name, Index: one.Index, Attempt: one.Live.Number})
+func (m *JobMaster) watchTime(s *subJob, one *slot, a *attempt) {
+	if limit := time.Duration(m.task(s, a.Version).Timeout); limit > 0 && !s.Keep {
+		m.Alarms.set(alarm{At: m.after(a.Since, limit), Kind: timeOver, SubJob: s.Name, Index: one.Index, Attempt: a.Number})
 	}
+}
+
+func (m *JobMaster) watchTimes(s *subJob, one *slot) {
+	for _, a := range one.Attempts {
+		if !a.Missed {
+			m.watchTime(s, one, a)
+		}
+	}
+}
+
+// find returns the attempt that a task is; nil: it does not belong to the job any more.
+func (m *JobMaster) find(task api.TaskID) (s *subJob, one *slot, a *attempt) {
+	s, index, _, ok := m.parseTask(task)
+	if !ok {
+		return s, nil, nil
+	}
+	if one = s.slot(index); one != nil {
+		a = one.Of(task)
+	}
+	return s, one, a
 }
 
 // undispatched lets an assigned task that was not launched wait again.
 func (m *JobMaster) undispatched(e Undispatched) {
-	s, index, _, ok := m.parseTask(e.Task)
-	if !ok {
-		return
-	}
-	status := api.Status{Task: e.Task, State: api.TaskDropped, Message: e.Why}
-	switch one := s.slot(index); {
-	case one == nil:
-	case one.Live != nil && one.Live.Task == e.Task:
-		m.over(s, one, status)
-	case one.Copy != nil && one.Copy.Task == e.Task:
-		copying{m, s}.hear(one, status)
+	if s, one, a := m.find(e.Task); a != nil && !a.Missed {
+		m.over(s, one, a, api.Status{Task: e.Task, State: api.TaskDropped, Message: e.Why})
 	}
 }
 
 // hear handles a status. The status is acknowledged when what it has changed is in the store.
 func (m *JobMaster) hear(status api.Status) {
-	s, index, _, ok := m.parseTask(status.Task)
-	if !ok {
-		m.stray(status)
-		return
-	}
-	one := s.slot(index)
-	ends := status.State.Settled()
+	s, one, a := m.find(status.Task)
 	switch {
-	case one == nil:
+	case a == nil:
 		m.stray(status)
 		return
-	case one.Live != nil && one.Live.Task == status.Task:
-		if ends {
-			m.over(s, one, status)
-		} else {
-			m.goesOn(s, one, status)
-		}
-	case one.Copy != nil && one.Copy.Task == status.Task:
-		copying{m, s}.hear(one, status)
-	case one.Lost != nil && one.Lost.Task == status.Task:
-		m.cameBack(s, one, status)
+	case a.Missed:
+		m.cameBack(s, one, a, status)
+	case status.State.Settled():
+		m.over(s, one, a, status)
 	default:
-		m.stray(status)
-		return
+		m.goesOn(s, one, a, status)
 	}
 	m.do(Acknowledge{status})
 }
@@ -232,72 +233,61 @@ func (m *JobMaster) stray(status api.Status) {
 }
 
 // goesOn handles a state that is not terminal.
-func (m *JobMaster) goesOn(s *subJob, one *slot, status api.Status) {
-	live := one.Live
-	s.tell(one, status.State)
+func (m *JobMaster) goesOn(s *subJob, one *slot, a *attempt, status api.Status) {
+	wasUp, wasSilent, runs := !a.Up.IsZero(), !a.Silent.IsZero(), a.State == api.TaskRunning
+	checked := len(m.task(s, a.Version).Checks) > 0
+	a.Hear(status, checked, m.now)
+	if a == one.live() && runs != (a.State == api.TaskRunning) {
+		s.Running += map[bool]int{true: -1, false: 1}[runs]
+	}
 	if status.State == api.TaskUnreachable {
-		m.silent(s, one)
+		if !wasSilent {
+			m.silent(s, one, a)
+		}
 		return
 	}
-	live.Silent = time.Time{}
-	if status.Hostname != "" {
-		live.Hostname = status.Hostname
-	}
+	a.Hostname = cmp.Or(status.Hostname, a.Hostname)
 	if len(status.Ports) > 0 {
-		live.Ports = maps.Clone(status.Ports)
+		a.Ports = maps.Clone(status.Ports)
 	}
-	well := m.well(s, live, status)
-	if live.Said = ""; !well {
-		live.Said = status.Message
+	if a.Said = ""; a.Up.IsZero() {
+		a.Said = status.Message
 	}
-	switch {
-	case !well:
-		live.Running = time.Time{}
-	case live.Running.IsZero():
-		live.Running = m.now
-		m.watchProof(s, one)
+	if !wasUp && !a.Up.IsZero() {
+		m.watchProof(s, one, a)
 		copying{m, s}.look()
 	}
-}
-
-// well reports whether the status says that the task runs, and is healthy if it has checks.
-func (m *JobMaster) well(s *subJob, live *attempt, status api.Status) bool {
-	if status.Healthy != nil {
-		return status.State == api.TaskRunning && *status.Healthy
-	}
-	return status.State == api.TaskRunning && len(m.task(s, live.Version).Checks) == 0
 }
 
 // patience returns how long a task on a silent agent is awaited.
 func (s *subJob) patience() time.Duration { return time.Duration(s.Task.LostAfter) }
 
-// silent notes that the agent of the slot's task is taken for dead.
-func (m *JobMaster) silent(s *subJob, one *slot) {
-	live := one.Live
-	if !live.Silent.IsZero() {
-		return
-	}
-	live.Silent, live.Running = m.now, time.Time{}
+// silent notes that the agent of a task is taken for dead. Nobody waits for a copy.
+func (m *JobMaster) silent(s *subJob, one *slot, a *attempt) {
 	switch wait := s.patience(); {
-	case live.Killed != notKilled:
-		m.missed(s, one)
-	case wait == 0:
-		m.missed(s, one)
+	case a != one.live():
+		s.detach(one, a)
+		m.savePart(s, one.Index)
+	case a.Kill != work.NotKilled || wait == 0:
+		m.missed(s, one, a)
 	case wait > 0:
-		m.Alarms.set(alarm{At: m.now.Add(wait), Kind: lostLong, SubJob: s.Name, Index: one.Index, Attempt: live.Number})
+		m.Alarms.set(alarm{At: m.now.Add(wait), Kind: lostLong, SubJob: s.Name, Index: one.Index, Attempt: a.Number})
 	}
 }
 
-// missed starts the slot's task elsewhere.
-func (m *JobMaster) missed(s *subJob, one *slot) {
-	live := s.detach(one)
-	one.Lost = live
-	if live.Killed == notKilled && !s.EachAgent {
-		m.note("%s was on %s, which is silent; index %d of %s is started elsewhere", live.Task, live.Agent, one.Index, s.Name)
+// missed starts the slot's task elsewhere. Should a task come back that was missed before, it is a stray.
+func (m *JobMaster) missed(s *subJob, one *slot, a *attempt) {
+	for _, older := range one.tasks() {
+		if older.Missed {
+			s.detach(one, older)
+		}
+	}
+	s.miss(one, a, true)
+	if a.Kill == work.NotKilled && !s.EachAgent {
+		m.note("%s was on %s, which is silent; index %d of %s is started elsewhere", a.Task, a.Agent, one.Index, s.Name)
 	}
 	switch {
-	case s.Together: // if it comes back, it is a stray
-		one.Lost = nil
+	case s.Together: // likewise
 		s.drop(one)
 	case !s.EachAgent || m.Phase != jobs.Running:
 		m.goOn(s, one, 0)
@@ -307,14 +297,14 @@ func (m *JobMaster) missed(s *subJob, one *slot) {
 	m.savePart(s, one.Index)
 }
 
-// goOn lets a slot without a task wait for its next one, if that is wanted, after a pause.
+// goOn lets a slot wait for its next task, if that is wanted and no copy goes on, after a pause.
 func (m *JobMaster) goOn(s *subJob, one *slot, pause time.Duration) {
 	if m.Phase != jobs.Running || s.Keep && one.Index >= s.Tasks || !s.Keep && s.Failed > s.Failures || s.Over {
-		copying{m, s}.end(one)
+		m.endAll(s, one)
 		s.drop(one)
 		return
 	}
-	if (copying{m, s}).promote(one) {
+	if one.busy() {
 		return
 	}
 	if s.EachAgent && m.Roll.Active && one.Version != m.Version { // it takes no part in the change
@@ -329,92 +319,99 @@ func (m *JobMaster) goOn(s *subJob, one *slot, pause time.Duration) {
 	m.Alarms.set(alarm{At: one.Pause, Kind: pauseOver, SubJob: s.Name, Index: one.Index})
 }
 
+// endAll ends the slot's tasks. Later statuses of theirs are those of strays.
+func (m *JobMaster) endAll(s *subJob, one *slot) {
+	for _, a := range one.tasks() {
+		if !a.Missed {
+			m.kill(a, work.Unwanted)
+			s.detach(one, a)
+		}
+	}
+}
+
 // cameBack handles a task whose agent was taken for dead. If another task was started in its place, one of the two is
 // ended; both are if the job no longer wants one. If the older has ended well meanwhile, that counts.
-func (m *JobMaster) cameBack(s *subJob, one *slot, status api.Status) {
-	older := one.Lost
+func (m *JobMaster) cameBack(s *subJob, one *slot, older *attempt, status api.Status) {
 	switch {
 	case status.State == api.TaskUnreachable:
 	case status.State == api.TaskFinished && !s.Keep:
-		one.Lost = nil
-		if one.Live != nil {
-			m.kill(one.Live, unwanted)
-			s.detach(one)
-		}
+		s.detach(one, older)
 		m.settle(s, one, true)
 	case status.State.Settled():
-		one.Lost = nil
+		s.detach(one, older)
 		if s.EachAgent && !one.busy() { // its agent may get another
 			s.drop(one)
 		}
 		m.savePart(s, one.Index)
-	case older.Killed == notKilled && m.olderStays(s, one, status):
-		if live := one.Live; live != nil && one.Slow == hadItsCopy { // it is the copy of the older, and stays that
-			s.attachCopy(one, s.detach(one))
-		} else if live != nil {
-			m.kill(live, unwanted)
-			s.detach(one)
-		}
-		one.Lost = nil
-		older.Silent = time.Time{}
-		s.attach(one, older)
-		m.watchTime(s, one)
-		m.goesOn(s, one, status)
+	case older.Kill == work.NotKilled && m.takeBack(s, one, older, status):
+		m.watchTime(s, one, older)
 		m.note("%s is back on %s and goes on", older.Task, older.Agent)
 		m.savePart(s, one.Index)
 	default:
-		if older.Killed == notKilled && one.busy() {
+		if older.Kill == work.NotKilled && one.busy() {
 			m.note("%s is back on %s; it ends, for index %d of %s was started elsewhere", older.Task, older.Agent, one.Index, s.Name)
 		}
-		m.kill(older, unwanted)
+		m.kill(older, work.Unwanted)
 	}
 }
 
-// olderStays reports whether the slot's older task, which has come back with this status, goes on in place of the one
-// that was started elsewhere.
-func (m *JobMaster) olderStays(s *subJob, one *slot, status api.Status) bool {
-	older, live := one.Lost, one.Live
-	if live == nil || live.Killed != notKilled {
-		return live == nil && older.Version == one.Version
+// takeBack lets the slot's older task, which has come back with this status, go on in place of the one that was started
+// elsewhere, or beside its copy; false: it is to be ended.
+func (m *JobMaster) takeBack(s *subJob, one *slot, older *attempt, status api.Status) bool {
+	if live := one.live(); live == nil && older.Version != one.Version || live != nil && live.Kill != work.NotKilled {
+		return false
 	}
-	stays := work.Stays([]work.Rival{
-		{Wanted: older.Version == one.Version, Running: status.State == api.TaskRunning, Ready: m.well(s, older, status), Number: older.Number},
-		{Wanted: live.Version == one.Version, Running: live.State == api.TaskRunning, Ready: one.up(), Number: live.Number},
-	}, s.Keep)
-	return stays == 0
+	m.goesOn(s, one, older, status)
+	s.miss(one, older, false)
+	stays, ends := one.Stays(s.Keep, func(a *attempt) bool { return a.Version == one.Version })
+	if stays != older {
+		s.miss(one, older, true)
+		return false
+	}
+	for _, a := range ends {
+		m.kill(a, work.Unwanted)
+		s.detach(one, a)
+	}
+	s.unqueue(one)
+	s.unpause(one)
+	return true
 }
 
 // over handles the end of a slot's task.
-func (m *JobMaster) over(s *subJob, one *slot, status api.Status) {
-	live := s.detach(one)
-	task := m.task(s, live.Version)
+func (m *JobMaster) over(s *subJob, one *slot, a *attempt, status api.Status) {
 	if status.State == api.TaskDropped { // it never began
 		one.Tries--
 	}
-	end := one.End(live.Killed.verdict(), status, m.now.Sub(live.Since), work.Rules{Service: s.Keep, Attempts: task.Attempts, Backoff: backoffOf(task)})
+	task := m.task(s, a.Version)
+	s.count(one, -1)
+	end := one.End(a, status, m.now, work.Rules{Service: s.Keep, Attempts: task.Attempts, Bound: s.EachAgent || s.Together, Backoff: backoffOf(task)})
+	s.count(one, 1)
 	switch {
 	case end.Verdict == work.Well && !(s.Together && m.Gang.Regroup):
-		if s.Speculate > 0 && !live.Running.IsZero() {
-			s.Pace.Note(m.now.Sub(live.Running))
+		if s.Speculate > 0 && !a.Running.IsZero() {
+			s.Pace.Note(m.now.Sub(a.Running))
+		}
+		if a.IsCopy() && one.busy() {
+			m.note("%s was quicker than %s", a.Task, one.live().Task)
 		}
 		m.settle(s, one, true)
 		return
 	case s.Together:
-		m.memberOver(s, one, live, end.Verdict, words(live, status, task))
+		m.memberOver(s, one, a, end.Verdict, words(a, status, task))
 		return
-	case live.Killed == unwanted || live.Killed == replaced:
+	case end.Verdict == work.Ignored:
 	case end.Verdict == work.Lost && s.EachAgent: // the agent may have left
 		s.drop(one)
 		m.savePart(s, one.Index)
 		return
 	case end.Verdict == work.Lost:
 		if blame := status.Reason.Blame(); one.Row == 1 && (blame == api.BlameTender || blame == api.BlameMachine) {
-			m.note("%s: %s; that was not its fault, and it is tried again", live.Task, words(live, status, task))
+			m.note("%s: %s; that was not its fault, and it is tried again", a.Task, words(a, status, task))
 		}
 	default:
-		one.Last = fmt.Sprintf("%s: %s", live.Task, words(live, status, task))
+		one.Last = fmt.Sprintf("%s: %s", a.Task, words(a, status, task))
 		m.note("%s", one.Last)
-		if m.bad(s, one, live, status) {
+		if m.bad(s, one, a, status) {
 			m.savePart(s, one.Index)
 			return
 		}
@@ -423,7 +420,10 @@ func (m *JobMaster) over(s *subJob, one *slot, status api.Status) {
 			return
 		}
 	}
-	m.avoidIfBad(s, one, live)
+	if one.Avoids != "" && one.Row == work.AvoidAfter {
+		m.note("index %d of %s has ended badly %d times in a row, the last time on %s; it goes to another agent, if one has room", one.Index, s.Name,
+			one.Row, cmp.Or(a.Hostname, string(a.Agent)))
+	}
 	m.goOn(s, one, end.Pause)
 	m.savePart(s, one.Index)
 }
@@ -435,7 +435,7 @@ func backoffOf(task jobs.Task) work.Backoff {
 
 // words describes an end in words for people.
 func words(live *attempt, status api.Status, task jobs.Task) string {
-	if live.Killed == overdue {
+	if live.Kill == work.Overdue {
 		return fmt.Sprintf("it took longer than %v", task.Timeout)
 	}
 	return work.Words(status)
@@ -443,7 +443,7 @@ func words(live *attempt, status api.Status, task jobs.Task) string {
 
 // settle ends an index, done or given up.
 func (m *JobMaster) settle(s *subJob, one *slot, done bool) {
-	copying{m, s}.end(one)
+	m.endAll(s, one)
 	s.drop(one)
 	p := s.part(one.Index)
 	if done {

@@ -12,29 +12,28 @@ import (
 
 // instance is one of the copies that were asked for. It is kept only from its first launch to its end.
 type instance struct {
-	index    int
-	attempts int        // how many were begun so far
-	restarts int        // how many of these because the program had ended
-	live     []*attempt // attempts that were launched and have not ended: one, or two if the agent of the first is silent
-	rest     time.Time  // no new attempt is launched before
-	over     bool
+	work.Piece[*attempt] // one attempt, or two if the agent of the first is silent
+	index                int
+	attempts             int       // how many were begun so far
+	restarts             int       // how many of these because the program had ended
+	rest                 time.Time // no new attempt is launched before
+	over                 bool
 }
 
 // attempt is one task of an instance. Each has its own task ID.
 type attempt struct {
-	of       *instance
-	id       api.TaskID
-	state    api.TaskState
-	agent    api.AgentID
-	output   copying
-	unwanted bool               // it was killed in favor of another attempt
-	reached  string             // the address that was told; "" = it has none, or none was told yet
-	silent   time.Time          // since when its agent is silent; zero: it is not
-	ended    chan struct{}      // closed at its terminal status
-	size     *api.OutputSize    // the size of its output, if known; may be read after ended is closed
-	context  context.Context    //nolint:containedctx // of the following, which ends with the attempt's worth
-	drop     context.CancelFunc // stops following: nobody wants the output
+	work.Attempt
+	of      *instance
+	output  copying
+	reached string             // the address that was told; "" = it has none, or none was told yet
+	ended   chan struct{}      // closed at its terminal status
+	size    *api.OutputSize    // the size of its output, if known; may be read after ended is closed
+	context context.Context    //nolint:containedctx // of the following, which ends with the attempt's worth
+	drop    context.CancelFunc // stops following: nobody wants the output
 }
+
+// unwanted reports whether it was killed in favor of another attempt.
+func (a *attempt) unwanted() bool { return a.Kill == work.Unwanted }
 
 // copying is how far an attempt's output was copied.
 type copying uint8
@@ -57,14 +56,14 @@ func (j *job) idOf(index, attempts int) api.TaskID {
 
 // launch begins the next attempt of an instance. Callers hold mu.
 func (j *job) launch(i *instance, agent api.AgentID, now time.Time) api.Task {
-	a := &attempt{of: i, id: j.idOf(i.index, i.attempts), agent: agent, ended: make(chan struct{})}
+	a := &attempt{Attempt: work.Attempt{Number: i.attempts, Task: j.idOf(i.index, i.attempts), Agent: agent, Since: now}, of: i, ended: make(chan struct{})}
 	a.context, a.drop = context.WithCancel(j.own)
 	i.attempts++
-	i.live = append(i.live, a)
-	j.live[a.id] = a
+	i.Add(a)
+	j.live[a.Task] = a
 	j.launched = now
 	task := j.config.Task
-	task.ID = a.id
+	task.ID = a.Task
 	return task
 }
 
@@ -72,10 +71,9 @@ func (j *job) launch(i *instance, agent api.AgentID, now time.Time) api.Task {
 func (j *job) end(a *attempt, size *api.OutputSize) {
 	a.size = size
 	close(a.ended)
-	delete(j.live, a.id)
-	a.of.live = slices.DeleteFunc(a.of.live, func(other *attempt) bool { return other == a })
+	delete(j.live, a.Task)
 	switch {
-	case a.unwanted, a.output == unasked:
+	case a.unwanted(), a.output == unasked:
 		a.drop()
 	case a.output == coming:
 		a.output = behind
@@ -85,51 +83,25 @@ func (j *job) end(a *attempt, size *api.OutputSize) {
 
 // dismiss ends an attempt for whose end nobody waits. Callers hold mu.
 func (j *job) dismiss(a *attempt) {
-	a.unwanted = true
+	a.Ends(work.Unwanted)
 	a.drop() // its output is not worth waiting for
 	// The SDK repeats the kill until the task has ended. It refuses only a task that it never launched.
-	_ = j.client.Kill(a.id)
-}
-
-// silence notes that the agent of a task is silent. Callers hold mu.
-func (j *job) silence(a *attempt) {
-	if !a.silent.IsZero() {
-		return
-	}
-	a.silent = time.Now()
-	if !a.unwanted {
-		j.config.Say("%s: agent %s is silent; waiting for it to come back", a.id, a.agent)
-	}
+	_ = j.client.Kill(a.Task)
 }
 
 // back handles the return of a silent agent. If the task was started elsewhere, one of the two stays. Callers hold mu.
 func (j *job) back(a *attempt) {
-	if a.silent.IsZero() {
+	a.Missed = false
+	if a.unwanted() || a.of.over {
 		return
 	}
-	a.silent = time.Time{}
-	if a.unwanted || a.of.over {
-		return
-	}
-	j.config.Say("%s: agent %s is back", a.id, a.agent)
+	j.config.Say("%s: agent %s is back", a.Task, a.Agent)
 	j.waitNoMore(a.of)
-	stays := a.of.stays()
-	for _, other := range slices.Clone(a.of.live) {
-		if other != stays && !other.unwanted {
-			j.config.Say("%s is ended: %s goes on", other.id, stays.id)
-			j.dismiss(other)
-		}
+	stays, ends := a.of.Stays(false, func(*attempt) bool { return true })
+	for _, other := range ends {
+		j.config.Say("%s is ended: %s goes on", other.Task, stays.Task)
+		j.dismiss(other)
 	}
-}
-
-// stays returns which of an instance's attempts goes on; at least one is wanted. Callers hold mu.
-func (i *instance) stays() *attempt {
-	wanted := slices.DeleteFunc(slices.Clone(i.live), func(a *attempt) bool { return a.unwanted })
-	rivals := make([]work.Rival, len(wanted))
-	for n, a := range wanted {
-		rivals[n] = work.Rival{Wanted: true, Running: a.state == api.TaskRunning, Number: n}
-	}
-	return wanted[work.Stays(rivals, false)]
 }
 
 // restartSilent launches instances elsewhere whose agents have been silent for too long.
@@ -142,10 +114,11 @@ func (j *job) restartSilent(now time.Time) {
 	changed := false
 	for _, id := range sortedIDs(j.live) {
 		a := j.live[id]
-		if a.silent.IsZero() || now.Sub(a.silent) < j.config.Unreachable || a.unwanted || a.of.over || j.waits(a.of) || len(a.of.live) > 1 {
+		if a.Silent.IsZero() || now.Sub(a.Silent) < j.config.Unreachable || !a.Holds() || a.of.over {
 			continue
 		}
-		j.config.Say("%s has been UNREACHABLE for %v; starting it elsewhere", a.id, j.config.Unreachable)
+		j.config.Say("%s has been UNREACHABLE for %v; starting it elsewhere", a.Task, j.config.Unreachable)
+		a.Missed = true
 		j.tryAgain(a.of)
 		changed = true
 	}

@@ -16,7 +16,7 @@ func (j *job) placed() bool {
 		return false
 	}
 	for _, a := range j.live { // order: irrelevant because one is enough
-		if a.state == api.TaskStaging || a.state == 0 {
+		if a.State == api.TaskStaging || a.State == 0 {
 			return false
 		}
 	}

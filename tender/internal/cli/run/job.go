@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -53,7 +54,6 @@ type job struct {
 const (
 	// restMin is how long a dropped task rests before the next attempt; each further pause is twice as long.
 	restMin = 200 * time.Millisecond
-	restMax = 5 * time.Second
 	// answerTasksMax is how many tasks go into one answer: the first of many then run while the others are still being
 	// launched.
 	answerTasksMax = 500
@@ -61,6 +61,9 @@ const (
 	// would be kept here, and an agent keeps only so many folders.
 	behindMax = 500
 )
+
+// backoff says how long an instance rests before its next attempt.
+var backoff = work.Backoff{First: restMin, Max: 5 * time.Second}
 
 func newJob(own context.Context, config Config, follow func(*attempt)) *job {
 	return &job{
@@ -175,8 +178,9 @@ func (j *job) answer(offer api.Offer, now time.Time) api.Answer {
 // next returns the instance to launch next: one that has rested, or a new one. Callers hold mu.
 func (j *job) next(agent api.AgentID, now time.Time) *instance {
 	for n, i := range j.again {
+		avoids := i.Avoids == agent && i.rest.Add(backoff.AvoidFor()).After(now)
 		// The agent of the other attempt is silent, so an offer of that agent is not used.
-		if !i.rest.After(now) && !slices.ContainsFunc(i.live, func(a *attempt) bool { return a.agent == agent }) {
+		if !avoids && !i.rest.After(now) && !slices.ContainsFunc(i.Attempts, func(a *attempt) bool { return a.Agent == agent }) {
 			j.again = slices.Delete(j.again, n, n+1)
 			return i
 		}
@@ -196,20 +200,19 @@ func (j *job) Update(_ context.Context, status api.Status) error {
 	if a == nil {
 		return nil // it has ended
 	}
-	a.state = status.State
+	silent := !a.Silent.IsZero()
+	a.Hear(status, false, time.Now())
+	a.Agent = cmp.Or(status.Agent, a.Agent)
 	j.tellPorts(a, status)
 	defer j.detachIfPlaced()
-	if status.Agent != "" {
-		a.agent = status.Agent
-	}
 	j.startFollowing(a)
 	switch {
 	case status.State.Settled():
 		j.ended(a, status)
-	case status.State == api.TaskUnreachable:
-		j.silence(a)
-	default:
+	case a.Silent.IsZero() && silent:
 		j.back(a)
+	case !a.Silent.IsZero() && !silent && !a.unwanted():
+		j.config.Say("%s: agent %s is silent; waiting for it to come back", a.Task, a.Agent)
 	}
 	return nil
 }
@@ -217,7 +220,7 @@ func (j *job) Update(_ context.Context, status api.Status) error {
 // startFollowing begins to copy the output when there may be some: the agent prepares the task, or had it.
 func (j *job) startFollowing(a *attempt) {
 	never := []api.TaskState{api.TaskStaging, api.TaskError, api.TaskDropped, api.TaskUnknown}
-	if a.output != unasked || a.agent == "" || a.unwanted || slices.Contains(never, a.state) {
+	if a.output != unasked || a.Agent == "" || a.unwanted() || slices.Contains(never, a.State) {
 		return
 	}
 	a.output = coming
@@ -238,28 +241,29 @@ func (j *job) followedToItsEnd(a *attempt) {
 // ended handles an attempt's terminal status: the instance is over, or is tried again.
 func (j *job) ended(a *attempt, status api.Status) {
 	i := a.of
+	end := i.End(a, status, time.Now(), work.Rules{Service: j.config.Restart < 0, Backoff: backoff})
 	j.end(a, status.Output)
-	again := status.State == api.TaskDropped || j.config.Retry && work.Judge(work.NotKilled, status) == work.Lost && !askedFor(status)
+	again := status.State == api.TaskDropped || j.config.Retry && end.Verdict == work.Lost && !askedFor(status)
 	restart := !again && j.restarts(i, status)
 	again = again || restart
 	switch {
-	case i.over || a.unwanted:
-	case again && (len(i.live) > 0 || j.waits(i)): // the other attempt goes on
+	case i.over || a.unwanted():
+	case again && (i.Held() || j.waits(i)): // the other attempt goes on
 	case again && !j.killing:
 		if restart {
 			i.restarts++
-			j.config.Say("%s ended %s; starting it again", a.id, why(status))
+			j.config.Say("%s ended %s; starting it again", a.Task, why(status))
 		} else {
-			j.config.Say("%s was not to be (%s); trying again", a.id, why(status))
+			j.config.Say("%s was not to be (%s); trying again", a.Task, why(status))
 		}
-		i.rest = time.Now().Add(work.Backoff{First: restMin, Max: restMax}.After(i.attempts, false, a.id))
+		i.rest = time.Now().Add(backoff.After(i.Row, false, a.Task))
 		j.tryAgain(i)
 		j.demand()
 	default:
 		j.waitNoMore(i)
 		j.finish(i, codeOf(status))
 		j.tell(a, status)
-		for _, other := range slices.Clone(i.live) {
+		for _, other := range slices.Clone(i.Attempts) {
 			j.dismiss(other)
 		}
 	}
@@ -287,7 +291,7 @@ func (j *job) tellPorts(a *attempt, status api.Status) {
 		places = append(places, name+" at "+net.JoinHostPort(status.Hostname, strconv.Itoa(int(status.Ports[name]))))
 	}
 	a.reached = strings.Join(places, ", ")
-	j.config.Say("%s has %s", a.id, a.reached)
+	j.config.Say("%s has %s", a.Task, a.reached)
 }
 
 // askedFor says whether the person who runs the task, or an operator, has asked for its end.
@@ -331,7 +335,7 @@ func (j *job) tell(a *attempt, status api.Status) {
 	case isPlain(status) && (j.config.Instances == 1 || codeOf(status) == 0):
 	case j.killing && status.State == api.TaskKilled:
 	default:
-		j.config.Warn("%s ended %s", a.id, why(status))
+		j.config.Warn("%s ended %s", a.Task, why(status))
 	}
 }
 
@@ -377,7 +381,7 @@ func (j *job) killAll() int {
 	defer j.mu.Unlock()
 	j.killing = true
 	for _, i := range j.again {
-		if len(i.live) == 0 {
+		if len(i.Attempts) == 0 {
 			j.finish(i, 1)
 		}
 	}
@@ -390,7 +394,7 @@ func (j *job) killAll() int {
 	j.demand()
 	awaited := 0
 	for _, id := range sortedIDs(j.live) {
-		if a := j.live[id]; !a.unwanted {
+		if a := j.live[id]; !a.unwanted() {
 			awaited++
 		}
 		// The SDK repeats the kill until the task has ended. It refuses only a task that it never launched.

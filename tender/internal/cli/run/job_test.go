@@ -57,7 +57,7 @@ func tell(instances int, change func(*Config)) *story {
 	if change != nil {
 		change(&config)
 	}
-	s.job = newJob(context.Background(), config, func(a *attempt) { s.followed = append(s.followed, string(a.id)+"@"+string(a.agent)) })
+	s.job = newJob(context.Background(), config, func(a *attempt) { s.followed = append(s.followed, string(a.Task)+"@"+string(a.Agent)) })
 	s.begin(&s.asked)
 	return s
 }
@@ -302,8 +302,28 @@ func TestWhatIsBackBeforeItWasStartedElsewhereStays(t *testing.T) {
 		same(t, s.demands[len(s.demands)-1:], "nothing")
 		// If the agent is lost after all, the other attempt is the only one.
 		s.update(t, "hello.0", api.TaskGone)
-		<-time.After(restMax)
+		<-time.After(backoff.Max)
 		same(t, s.offerOf("agent-2", 1), "hello.0.again1")
+	})
+}
+
+// TestARunLeavesAnAgentWhereItFails: after three bad ends in a row the next attempt goes to another agent, for ten seconds
+// or the longest pause (R62).
+func TestARunLeavesAnAgentWhereItFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := tell(1, func(c *Config) { c.Restart = 10 })
+		for _, task := range []string{"hello.0", "hello.0.again1", "hello.0.again2"} {
+			same(t, s.offer(1), task)
+			s.update(t, task, api.TaskFailed, 1)
+			<-time.After(2 * time.Second)
+		}
+		same(t, s.offer(1))
+		same(t, s.offerOf("agent-2", 1), "hello.0.again3")
+		s.update(t, "hello.0.again3", api.TaskFailed, 1)
+		<-time.After(3 * time.Second)
+		same(t, s.offer(1))
+		<-time.After(backoff.Max + backoff.AvoidFor())
+		same(t, s.offer(1), "hello.0.again4")
 	})
 }
 

@@ -67,8 +67,8 @@ func (j *job) left() (waits, away int) {
 	defer j.mu.Unlock()
 	for _, a := range j.live { // order: irrelevant because it counts
 		switch {
-		case a.unwanted:
-		case a.state == api.TaskUnreachable:
+		case a.unwanted():
+		case a.State == api.TaskUnreachable:
 			away++
 		default:
 			waits++

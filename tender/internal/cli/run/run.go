@@ -222,7 +222,7 @@ func (r *runner) follow(a *attempt) {
 		a.drop()
 		return // nobody stays to read it
 	}
-	task, agent := r.job.ref(a.id), a.agent
+	task, agent := r.job.ref(a.Task), a.Agent
 	r.outputs.Go(func() {
 		defer r.job.followedToItsEnd(a)
 		if r.config.Instances > 1 {
