@@ -215,8 +215,9 @@ func (s *state) back(a *attempt) {
 func (s *state) over(a *attempt, status api.Status, now time.Time) {
 	it := a.item
 	if s.items[it.ID] != it {
+		it.Remove(a)
 		s.end(a)
-		s.waiting.tidy(a.item.group)
+		s.waiting.tidy(it.group)
 		return
 	}
 	end := it.End(a, status, now, s.rules(it))
@@ -270,12 +271,11 @@ func (s *state) failed(a *attempt, end work.Outcome, status api.Status, now time
 	s.rollouts.tryAgain(it)
 }
 
-// end removes an attempt from the set's records.
+// end removes an attempt from the set's records, after its item has.
 func (s *state) end(a *attempt) {
 	delete(s.attempts, a.Task)
 	delete(a.item.group.live, a.Task)
 	s.rollouts.touch(a.item)
-	a.item.Remove(a)
 	s.waiting.homeless = slices.DeleteFunc(s.waiting.homeless, func(other *attempt) bool { return other == a })
 	s.alarms.Clear(a.deadline)
 	s.alarms.Clear(a.patience)

@@ -14,7 +14,6 @@ import (
 // pile holds a group's wishes of one priority that ask for the same, the oldest first.
 type pile struct {
 	key    pileKey
-	shape  string // key of its shape in the demand, see [role]
 	wishes []*wish
 	count  int // how many of its wishes still wait
 }
@@ -22,28 +21,27 @@ type pile struct {
 // pileKey is what the wishes of a pile have in common.
 type pileKey struct {
 	priority int
-	size     string
+	shape    string // key of its shape in the demand, see [role]
 	copies   bool
 	avoid    api.AgentID
 }
 
-func (w *wish) pileKey() pileKey { return pileKey{w.item.Priority, shapeOf(w), w.copy, w.avoid} }
-
 func (q *waiting) queue(w *wish) {
 	g := w.item.group
-	key := w.pileKey()
+	key := pileKey{w.item.Priority, shapeOf(w), w.copy, w.avoid}
 	p := g.piles[key]
 	if p == nil {
-		p = &pile{key: key, shape: shapeOf(w)}
+		p = &pile{key: key}
 		g.piles[key] = p
 	}
+	w.pile = p
 	p.wishes = append(p.wishes, w)
 	p.count++
 	shapes := g.role.shapes
-	shape := shapes[p.shape]
+	shape := shapes[key.shape]
 	if shape == nil {
 		shape = q.newShape(w)
-		shapes[p.shape] = shape
+		shapes[key.shape] = shape
 	}
 	shape.count++
 }
@@ -51,7 +49,7 @@ func (q *waiting) queue(w *wish) {
 // unqueue counts the wish out of its pile. The wish stays in the pile until it is at the front.
 func (q *waiting) unqueue(w *wish) {
 	g := w.item.group
-	p := g.piles[w.pileKey()]
+	p := w.pile
 	p.count--
 	for len(p.wishes) > 0 && p.wishes[0].gone {
 		p.wishes = p.wishes[1:]
@@ -59,8 +57,8 @@ func (q *waiting) unqueue(w *wish) {
 	if p.count == 0 {
 		delete(g.piles, p.key)
 	}
-	if shape := g.role.shapes[p.shape]; shape.count == 1 {
-		delete(g.role.shapes, p.shape)
+	if shape := g.role.shapes[p.key.shape]; shape.count == 1 {
+		delete(g.role.shapes, p.key.shape)
 	} else {
 		shape.count--
 	}

@@ -54,7 +54,7 @@ type wish struct {
 	item  *item
 	copy  bool
 	avoid api.AgentID // not on this agent
-	near  bool        // it queues for locality
+	pile  *pile       // in which it waits; nil: it queues for locality
 	gone  bool        // it was launched, or is not wanted any more
 	age   int
 }
@@ -78,7 +78,7 @@ func (q *waiting) add(w *wish) {
 		q.picky++
 	}
 	q.unsaid = true
-	if w.near = !w.copy && it.prefers(); w.near {
+	if !w.copy && it.prefers() {
 		it.group.near++
 		it.group.role.delay.Add(jobOf(it.Group), w.task, it.Prefer)
 	} else {
@@ -88,7 +88,7 @@ func (q *waiting) add(w *wish) {
 
 // unwish drops a wish that is not wanted any more.
 func (q *waiting) unwish(w *wish) {
-	if w.near {
+	if w.pile == nil {
 		w.item.group.role.delay.Remove(w.task.ID)
 	}
 	q.unsaid = true
@@ -114,7 +114,7 @@ func (q *waiting) taken(w *wish) {
 	if q.refuses(w) {
 		q.picky--
 	}
-	if w.near {
+	if w.pile == nil {
 		w.item.group.near--
 	} else {
 		q.unqueue(w)

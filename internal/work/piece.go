@@ -1,7 +1,6 @@
 package work
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -91,7 +90,10 @@ type Piece[A attempted] struct {
 
 // Add adds an attempt that was launched, or that another process has launched.
 func (p *Piece[A]) Add(a A) {
-	at, _ := slices.BinarySearchFunc(p.Attempts, a.attempt().Number+1, func(a A, n int) int { return cmp.Compare(a.attempt().Number, n) })
+	at := len(p.Attempts)
+	for at > 0 && p.Attempts[at-1].attempt().Number > a.attempt().Number {
+		at--
+	}
 	p.Attempts = slices.Insert(p.Attempts, at, a)
 	p.Avoids = ""
 }
