@@ -22,6 +22,7 @@ import (
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/internal/raftlog"
+	"github.com/tenderhq/tender/master/internal/tally"
 	"github.com/tenderhq/tender/master/internal/vault"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
@@ -59,8 +60,8 @@ type leader struct {
 	core    *core.Core
 	peers   peers
 	backlog []registry.Command // proposals that the quorum has not taken yet, in order
-	refused int                // calls of schedulers that were refused in this step
 	served  []time.Time        // since when the resources were free that are offered in this round
+	tally   *tally.Tally       // what has changed, for metrics
 	seen    time.Time          // when the loop was last at work
 	wakeAt  time.Time          // the time for which the timer is set; zero: it is not set
 }
@@ -100,6 +101,7 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 		watch:  agentNews{rounds: newBroadcast()},
 		core:   core.New(config, lead.State, lead.Term, policy, now),
 		peers:  newPeers(m.metrics.dropped),
+		tally:  tally.New(func(took time.Duration) { m.metrics.starts.Observe(took.Seconds()) }),
 		seen:   now,
 	}
 }
@@ -109,6 +111,7 @@ func (l *leader) run(ctx context.Context) {
 	defer l.close()
 	defer l.broken()
 	defer l.runPolicy(ctx)()
+	l.master.metrics.elections.Inc()
 	l.introduce()
 	timer := time.NewTimer(pause.Soonest)
 	defer timer.Stop()
@@ -247,7 +250,7 @@ func (l *leader) take(arrived arrival) {
 	default: // other events open no stream
 	}
 	words := l.core.WordsInVain()
-	l.refused = 0
+	l.peers.refused = 0
 	l.stepCame(arrived.what, arrived.at)
 	switch what := arrived.what.(type) {
 	case core.SchedulerClosed:
@@ -256,7 +259,7 @@ func (l *leader) take(arrived arrival) {
 		delete(l.peers.agents, what.Conn)
 	case core.SchedulerCalled:
 		if stream := l.peers.schedulers[what.Conn]; stream != nil {
-			stream.by.Charge(intake.CallsExpense, intake.RefusalPrice(l.refused, len(what.Calls), arrived.bytes))
+			stream.by.Charge(intake.CallsExpense, intake.RefusalPrice(l.peers.refused, len(what.Calls), arrived.bytes))
 		}
 	case core.AgentCalled:
 		if stream := l.peers.agents[what.Conn]; stream != nil {
@@ -278,6 +281,7 @@ func (l *leader) step(what core.Happening) { l.stepCame(what, time.Time{}) }
 
 func (l *leader) stepCame(what core.Happening, came time.Time) {
 	l.perform(l.core.Step(core.Event{At: time.Now(), Came: came, What: what}))
+	l.tally.Count(l.core.Changes())
 	l.giveUp()
 }
 
@@ -285,7 +289,7 @@ func (l *leader) stepCame(what core.Happening, came time.Time) {
 func (l *leader) chargeFor(stream *schedulerStream, event protocol.SchedulerEvent) {
 	switch event := event.(type) {
 	case protocol.Refused:
-		l.refused++
+		l.peers.refused++
 	case protocol.Update:
 		if event.Status.State == api.TaskUnknown {
 			stream.by.Charge(intake.CallsExpense, intake.UnknownPrice)
@@ -351,6 +355,7 @@ func (l *leader) giveUp() {
 func (l *leader) allocate() {
 	for {
 		l.perform(l.core.Allocate(time.Now()))
+		l.tally.Count(l.core.Changes())
 		if len(l.peers.slow) == 0 {
 			return
 		}

@@ -16,22 +16,25 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/internal/guard"
+	"github.com/tenderhq/tender/master/internal/tally"
 	"github.com/tenderhq/tender/master/view"
 )
 
 // metrics has a registry of its own and uses nothing global, so that many masters fit in one process.
 type metrics struct {
-	registry *prometheus.Registry
-	commits  prometheus.Histogram
-	batch    prometheus.Histogram
-	calls    *prometheus.CounterVec
-	broken   prometheus.Counter
-	stuck    prometheus.Counter
-	dropped  prometheus.Counter // messages between executors and frameworks
-	returns  prometheus.Histogram
-	rounds   prometheus.Histogram
-	held     *prometheus.CounterVec
-	named    guard.Names // the principals that metrics may name
+	registry  *prometheus.Registry
+	commits   prometheus.Histogram
+	batch     prometheus.Histogram
+	calls     *prometheus.CounterVec
+	broken    prometheus.Counter
+	stuck     prometheus.Counter
+	dropped   prometheus.Counter // messages between executors and frameworks
+	returns   prometheus.Histogram
+	rounds    prometheus.Histogram
+	starts    prometheus.Histogram
+	elections prometheus.Counter
+	held      *prometheus.CounterVec
+	named     guard.Names // the principals that metrics may name
 }
 
 func newMetrics() *metrics {
@@ -67,11 +70,19 @@ func newMetrics() *metrics {
 			Help:    "How long a round of the leader's loop takes: what comes meanwhile waits for its end.",
 			Buckets: prometheus.ExponentialBuckets(0.000025, 1.5, 30), // to 3.2 s
 		}),
+		starts: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "tender_task_start_seconds",
+			Help:    "From the launch of a task until it is RUNNING, on the leader.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 16), // to 33 s
+		}),
+		elections: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tender_elections_won_total", Help: "How often this master has begun to lead.",
+		}),
 		held: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tender_peers_held_seconds_total", Help: "How long peers were not read on as they had used up an allowance, by what it is of, and by principal where all that it has together was the reason; of addresses the log says which.",
 		}, []string{"of", "principal"}),
 	}
-	m.registry.MustRegister(m.commits, m.batch, m.calls, m.broken, m.stuck, m.dropped, m.returns, m.rounds, m.held,
+	m.registry.MustRegister(m.commits, m.batch, m.calls, m.broken, m.stuck, m.dropped, m.returns, m.rounds, m.starts, m.elections, m.held,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -188,6 +199,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put(appliedGauge, float64(status.Applied))
 	put(lastGauge, float64(status.Last))
 	put(diskGauge, oneIf(c.master.raft.Disk() != ""))
+	c.collectOwn(put)
 	l := c.master.leading.Load()
 	if l == nil {
 		put(leadingGauge, 0)
@@ -205,9 +217,16 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	var counts view.Counts
-	if l.read(ctx, "metrics", func(c view.Cluster, _ time.Time) { counts = c.Counts() }) != nil {
+	var roles []view.Role
+	var counted tally.Counts
+	if l.read(ctx, "metrics", func(c view.Cluster, _ time.Time) {
+		counts, roles, counted = c.Counts(), c.Roles(view.Query{}).Items, l.tally.Counts()
+	}) != nil {
 		return
 	}
+	collectCapacity(put, counts)
+	collectRoles(put, roles)
+	collectFrameworks(put, counts, counted)
 	for state := api.AgentIniting; state <= api.AgentTombstone; state++ {
 		put(agentsGauge, float64(counts.Agents[state]), state.String())
 	}
@@ -221,6 +240,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	count := func(desc *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value, labels...)
 	}
+	collectTally(count, counted)
 	for id, placed := range counts.Placed { // order: irrelevant because the registry sorts
 		count(placedTotal, float64(placed.Node), string(id), "node")
 		count(placedTotal, float64(placed.Near), string(id), "near")

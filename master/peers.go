@@ -15,6 +15,7 @@ type peers struct {
 	requests   map[core.RequestID]chan<- core.Reply
 	touched    []flusher        // streams with something new in their queue
 	slow       []core.Happening // streams whose queue ran over; the core has not been told yet
+	refused    int              // calls of schedulers that were refused in this step
 	dropped    prometheus.Counter
 }
 

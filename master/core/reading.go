@@ -35,7 +35,7 @@ func (r reader) Agents() iter.Seq[view.AgentBrief] {
 func (r reader) Sizes() iter.Seq[view.AgentSize] {
 	return func(yield func(view.AgentSize) bool) {
 		for id, a := range r.core.agentByID { // order: irrelevant because the view sums
-			if !yield(view.AgentSize{ID: id, State: a.state, Total: a.Total, Used: a.Used, Revocable: a.Gap}) {
+			if !yield(view.AgentSize{ID: id, State: a.state, Total: a.Total, Used: a.Used, Offered: a.Offered, Revocable: a.Gap, Usage: a.meter.Last().Total}) {
 				return
 			}
 		}

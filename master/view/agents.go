@@ -60,7 +60,9 @@ type AgentSize struct {
 	State     api.AgentState
 	Total     api.Resources // with dynamic reservations
 	Used      api.Resources // used by tasks and executors
+	Offered   api.Resources
 	Revocable api.Resources // what its tasks leave unused (R28)
+	Usage     api.Usage     // of everything on it, as it last reported
 }
 
 // OrphanedVolume is a volume that an agent holds and the registry does not know. It is kept until somebody destroys it

@@ -56,7 +56,36 @@ type Counts struct {
 	// Revocable is what all agents' tasks leave unused. RevocableUsed is what revocable tasks hold.
 	Revocable, RevocableUsed api.Resources
 	// Placed holds the sums of the frameworks that say how their tasks were placed.
-	Placed map[api.FrameworkID]Placements
+	Placed    map[api.FrameworkID]Placements
+	Capacity  Capacity
+	Marked    map[api.Mark]int
+	Standings map[api.FrameworkID]Standing
+}
+
+// Capacity is what all agents have together that are not taken for dead, and what of it is reserved, held, offered, and
+// really used as they last reported.
+type Capacity struct {
+	All, Reserved, Allocated, Offered, Used Amounts
+}
+
+// Standing is what one framework has and wants.
+type Standing struct {
+	Name, Principal string
+	Tasks           int   // that hold resources
+	Wanted          int64 // tasks that it has asked for and not been able to launch
+	Allocated       Amounts
+}
+
+// Amounts are sums of scalar resources by name, whatever their labels.
+type Amounts map[string]api.Milli
+
+// Add adds what the resources have.
+func (a Amounts) Add(resources api.Resources) {
+	for _, item := range resources.Items() {
+		if item.Scalar > 0 {
+			a[item.Name] += item.Scalar
+		}
+	}
 }
 
 // Counts walks everything once. Only the leader can do it.
@@ -67,9 +96,14 @@ func (c Cluster) Counts() Counts {
 		Tasks:   make(map[api.TaskState]int),
 		Ill:     make(map[Illness]int),
 		Placed:  make(map[api.FrameworkID]Placements),
+
+		Capacity:  Capacity{make(Amounts), make(Amounts), make(Amounts), make(Amounts), make(Amounts)},
+		Marked:    make(map[api.Mark]int),
+		Standings: make(map[api.FrameworkID]Standing),
 	}
 	for a := range c.Leader.Sizes() {
 		counts.addAgent(a, c.Leader.Health(a.ID))
+		counts.addMarks(c.Registry.Agents[a.ID].Marks)
 	}
 	for state := range c.Leader.TaskStates() {
 		counts.Tasks[state]++
@@ -82,6 +116,9 @@ func (c Cluster) Counts() Counts {
 	}
 	for f := range c.Leader.Frameworks() {
 		counts.addFramework(f)
+		if shown, is := c.Leader.Framework(f.ID); is && f.State != Removed {
+			counts.Standings[f.ID] = standingOf(shown, c.Leader.TasksOf(f.ID))
+		}
 	}
 	return counts
 }
@@ -98,6 +135,35 @@ func (n *Counts) addAgent(a AgentSize, health Health) {
 	}
 	n.Revocable = n.Revocable.Plus(a.Revocable)
 	n.RevocableUsed = n.RevocableUsed.Plus(a.Used.Revocable())
+	if a.State == api.AgentTombstone {
+		return
+	}
+	n.Capacity.All.Add(a.Total)
+	n.Capacity.Reserved.Add(a.Total.Filter(func(l api.Label) bool { return l.Reserved != "" }))
+	n.Capacity.Allocated.Add(a.Used)
+	n.Capacity.Offered.Add(a.Offered)
+	n.Capacity.Used["cpus"] += a.Usage.CPU
+	n.Capacity.Used["mem"] += a.Usage.Mem
+}
+
+func (n *Counts) addMarks(marks api.Mark) {
+	for _, mark := range []api.Mark{api.MarkDraining, api.MarkDrained, api.MarkDeactivated, api.MarkGone} {
+		if marks.Has(mark) {
+			n.Marked[mark]++
+		}
+	}
+}
+
+// standingOf sums up what a framework has and wants.
+func standingOf(f Framework, tasks int) Standing {
+	s := Standing{Name: f.Framework.Name, Principal: f.Framework.Principal, Tasks: tasks, Allocated: make(Amounts)}
+	s.Allocated.Add(f.Allocated)
+	for _, demand := range f.Demand {
+		for _, shape := range demand.Shapes {
+			s.Wanted += shape.Count
+		}
+	}
+	return s
 }
 
 func (n *Counts) addFramework(f FrameworkBrief) {

@@ -1,0 +1,173 @@
+package master
+
+import (
+	"cmp"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/datafolder"
+	"github.com/tenderhq/tender/master/internal/tally"
+	"github.com/tenderhq/tender/master/view"
+)
+
+// What a cluster is run by: how much there is, who has how much of it, what becomes of offers and tasks, and how each
+// master does. Amounts are in base units: cores, bytes, and of other resources what they are counted in.
+var (
+	buildGauge    = gauge("tender_build_info", "1; what this master is.", "version", "goversion", "allocator")
+	certGauge     = gauge("tender_certificate_expires_timestamp_seconds", "When this master's certificate ends; it is renewed at half of its life.")
+	snapshotGauge = gauge("tender_raft_snapshot_timestamp_seconds", "When the newest snapshot of this master's registry was made; 0: there is none yet.")
+	roomGauge     = gauge("tender_data_free_bytes", "How much more the disk of this master's data folder can hold.")
+	inodesGauge   = gauge("tender_data_free_inodes", "How many more files it can hold; absent where there is no such limit.")
+
+	capacityGauge  = gauge("tender_resource_capacity", "What all agents have that are not taken for dead, on the leader.", "resource")
+	reservedGauge  = gauge("tender_resource_reserved", "What of it is reserved for roles.", "resource")
+	allocatedGauge = gauge("tender_resource_allocated", "What of it tasks and executors hold.", "resource")
+	offeredGauge   = gauge("tender_resource_offered", "What of it is offered now.", "resource")
+	usedGauge      = gauge("tender_resource_used", "What is really used, as agents last reported.", "resource")
+	markedGauge    = gauge("tender_agents_marked", "Agents that are marked by operators or by --gone-after, on the leader.", "mark")
+
+	roleAllocated = gauge("tender_role_allocated", "What is held in a role and in those below it, on the leader.", "role", "resource")
+	roleOffered   = gauge("tender_role_offered", "What is offered there now.", "role", "resource")
+	roleGuarantee = gauge("tender_role_guarantee", "What the role is guaranteed.", "role", "resource")
+	roleLimit     = gauge("tender_role_limit", "The most that the role may hold.", "role", "resource")
+	roleShare     = gauge("tender_role_dominant_share", "The largest of the role's shares of any resource, from 0 to 1.", "role")
+	roleWeight    = gauge("tender_role_weight", "The role's weight.", "role")
+	rolePriority  = gauge("tender_role_priority", "The role's priority.", "role")
+
+	frameworkInfo      = gauge("tender_framework_info", "1; who a framework is that has lines of its own.", "framework", "name", "principal")
+	frameworkTasks     = gauge("tender_framework_tasks", "Tasks of a framework that hold resources, on the leader.", "framework")
+	frameworkAllocated = gauge("tender_framework_allocated", "What they and its executors hold.", "framework", "resource")
+	frameworkWanted    = gauge("tender_framework_wanted_tasks", "Tasks that the framework has asked for and was not able to launch yet.", "framework")
+
+	frameworkOffers   = gauge("tender_framework_offers_total", "Offers to a framework, by what has become of them, since this master leads.", "framework", "outcome")
+	frameworkLaunches = gauge("tender_framework_launches_total", "Tasks that a framework has launched, since this master leads.", "framework")
+	frameworkEnds     = gauge("tender_framework_tasks_ended_total", "Tasks of a framework that have ended, since this master leads.", "framework", "state", "reason")
+	jobEnds           = gauge("tender_job_tasks_ended_total", "Tasks of a job that have ended, since this master leads.", "job", "state", "reason")
+)
+
+// rolesMax is how many roles have lines of their own: those with the largest shares.
+const rolesMax = 100
+
+type putter = func(desc *prometheus.Desc, value float64, labels ...string)
+
+// collectOwn puts what each master says of itself, whether it leads or not.
+func (c collector) collectOwn(put putter) {
+	m := c.master
+	put(buildGauge, 1, m.config.Version, runtime.Version(), m.config.Allocator)
+	put(snapshotGauge, unixSeconds(m.raft.SnapshotAt()))
+	if holder := m.listeners.proof.holder; holder != nil && holder.Pass().IsSigned() {
+		put(certGauge, unixSeconds(holder.Pass().Ends()))
+	}
+	if m.config.DataDir == "" {
+		return
+	}
+	if room, err := datafolder.RoomOf(m.config.DataDir); err == nil {
+		put(roomGauge, float64(room.Free))
+		if room.Inodes > 0 {
+			put(inodesGauge, float64(room.InodesFree))
+		}
+	}
+}
+
+// unixSeconds returns a moment as metrics have it.
+func unixSeconds(at time.Time) float64 {
+	if at.IsZero() {
+		return 0
+	}
+	return float64(at.UnixMilli()) / 1000
+}
+
+// inBase returns an amount of a resource in base units: mem and disk are kept in MB.
+func inBase(resource string, amount api.Milli) float64 {
+	if resource == "mem" || resource == "disk" {
+		return amount.Float() * (1 << 20)
+	}
+	return amount.Float()
+}
+
+func putAmounts(put putter, desc *prometheus.Desc, amounts view.Amounts, labels ...string) {
+	for name, amount := range amounts { // order: irrelevant because the registry sorts
+		put(desc, inBase(name, amount), append(slices.Clone(labels), name)...)
+	}
+}
+
+func amountsOf(resources api.Resources) view.Amounts {
+	amounts := make(view.Amounts)
+	amounts.Add(resources)
+	return amounts
+}
+
+// collectCapacity puts how much there is, and how much of it is held, offered and used.
+func collectCapacity(put putter, counts view.Counts) {
+	has := counts.Capacity
+	for name, all := range has.All { // order: irrelevant because the registry sorts
+		put(capacityGauge, inBase(name, all), name)
+		put(reservedGauge, inBase(name, has.Reserved[name]), name)
+		put(allocatedGauge, inBase(name, has.Allocated[name]), name)
+		put(offeredGauge, inBase(name, has.Offered[name]), name)
+	}
+	putAmounts(put, usedGauge, has.Used)
+	for _, mark := range []api.Mark{api.MarkDraining, api.MarkDrained, api.MarkDeactivated, api.MarkGone} {
+		put(markedGauge, float64(counts.Marked[mark]), mark.Strings()[0])
+	}
+}
+
+// collectRoles puts what roles hold and may hold.
+func collectRoles(put putter, roles []view.Role) {
+	slices.SortStableFunc(roles, func(a, b view.Role) int { return cmp.Compare(b.DominantShare, a.DominantShare) })
+	for _, role := range roles[:min(len(roles), rolesMax)] {
+		name := string(role.Role)
+		putAmounts(put, roleAllocated, amountsOf(role.Allocated), name)
+		putAmounts(put, roleOffered, amountsOf(role.Offered), name)
+		putAmounts(put, roleGuarantee, amountsOf(role.Guarantee), name)
+		putAmounts(put, roleLimit, amountsOf(role.Limit), name)
+		put(roleShare, role.DominantShare, name)
+		put(roleWeight, role.Weight, name)
+		put(rolePriority, float64(role.Priority), name)
+	}
+}
+
+// collectFrameworks puts what frameworks have and want. Those without lines of their own are summed.
+func collectFrameworks(put putter, counts view.Counts, counted tally.Counts) {
+	sums := make(map[string]view.Standing)
+	for id, standing := range counts.Standings { // order: irrelevant because it sums
+		name := counted.NameOf(id)
+		sum, known := sums[name]
+		if !known {
+			sum.Allocated = make(view.Amounts)
+		}
+		sum.Tasks, sum.Wanted = sum.Tasks+standing.Tasks, sum.Wanted+standing.Wanted
+		for resource, amount := range standing.Allocated { // order: irrelevant because it sums
+			sum.Allocated[resource] += amount
+		}
+		sums[name] = sum
+		if name != tally.Other {
+			put(frameworkInfo, 1, name, standing.Name, standing.Principal)
+		}
+	}
+	for name, sum := range sums { // order: irrelevant because the registry sorts
+		put(frameworkTasks, float64(sum.Tasks), name)
+		put(frameworkWanted, float64(sum.Wanted), name)
+		putAmounts(put, frameworkAllocated, sum.Allocated, name)
+	}
+}
+
+// collectTally puts what was counted since this master leads.
+func collectTally(count putter, counted tally.Counts) {
+	for key, n := range counted.Offers { // order: irrelevant because the registry sorts
+		count(frameworkOffers, float64(n), key.Framework, string(key.Outcome))
+	}
+	for name, n := range counted.Launches { // order: irrelevant because the registry sorts
+		count(frameworkLaunches, float64(n), name)
+	}
+	for key, n := range counted.Ends { // order: irrelevant because the registry sorts
+		count(frameworkEnds, float64(n), key.Of, key.State.String(), key.Reason.String())
+	}
+	for key, n := range counted.JobEnds { // order: irrelevant because the registry sorts
+		count(jobEnds, float64(n), key.Of, key.State.String(), key.Reason.String())
+	}
+}

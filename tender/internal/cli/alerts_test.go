@@ -1,0 +1,86 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// deployed are the files for Prometheus and Grafana.
+var deployed = []string{"../../../deploy/prometheus-rules.yaml", "../../../deploy/grafana-dashboard.json"}
+
+var metricName = regexp.MustCompile(`\btender_[a-z_]+`)
+
+// TestAlertsAndDashboardNameWhatIsServed: each metric of the alert rules and of the dashboard is served by a running
+// cluster that has certificates, folders and an agent, and docs/operate.md has each with its meaning.
+func TestAlertsAndDashboardNameWhatIsServed(t *testing.T) {
+	d := startDev(t, "--agents", "1", "--masters", "3")
+	for _, args := range [][]string{{"run", "--", "true"}, {"run", "--detach", "--", "sleep", "1000"}} {
+		if _, stderr, code := tender(t, d.env, args...); code != 0 {
+			t.Fatalf("tender %v: exit code %d: %s", args, code, stderr)
+		}
+	}
+	all := ""
+	until(t, "the leader to have looked at the other masters", func() bool {
+		all = served(t, "http://"+d.Agents[0].HTTP+"/metrics")
+		for _, master := range d.Masters {
+			all += served(t, "http://"+master.HTTP+"/metrics")
+		}
+		return strings.Contains(all, "\ntender_master_ill{")
+	})
+	manual := readText(t, "../../../docs/operate.md")
+	for _, file := range deployed {
+		names := metricName.FindAllString(readText(t, file), -1)
+		slices.Sort(names)
+		for _, name := range slices.Compact(names) {
+			if !strings.Contains(all, "\n"+name+"{") && !strings.Contains(all, "\n"+name+" ") {
+				t.Errorf("%s names %s, which nobody serves", file, name)
+			}
+			if !strings.Contains(manual, strings.TrimSuffix(name, "_bucket")) {
+				t.Errorf("docs/operate.md does not say what %s is", name)
+			}
+		}
+	}
+}
+
+// TestDashboardIsJSON: Grafana could read it; each panel asks something.
+func TestDashboardIsJSON(t *testing.T) {
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal([]byte(readText(t, deployed[1])), &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	for _, panel := range dashboard.Panels {
+		if panel.Title == "" || len(panel.Targets) == 0 || panel.Targets[0].Expr == "" {
+			t.Errorf("panel %q asks nothing", panel.Title)
+		}
+	}
+}
+
+// TestAlertRules: Prometheus's own tool finds nothing wrong with the rules.
+func TestAlertRules(t *testing.T) {
+	tool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed (Debian has it in the package prometheus)")
+	}
+	if out, err := exec.Command(tool, "check", "rules", deployed[0]).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func readText(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
