@@ -158,7 +158,7 @@ func (a *App) root() *cobra.Command {
 	)
 	root.SetHelpCommandGroupID("")
 	add(root, groupStart, a.devCommand(), a.initCommand(), a.masterCommand(), a.agentCommand(), a.loginCommand(), a.contextCommand())
-	add(root, groupStart, a.jobsEnv().ManagerCommand())
+	add(root, groupStart, a.jobsEnv().ManagerCommand(), a.mesosCommand())
 	add(root, groupWork, a.jobsEnv().Command())
 	add(root, groupWork, a.runCommand(), a.attachCommand(), a.logsCommand(), a.filesCommand(), a.cpCommand(), a.execCommand(), a.killCommand(), a.teardownCommand())
 	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand(), a.allocatorCommand(), a.auditCommand(), a.verifyCommand(), a.whoamiCommand(), a.canICommand())

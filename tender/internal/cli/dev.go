@@ -66,7 +66,7 @@ const (
 
 func (a *App) devCommand() *cobra.Command {
 	var f devFlags
-	jobs, dead, seed := true, false, uint64(0)
+	jobs, mesos, dead, seed := true, false, false, uint64(0)
 	command := &cobra.Command{
 		Use:   "dev",
 		Short: "Start a whole cluster on this machine, until Ctrl-C",
@@ -102,6 +102,7 @@ func (a *App) devCommand() *cobra.Command {
 	flags.BoolVar(&f.freePorts, "free-ports", false, "take any free ports and never the default ones; commands then need --master")
 	flags.BoolVar(&f.insecure, "insecure", false, "run without certificates: everybody on this machine may do everything")
 	flags.BoolVar(&jobs, "jobs", true, "also run a job manager, for 'tender job'")
+	flags.BoolVar(&mesos, "mesos", false, "also run a gateway for frameworks of Apache Mesos, which lets every program on this machine in")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print what the masters and agents log (default: only errors)")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if command.Flags().Changed("chaos") {
@@ -123,6 +124,15 @@ func (a *App) devCommand() *cobra.Command {
 		if jobs {
 			config.RunJobs = func(ctx context.Context, masters []string, token string) error {
 				return manager.Run(ctx, manager.RunConfig{Masters: masters, Token: token, Calendar: calendar.Next, Judge: constraint.OfOffer})
+			}
+		}
+		if mesos {
+			gateway := mesosFlags{bind: "127.0.0.1", port: mesosPort, open: true}
+			if f.freePorts {
+				gateway.port = 0
+			}
+			config.RunMesos = func(ctx context.Context, masters []string, token string) error {
+				return a.runMesos(ctx, gateway, masters, token)
 			}
 		}
 		return dev.Run(command.Context(), config)

@@ -28,6 +28,9 @@ type Config struct {
 	RunAgent  func(context.Context, Agent) error
 	// RunJobs runs a job manager that joins with the token, until the context ends; nil: there is none.
 	RunJobs func(ctx context.Context, masters []string, token string) error
+	// RunMesos runs a gateway for frameworks of Mesos that join with the first operator's token, until the context ends;
+	// nil: there is none.
+	RunMesos func(ctx context.Context, masters []string, token string) error
 	// Binary with MasterArgs or AgentArgs is the command line of a child. The child must end with its standard input.
 	Binary     string
 	MasterArgs func(Master) []string
@@ -206,6 +209,11 @@ func (h *house) run(ctx context.Context) (err error) {
 	if h.config.RunJobs != nil {
 		h.jobs.Go(func() {
 			h.part(jobsCtx, "the job manager", func() error { return h.config.RunJobs(jobsCtx, h.cluster.masterAddresses(), jobsToken) })
+		})
+	}
+	if h.config.RunMesos != nil {
+		h.jobs.Go(func() {
+			h.part(jobsCtx, "the gateway for Mesos", func() error { return h.config.RunMesos(jobsCtx, h.cluster.masterAddresses(), h.token) })
 		})
 	}
 	if err := h.during(ctx, func(ctx context.Context) error { return h.awaitReady(ctx, operator) }); err != nil || ctx.Err() != nil {

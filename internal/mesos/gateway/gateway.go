@@ -1,0 +1,371 @@
+// Package gateway lets frameworks that were written for Apache Mesos run on Tender: it answers Mesos's scheduler API, and
+// is a framework of Tender for each of them, through the public SDK alone. Masters and agents learn nothing of it.
+//
+// A subscription is one stream of events, one session here and one Run of the SDK. Nothing that was answered lives only
+// in this process: the ID that a framework is told is Tender's own, statuses that nobody has acknowledged are their
+// agents', and where volumes are wanted is in the framework's store. So any gateway can go on for any other: a framework
+// that subscribes again, here or elsewhere, fences its former session.
+//
+// What of the API has no equivalent is in package translate. The operator API is not answered here.
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/internal/mesos"
+	"github.com/tenderhq/tender/internal/mesos/codec"
+	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
+	schedulerv1 "github.com/tenderhq/tender/internal/mesos/v1/scheduler"
+)
+
+const (
+	// DefaultHeartbeat is how often a stream is sent a heartbeat. Mesos's is 15 s, and there are clients that take a
+	// stream for dead after 10 s of silence, or handle an event only when the next one comes.
+	DefaultHeartbeat = 5 * time.Second
+	// callBytesMax bounds a call; a larger one is refused (413). It is as much as old clients read.
+	callBytesMax = 4 << 20
+	// sessionsMax bounds the frameworks that are subscribed at one gateway; one more is refused (503).
+	sessionsMax = 4096
+	// connectTimeout bounds how long a subscription waits for a leader before it is answered 503: old clients wait 5 s
+	// for the headers of an answer.
+	connectTimeout = 4500 * time.Millisecond
+)
+
+// Config says which cluster the gateway stands before, and how.
+type Config struct {
+	// Masters are those of [framework.Config].
+	Masters []string
+	// Token is by what frameworks join the cluster that come without credentials. Without Open it is not used.
+	Token string
+	// Open lets frameworks subscribe without credentials, as the gateway's own principal. Otherwise each names a token of
+	// the cluster as the password of its basic authentication, and is the principal of that token.
+	Open bool
+	// Dialer opens connections to masters. Default: TCP.
+	Dialer func(ctx context.Context, address string) (net.Conn, error)
+	// Address is the host:port at which clients reach this gateway.
+	Address string
+	// Adapter is the command that agents start for executors of the frameworks' own.
+	Adapter api.Command
+	// Heartbeat is the pause between two heartbeats of a stream. Default [DefaultHeartbeat].
+	Heartbeat time.Duration
+	// Lookup finds the addresses of a host. Default: the machine's resolver.
+	Lookup func(ctx context.Context, host string) ([]net.IP, error)
+	// Log takes the log of the gateway and of the SDK. Default: discarded.
+	Log io.Writer
+	// Run runs a framework. Default: [framework.Run].
+	Run func(context.Context, framework.Config, framework.Scheduler) error
+}
+
+// Gateway answers /api/v1/scheduler.
+type Gateway struct {
+	config Config
+	log    *slog.Logger
+	life   context.Context // ends with the gateway: streams end, and no framework is removed
+	stop   context.CancelFunc
+	hosts  hosts
+
+	mu       sync.Mutex
+	sessions map[api.FrameworkID]*session // those whose framework has its ID
+	begun    int                          // sessions that have begun and not ended
+	running  sync.WaitGroup               // one for each session that has begun
+}
+
+// New makes a gateway. Close ends it.
+func New(config Config) *Gateway {
+	config.Heartbeat = cmp.Or(config.Heartbeat, DefaultHeartbeat)
+	if config.Run == nil {
+		config.Run = framework.Run
+	}
+	if config.Lookup == nil {
+		config.Lookup = func(ctx context.Context, host string) ([]net.IP, error) {
+			return net.DefaultResolver.LookupIP(ctx, "ip", host)
+		}
+	}
+	g := &Gateway{config: config, log: slog.New(slog.DiscardHandler), sessions: make(map[api.FrameworkID]*session)}
+	if config.Log != nil {
+		g.log = slog.New(slog.NewTextHandler(config.Log, nil))
+	}
+	g.life, g.stop = context.WithCancel(context.Background())
+	g.hosts = hosts{lookup: config.Lookup, known: make(map[string]string)}
+	return g
+}
+
+// Close ends all streams and waits until they have ended. The frameworks and their tasks live on for their failover
+// timeouts.
+func (g *Gateway) Close() {
+	g.stop()
+	g.running.Wait()
+}
+
+// problem is an answer other than success, in Mesos's words.
+type problem struct {
+	code int
+	text string
+}
+
+func (p *problem) Error() string { return p.text }
+
+func refuse(code int, format string, args ...any) *problem {
+	return &problem{code, fmt.Sprintf(format, args...)}
+}
+
+// ServeHTTP answers a call of a scheduler.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	err := g.serve(w, r)
+	if err == nil {
+		return
+	}
+	p := new(problem)
+	if !errors.As(err, &p) {
+		p = refuse(http.StatusInternalServerError, "%v", err)
+	}
+	switch p.code {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Basic realm="mesos-master-scheduler"`)
+	case http.StatusMethodNotAllowed:
+		w.Header().Set("Allow", http.MethodPost)
+	}
+	g.log.Info("call refused", "status", p.code, "why", p.text, "from", r.RemoteAddr)
+	http.Error(w, p.text, p.code)
+}
+
+func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodPost {
+		return refuse(http.StatusMethodNotAllowed, "Expecting one of { 'POST' }, but received '%s'", r.Method)
+	}
+	who, err := g.identify(r)
+	if err != nil {
+		return err
+	}
+	call, err := readCall(w, r)
+	if err != nil {
+		return err
+	}
+	if err := validate(call, who.name); err != nil {
+		return err
+	}
+	if call.GetType() == schedulerv1.Call_SUBSCRIBE {
+		return g.subscribe(w, r, who, call.GetSubscribe())
+	}
+	return g.act(w, r, who, call)
+}
+
+// act answers a call of a framework that is subscribed here.
+func (g *Gateway) act(w http.ResponseWriter, r *http.Request, who caller, call *schedulerv1.Call) error {
+	id := api.FrameworkID(call.GetFrameworkId().GetValue())
+	g.mu.Lock()
+	s := g.sessions[id]
+	g.mu.Unlock()
+	stream := r.Header.Get(streamHeader)
+	switch {
+	case s == nil:
+		return refuse(http.StatusForbidden, "Framework is not subscribed")
+	case who.proof != s.who.proof:
+		return refuse(http.StatusUnauthorized, "the credentials are not those with which the framework has subscribed")
+	case stream == "":
+		return refuse(http.StatusBadRequest, "All non-subscribe calls should include the '%s' header", streamHeader)
+	case stream != s.stream:
+		return refuse(http.StatusBadRequest, "The stream ID '%s' included in this request didn't match the stream ID currently "+
+			"associated with framework ID %s", stream, id)
+	}
+	code, err := s.do(r.Context(), call)
+	if err != nil {
+		return err
+	}
+	w.WriteHeader(code)
+	return nil
+}
+
+// caller is who makes a call.
+type caller struct {
+	name  string // as which it has authenticated; "" where nobody needs to
+	token string // by which its framework joins the cluster
+	proof [sha256.Size]byte
+}
+
+// identify reads the credentials. Whether the token is one of the cluster, the masters say when it subscribes.
+func (g *Gateway) identify(r *http.Request) (caller, error) {
+	if g.config.Open {
+		return caller{token: g.config.Token}, nil // some clients send empty credentials where none are needed
+	}
+	header := r.Header.Get("Authorization")
+	name, password, ok := r.BasicAuth()
+	if !ok || name == "" || password == "" {
+		return caller{}, refuse(http.StatusUnauthorized, "authenticate as a principal, with a token of the cluster as the password")
+	}
+	return caller{name: name, token: password, proof: sha256.Sum256([]byte(header))}, nil
+}
+
+func readCall(w http.ResponseWriter, r *http.Request) (*schedulerv1.Call, error) {
+	if r.Header.Get("Content-Type") == "" {
+		return nil, refuse(http.StatusBadRequest, "Expecting 'Content-Type' to be present")
+	}
+	encoding, ok := codec.RequestEncoding(r.Header)
+	if !ok {
+		return nil, refuse(http.StatusUnsupportedMediaType, "Expecting 'Content-Type' of application/json or application/x-protobuf")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, callBytesMax))
+	if tooMuch := new(http.MaxBytesError); errors.As(err, &tooMuch) {
+		return nil, refuse(http.StatusRequestEntityTooLarge, "a call of more than %d bytes", tooMuch.Limit)
+	}
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
+	}
+	call := new(schedulerv1.Call)
+	switch err := encoding.Unmarshal(body, call); {
+	case err != nil && encoding == codec.Protobuf:
+		return nil, refuse(http.StatusBadRequest, "Failed to parse body into Call protobuf")
+	case err != nil:
+		return nil, refuse(http.StatusBadRequest, "Failed to convert JSON into Call protobuf: %v", err)
+	}
+	return call, nil
+}
+
+// validate checks what Mesos checks of every call. principal is who has authenticated, or "".
+func validate(call *schedulerv1.Call, principal string) error {
+	invalid := func(format string, args ...any) error {
+		return refuse(http.StatusBadRequest, "Failed to validate scheduler::Call: "+format, args...)
+	}
+	if call.Type == nil {
+		return invalid("Expecting 'type' to be present")
+	}
+	if name := missing(call); name != "" {
+		return invalid("Expecting '%s' to be present", name)
+	}
+	id := call.GetFrameworkId().GetValue()
+	switch call.GetType() {
+	case schedulerv1.Call_SUBSCRIBE:
+		info := call.GetSubscribe().GetFrameworkInfo()
+		switch {
+		case info.GetId().GetValue() != id:
+			return invalid("'framework_id' differs from 'subscribe.framework_info.id'")
+		case principal != "" && info.Principal != nil && info.GetPrincipal() != principal:
+			return invalid("Authenticated principal '%s' does not match principal '%s' set in `FrameworkInfo`", principal, info.GetPrincipal())
+		}
+		return nil
+	case schedulerv1.Call_UPDATE_FRAMEWORK:
+		if call.GetUpdateFramework().GetFrameworkInfo().GetId().GetValue() != id {
+			return invalid("'framework_id' differs from 'update_framework.framework_info.id'")
+		}
+	case schedulerv1.Call_ACKNOWLEDGE:
+		if uuid := call.GetAcknowledge().GetUuid(); len(uuid) != uuidBytes {
+			return invalid("Not a valid UUID: expected %d bytes, got %d", uuidBytes, len(uuid))
+		}
+	}
+	if id == "" {
+		return invalid("Expecting 'framework_id' to be present")
+	}
+	return nil
+}
+
+const uuidBytes = 16
+
+// missing returns the name of the field that a call of this type needs and does not have, or "".
+func missing(call *schedulerv1.Call) string {
+	name := strings.ToLower(call.GetType().String())
+	switch call.GetType() {
+	case schedulerv1.Call_TEARDOWN, schedulerv1.Call_REVIVE, schedulerv1.Call_SUPPRESS, schedulerv1.Call_UNKNOWN:
+		return "" // they need none
+	}
+	m := call.ProtoReflect()
+	for i := range m.Descriptor().Fields().Len() {
+		if field := m.Descriptor().Fields().Get(i); string(field.Name()) == name {
+			if m.Has(field) {
+				return ""
+			}
+			return name
+		}
+	}
+	return ""
+}
+
+// hosts remembers the addresses of agents' hosts.
+type hosts struct {
+	lookup func(ctx context.Context, host string) ([]net.IP, error)
+	mu     sync.Mutex
+	known  map[string]string
+}
+
+const (
+	// hostsMax bounds the remembered addresses; beyond it all are forgotten.
+	hostsMax = 1 << 16
+	// lookupTimeout bounds a search for a host's address: the events of a framework wait for it, once for each host.
+	lookupTimeout = 500 * time.Millisecond
+)
+
+// ip returns an address of the host.
+func (h *hosts) ip(ctx context.Context, host string) string {
+	h.mu.Lock()
+	ip := h.known[host]
+	h.mu.Unlock()
+	if host == "" { // of a task that has ended
+		return addressOf(host, nil)
+	}
+	if ip != "" {
+		return ip
+	}
+	ctx, done := context.WithTimeout(ctx, lookupTimeout)
+	defer done()
+	found, _ := h.lookup(ctx, host) // without an answer the loopback's address is told
+	ip = addressOf(host, found)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.known) >= hostsMax {
+		clear(h.known)
+	}
+	h.known[host] = ip
+	return ip
+}
+
+// masterInfo describes this gateway as the leading master.
+func (g *Gateway) masterInfo() *mesosv1.MasterInfo {
+	host, port := splitAddress(g.config.Address)
+	ip := net.ParseIP(addressOf(host, nil)).To4()
+	var packed uint32 // as Mesos packs it: the first byte lowest
+	for i, b := range ip {
+		packed |= uint32(b) << (8 * i)
+	}
+	return &mesosv1.MasterInfo{
+		Id: proto.String("gateway-" + g.config.Address), Ip: &packed, Port: proto.Uint32(uint32(port)), Hostname: &host,
+		Pid: proto.String("master@" + g.config.Address), Version: proto.String(mesos.Version),
+		Address: &mesosv1.Address{Hostname: &host, Ip: proto.String(addressOf(host, nil)), Port: proto.Int32(int32(port))},
+	}
+}
+
+func splitAddress(address string) (host string, port int) {
+	host, text, _ := net.SplitHostPort(address)
+	port, _ = strconv.Atoi(text)
+	return host, port
+}
+
+// addressOf returns an address of IPv4 of the host among those that were found, else any of them, else the loopback's.
+func addressOf(host string, found []net.IP) string {
+	if ip := net.ParseIP(host); ip != nil {
+		return ip.String()
+	}
+	for _, ip := range found {
+		if ip.To4() != nil {
+			return ip.String()
+		}
+	}
+	for _, ip := range found {
+		return ip.String()
+	}
+	return "127.0.0.1"
+}

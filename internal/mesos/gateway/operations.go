@@ -1,0 +1,128 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/internal/mesos/translate"
+	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
+)
+
+// change is an operation whose outcome is awaited.
+type change struct {
+	converted []*mesosv1.Resource // what the resources are once it is done
+}
+
+// change reads an operation that changes reservations or volumes. Where a volume is wanted is in the framework's store
+// before the operation is sent.
+func (s *session) change(ctx context.Context, agent api.AgentID, operation *mesosv1.Offer_Operation) ([]api.Operation, error) {
+	var changes []api.Operation
+	var converted []*mesosv1.Resource
+	switch operation.GetType() {
+	case mesosv1.Offer_Operation_RESERVE, mesosv1.Offer_Operation_UNRESERVE:
+		kind, list := api.OpReserve, operation.GetReserve().GetResources()
+		if operation.GetType() == mesosv1.Offer_Operation_UNRESERVE {
+			kind, list = api.OpUnreserve, operation.GetUnreserve().GetResources()
+		} else {
+			converted = list
+		}
+		resources, err := translate.ReadResources(list)
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range resources.Items() {
+			if item.Reserved == "" || !item.Dynamic {
+				return nil, fmt.Errorf("Invalid %s operation: resource '%s' is not dynamically reserved", operation.GetType(), item.Name) //nolint:staticcheck // Mesos's words
+			}
+		}
+		changes = append(changes, api.Operation{Kind: kind, Resources: resources.Plain()})
+	case mesosv1.Offer_Operation_CREATE:
+		for _, volume := range operation.GetCreate().GetVolumes() {
+			id := translate.VolumeID(volume.GetDisk().GetPersistence().GetId())
+			place := translate.Place{ContainerPath: volume.GetDisk().GetVolume().GetContainerPath(), Principal: volume.GetDisk().GetPersistence().GetPrincipal()}
+			if err := s.keepPlace(ctx, id, place); err != nil {
+				return nil, err
+			}
+			changes = append(changes, api.Operation{Kind: api.OpCreate, Volume: id, Size: api.MilliOf(volume.GetScalar().GetValue())})
+		}
+		converted = operation.GetCreate().GetVolumes()
+	case mesosv1.Offer_Operation_DESTROY:
+		for _, volume := range operation.GetDestroy().GetVolumes() {
+			changes = append(changes, api.Operation{Kind: api.OpDestroy, Volume: translate.VolumeID(volume.GetDisk().GetPersistence().GetId())})
+		}
+	default:
+		return nil, fmt.Errorf("Operation %s is not supported", operation.GetType()) //nolint:staticcheck // Mesos's words
+	}
+	if len(changes) == 0 {
+		return nil, errors.New("it names no resources")
+	}
+	if id := operation.GetId().GetValue(); id != "" {
+		last := &changes[len(changes)-1]
+		last.ID = api.OperationID(translate.EscapeID(id))
+		s.mu.Lock()
+		s.changes[last.ID] = change{converted}
+		s.mu.Unlock()
+	}
+	_ = agent
+	return changes, nil
+}
+
+// OperationDone passes on the outcome of an operation that was given an ID.
+func (s *session) OperationDone(_ context.Context, agent api.AgentID, operation api.OperationID, err error) {
+	s.mu.Lock()
+	awaited := s.changes[operation]
+	delete(s.changes, operation)
+	s.mu.Unlock()
+	status := &mesosv1.OperationStatus{
+		OperationId: &mesosv1.OperationID{Value: proto.String(translate.UnescapeID(string(operation)))},
+		State:       mesosv1.OperationState_OPERATION_FINISHED.Enum(), ConvertedResources: awaited.converted,
+	}
+	if agent != "" {
+		status.AgentId = translate.AgentID(agent)
+	}
+	if e := new(api.Error); errors.As(err, &e) {
+		status.State, status.Message, status.ConvertedResources = mesosv1.OperationState_OPERATION_ERROR.Enum(), proto.String(err.Error()), nil
+		switch e.Kind {
+		case api.NotFound:
+			status.State = mesosv1.OperationState_OPERATION_UNKNOWN.Enum()
+		case api.Stale:
+			status.State = mesosv1.OperationState_OPERATION_DROPPED.Enum()
+		}
+	}
+	s.operationStatus(status)
+}
+
+// keepPlace remembers where a volume is wanted, durably.
+func (s *session) keepPlace(ctx context.Context, id api.VolumeID, place translate.Place) error {
+	value, err := protojson.Marshal(&mesosv1.Resource_DiskInfo{
+		Persistence: &mesosv1.Resource_DiskInfo_Persistence{Id: proto.String(string(id)), Principal: proto.String(place.Principal)},
+		Volume:      &mesosv1.Volume{ContainerPath: proto.String(place.ContainerPath), Mode: mesosv1.Volume_RW.Enum()},
+	})
+	if err == nil {
+		_, err = s.client.Store().Put(ctx, placesPrefix+string(id), value, framework.AnyVersion)
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.places[id] = place
+	return nil
+}
+
+// readPlace takes in what keepPlace has written.
+func readPlace(places map[api.VolumeID]translate.Place, entry framework.Entry) {
+	disk := new(mesosv1.Resource_DiskInfo)
+	if protojson.Unmarshal(entry.Value, disk) != nil {
+		return // it was not written here
+	}
+	places[api.VolumeID(disk.GetPersistence().GetId())] = translate.Place{
+		ContainerPath: disk.GetVolume().GetContainerPath(), Principal: disk.GetPersistence().GetPrincipal(),
+	}
+}

@@ -1,0 +1,420 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/internal/mesos/codec"
+	"github.com/tenderhq/tender/internal/mesos/translate"
+	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
+	schedulerv1 "github.com/tenderhq/tender/internal/mesos/v1/scheduler"
+)
+
+const (
+	// failoverLeast is the failover timeout that masters are told for a framework that names none. Mesos removes such a
+	// framework when its connection ends, and so does the gateway, as long as it lives: this is for when it does not.
+	failoverLeast = time.Minute
+	// teardownTimeout bounds how long the gateway waits for the removal of such a framework.
+	teardownTimeout = 10 * time.Second
+	// placesPrefix begins the keys of the framework's store that hold where its volumes are wanted.
+	placesPrefix = "mesos/volume/"
+)
+
+var (
+	errFailedOver = errors.New("Framework failed over")      //nolint:staticcheck // Mesos's words, which clients look for
+	errRemoved    = errors.New("Framework has been removed") //nolint:staticcheck // as above
+)
+
+// session is one subscription of a framework: the scheduler of one Run of the SDK, and a stream of events.
+type session struct {
+	gateway *Gateway
+	who     caller
+	stream  string
+	out     *events
+	ready   chan struct{} // closed when the framework has its ID
+	done    chan struct{} // closed when Run has returned
+	cancel  context.CancelCauseFunc
+	err     error // why Run has returned, before done is closed
+
+	mu        sync.Mutex
+	framework *translate.Framework
+	client    *framework.Client // set before ready is closed
+	offers    map[api.OfferID]api.Offer
+	launching map[api.TaskID]api.AgentID // launched, and nothing was heard of them yet
+	unacked   map[string]api.Status      // by uuid
+	places    map[api.VolumeID]translate.Place
+	changes   map[api.OperationID]change // operations whose outcome is awaited
+}
+
+// subscribe answers SUBSCRIBE, for as long as the stream goes on.
+func (g *Gateway) subscribe(w http.ResponseWriter, r *http.Request, who caller, call *schedulerv1.Call_Subscribe) error {
+	if r.Header.Get(streamHeader) != "" {
+		return refuse(http.StatusBadRequest, "Subscribe calls should not include the '%s' header", streamHeader)
+	}
+	encoding, ok := codec.AnswerEncoding(r.Header)
+	if !ok {
+		return refuse(http.StatusNotAcceptable, "Expecting 'Accept' to allow 'application/x-protobuf' or 'application/json'")
+	}
+	s := &session{
+		gateway: g, who: who, stream: newStreamID(), out: newEvents(encoding), ready: make(chan struct{}), done: make(chan struct{}),
+		offers: make(map[api.OfferID]api.Offer), launching: make(map[api.TaskID]api.AgentID), unacked: make(map[string]api.Status),
+		places: make(map[api.VolumeID]translate.Place), changes: make(map[api.OperationID]change),
+	}
+	config, err := s.read(call)
+	if err == nil {
+		err = g.begin(s, config)
+	}
+	if err != nil {
+		if p := new(problem); errors.As(err, &p) {
+			return p
+		}
+		s.err = err
+		_ = s.out.send(errorEvent(words(err))) // the queue has room for it
+		close(s.done)
+	} else {
+		defer g.end(s)
+	}
+	select {
+	case <-s.ready:
+	case <-s.done:
+		if p := unready(s.err); p != nil {
+			return p
+		}
+	case <-r.Context().Done():
+		return nil // nobody is there to be answered
+	}
+	w.Header().Set("Content-Type", encoding.ContentType())
+	w.Header().Set(streamHeader, s.stream)
+	w.WriteHeader(http.StatusOK)
+	err = s.out.write(r.Context(), w, g.config.Heartbeat, s.done)
+	g.log.Info("stream ended", "framework", string(s.id()), "why", err)
+	return nil
+}
+
+// read takes in what the framework says of itself, and says what the SDK is told of it.
+func (s *session) read(call *schedulerv1.Call_Subscribe) (framework.Config, error) {
+	info := call.GetFrameworkInfo()
+	f, err := translate.ReadFramework(info)
+	if err != nil {
+		return framework.Config{}, err
+	}
+	s.framework = f
+	suppressed, err := f.SuppressedRoles(call.GetSuppressedRoles())
+	if err != nil {
+		return framework.Config{}, err
+	}
+	if info.Principal == nil && s.who.name != "" {
+		info.Principal = proto.String(s.who.name)
+	}
+	g := s.gateway
+	config := framework.Config{
+		Masters: g.config.Masters, Token: s.who.token, Dialer: g.config.Dialer, ConnectTimeout: connectTimeout, Logger: g.log,
+		ID: api.FrameworkID(info.GetId().GetValue()), SuppressedRoles: suppressed,
+	}
+	said := api.Framework{}
+	if err := describe(&said, f, call.GetOfferConstraints()); err != nil {
+		return framework.Config{}, err
+	}
+	config.Name, config.Roles, config.FailoverTimeout = said.Name, said.Roles, said.FailoverTimeout
+	config.Constraint, config.MinOffer, config.Revocable = said.Constraint, said.MinOffer, said.Revocable
+	config.Labels, config.Endpoints = said.Labels, said.Endpoints
+	if len(suppressed) > 0 && len(suppressed) == len(config.Roles) {
+		config.Suppressed, config.SuppressedRoles = true, nil
+	}
+	return config, nil
+}
+
+// describe sets what masters are told of a framework, all but its ID.
+func describe(said *api.Framework, f *translate.Framework, constraints *schedulerv1.OfferConstraints) (err error) {
+	said.Name, said.Roles = f.Info.GetName(), f.TenderRoles()
+	if said.Name == "" {
+		said.Name = "mesos"
+	}
+	said.FailoverTimeout = max(f.FailoverTimeout(), failoverLeast)
+	said.Revocable = f.Revocable()
+	said.Labels = translate.Labels(f.Info.GetLabels())
+	said.Endpoints = nil
+	if url := f.Info.GetWebuiUrl(); url != "" {
+		said.Endpoints = map[string]string{"webui": url}
+	}
+	if said.MinOffer, err = f.MinOffer(); err != nil {
+		return err
+	}
+	said.Constraint, err = f.Constraint(constraints)
+	return err
+}
+
+// begin starts the session's Run, after the end of the framework's former session here.
+func (g *Gateway) begin(s *session, config framework.Config) error {
+	ctx, cancel := context.WithCancelCause(g.life)
+	s.cancel = cancel
+	g.mu.Lock()
+	switch {
+	case g.life.Err() != nil:
+		g.mu.Unlock()
+		return refuse(http.StatusServiceUnavailable, "the gateway is stopping")
+	case g.begun >= sessionsMax:
+		g.mu.Unlock()
+		return refuse(http.StatusServiceUnavailable, "%d frameworks are subscribed here, at most %d are allowed", g.begun, sessionsMax)
+	}
+	former := g.sessions[config.ID]
+	if former != nil && former.who.proof != s.who.proof {
+		g.mu.Unlock()
+		return refuse(http.StatusUnauthorized, "the credentials are not those with which the framework has subscribed")
+	}
+	g.begun++
+	g.running.Add(1)
+	g.mu.Unlock()
+	if former != nil {
+		former.cancel(errFailedOver)
+		<-former.done
+	}
+	go func() {
+		defer close(s.done)
+		err := g.config.Run(ctx, config, s)
+		if cause := context.Cause(ctx); err == nil && cause != nil && g.life.Err() == nil { // else it was torn down, or the gateway stops
+			err = cause
+		}
+		if s.err = err; err != nil {
+			_ = s.out.send(errorEvent(words(err))) // dropped if the framework has gone
+		}
+	}()
+	return nil
+}
+
+// end ends a session whose stream has ended. A framework that does not want to outlive its connection is removed.
+func (g *Gateway) end(s *session) {
+	defer g.running.Done()
+	if s.leaves() {
+		removed, done := context.WithTimeout(g.life, teardownTimeout)
+		if s.client.Teardown() == nil {
+			select {
+			case <-s.done:
+			case <-removed.Done():
+			}
+		}
+		done()
+	}
+	s.cancel(errors.New("the stream has ended"))
+	<-s.done
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.begun--
+	if id := s.id(); g.sessions[id] == s {
+		delete(g.sessions, id)
+	}
+}
+
+// leaves says whether the framework is to be removed with its connection. It is not when a newer subscription has taken
+// its place, or when it is the gateway that leaves.
+func (s *session) leaves() bool {
+	select {
+	case <-s.done:
+		return false
+	case <-s.ready:
+	default:
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.framework.FailoverTimeout() == 0 && s.gateway.life.Err() == nil
+}
+
+func (s *session) id() api.FrameworkID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.client == nil {
+		return ""
+	}
+	return s.client.FrameworkID()
+}
+
+// unready is the answer to a subscription that never began for a reason that is not the framework's; nil for others,
+// which are told by an ERROR on a stream.
+func unready(err error) *problem {
+	kind := api.Internal
+	if e := new(api.Error); errors.As(err, &e) {
+		kind = e.Kind
+	}
+	switch kind {
+	case api.Denied:
+		return refuse(http.StatusUnauthorized, "%v", err)
+	case api.Unavailable, api.NotLeader:
+		return refuse(http.StatusServiceUnavailable, "No leader elected: %v", err)
+	}
+	return nil
+}
+
+// words says why a session has ended, in Mesos's words where it has some.
+func words(err error) string {
+	e := new(api.Error)
+	switch {
+	case errors.Is(err, framework.ErrFenced):
+		return errFailedOver.Error()
+	case errors.As(err, &e) && (e.Kind == api.Removed || e.Kind == api.NotFound):
+		return errRemoved.Error()
+	}
+	return err.Error()
+}
+
+func newStreamID() string {
+	var id [uuidBytes]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}
+
+// send queues an event, and ends the session if the framework does not read.
+func (s *session) send(event *schedulerv1.Event) {
+	if err := s.out.send(event); err != nil {
+		s.gateway.log.Warn("event not sent", "framework", string(s.id()), "event", event.GetType().String(), "error", err)
+		if errors.Is(err, errTooSlow) {
+			s.cancel(err)
+		}
+	}
+}
+
+// Subscribed is called at the begin of each session with a leader. Of the later ones the framework learns nothing but
+// that its offers are gone.
+func (s *session) Subscribed(ctx context.Context, client *framework.Client) error {
+	select {
+	case <-s.ready:
+		return nil
+	default:
+	}
+	places, err := client.Store().List(ctx, placesPrefix)
+	if err != nil {
+		return err
+	}
+	id := client.FrameworkID()
+	s.mu.Lock()
+	for _, entry := range places {
+		readPlace(s.places, entry)
+	}
+	s.client = client
+	s.framework.Info.Id = &mesosv1.FrameworkID{Value: proto.String(string(id))}
+	s.mu.Unlock()
+	g := s.gateway
+	g.mu.Lock()
+	g.sessions[id] = s
+	g.mu.Unlock()
+	s.send(&schedulerv1.Event{Type: schedulerv1.Event_SUBSCRIBED.Enum(), Subscribed: &schedulerv1.Event_Subscribed{
+		FrameworkId: s.framework.Info.GetId(), HeartbeatIntervalSeconds: proto.Float64(g.config.Heartbeat.Seconds()), MasterInfo: g.masterInfo(),
+	}})
+	s.send(heartbeatEvent())
+	close(s.ready)
+	return nil
+}
+
+// Offers passes offers on. They are kept until the framework answers them.
+func (s *session) Offers(ctx context.Context, offers []api.Offer) []api.Answer {
+	answers := make([]api.Answer, len(offers))
+	list := make([]*mesosv1.Offer, len(offers))
+	ips := make([]string, len(offers))
+	for i, offer := range offers {
+		ips[i] = s.gateway.hosts.ip(ctx, offer.Hostname)
+	}
+	s.mu.Lock()
+	for i, offer := range offers {
+		s.offers[offer.ID] = offer
+		answers[i] = api.Keep(offer)
+		list[i] = s.framework.WriteOffer(offer, ips[i], s.places)
+	}
+	s.mu.Unlock()
+	s.send(&schedulerv1.Event{Type: schedulerv1.Event_OFFERS.Enum(), Offers: &schedulerv1.Event_Offers{Offers: list}})
+	return answers
+}
+
+// Rescinded passes on that offers are gone.
+func (s *session) Rescinded(_ context.Context, offers []api.OfferID, _ string) {
+	for _, id := range offers {
+		s.mu.Lock()
+		_, open := s.offers[id]
+		delete(s.offers, id)
+		s.mu.Unlock()
+		offer := &mesosv1.OfferID{Value: proto.String(string(id))}
+		if open {
+			s.send(&schedulerv1.Event{Type: schedulerv1.Event_RESCIND.Enum(), Rescind: &schedulerv1.Event_Rescind{OfferId: offer}})
+		} else {
+			s.send(&schedulerv1.Event{Type: schedulerv1.Event_RESCIND_INVERSE_OFFER.Enum(),
+				RescindInverseOffer: &schedulerv1.Event_RescindInverseOffer{InverseOfferId: offer}})
+		}
+	}
+}
+
+// InverseOffers passes inverse offers on.
+func (s *session) InverseOffers(_ context.Context, offers []api.InverseOffer) {
+	list := make([]*mesosv1.InverseOffer, len(offers))
+	s.mu.Lock()
+	for i, offer := range offers {
+		offer.Framework = api.FrameworkID(s.framework.Info.GetId().GetValue())
+		list[i] = s.framework.WriteInverseOffer(offer, addressOf("", nil))
+	}
+	s.mu.Unlock()
+	s.send(&schedulerv1.Event{Type: schedulerv1.Event_INVERSE_OFFERS.Enum(), InverseOffers: &schedulerv1.Event_InverseOffers{InverseOffers: list}})
+}
+
+// Update passes a status on, and waits for its acknowledgement.
+func (s *session) Update(ctx context.Context, status api.Status) error {
+	ip := s.gateway.hosts.ip(ctx, status.Hostname)
+	s.mu.Lock()
+	if status.Agent == "" {
+		status.Agent = s.launching[status.Task]
+	}
+	delete(s.launching, status.Task)
+	if status.State == api.TaskKilling && !s.framework.KnowsKilling() {
+		s.mu.Unlock()
+		return nil
+	}
+	written := s.framework.WriteStatus(status, ip)
+	later := translate.NeedsAcknowledgement(status)
+	if later {
+		s.unacked[string(written.GetUuid())] = status
+	}
+	s.mu.Unlock()
+	s.update(written)
+	if later {
+		return framework.ErrLater
+	}
+	return nil
+}
+
+func (s *session) update(status *mesosv1.TaskStatus) {
+	s.send(&schedulerv1.Event{Type: schedulerv1.Event_UPDATE.Enum(), Update: &schedulerv1.Event_Update{Status: status}})
+}
+
+// Message passes on what an executor says.
+func (s *session) Message(_ context.Context, agent api.AgentID, executor api.ExecutorID, data []byte) {
+	s.send(&schedulerv1.Event{Type: schedulerv1.Event_MESSAGE.Enum(), Message: &schedulerv1.Event_Message{
+		AgentId: translate.AgentID(agent), ExecutorId: translate.ExecutorID(executor), Data: data,
+	}})
+}
+
+// ExecutorLost passes on that an executor of the framework's own has ended.
+func (s *session) ExecutorLost(_ context.Context, agent api.AgentID, executor api.ExecutorID, _ string) {
+	if executor == api.CommandExecutor {
+		return
+	}
+	s.send(&schedulerv1.Event{Type: schedulerv1.Event_FAILURE.Enum(), Failure: &schedulerv1.Event_Failure{
+		AgentId: translate.AgentID(agent), ExecutorId: translate.ExecutorID(executor), Status: proto.Int32(-1),
+	}})
+}
+
+// AgentLost passes on that an agent was lost.
+func (s *session) AgentLost(_ context.Context, agent api.AgentID, _ bool, _ string) {
+	s.send(&schedulerv1.Event{Type: schedulerv1.Event_FAILURE.Enum(), Failure: &schedulerv1.Event_Failure{AgentId: translate.AgentID(agent)}})
+}
+
+// Refused notes that a master has refused a call: the SDK sends it after the framework was answered.
+func (s *session) Refused(_ context.Context, call string, err error) {
+	s.gateway.log.Warn("a master has refused a call", "framework", string(s.id()), "call", call, "error", err)
+}

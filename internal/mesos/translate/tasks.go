@@ -1,0 +1,354 @@
+package translate
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/mesos/envelope"
+	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
+)
+
+// killGrace is how long Mesos's own executors give a killed task that names no time.
+const killGrace = 3 * time.Second
+
+// Launch is what is needed beside a task's own description to launch it.
+type Launch struct {
+	// Framework has the ID that it was given.
+	Framework *mesosv1.FrameworkInfo
+	// Adapter describes the program that runs old executors, without ID and resources.
+	Adapter api.Command
+	// Group has the IDs of all tasks of the task's group.
+	Group []string
+	// Executor is the executor of the task's group; nil without a group.
+	Executor *mesosv1.ExecutorInfo
+}
+
+// ReadTask reads a task. The error says, in Mesos's words where it has some, why the task can't run here.
+func (l Launch) ReadTask(info *mesosv1.TaskInfo) (api.Task, error) {
+	task := api.Task{
+		ID: ReadTaskID(info.GetTaskId()), Name: info.GetName(), Labels: Labels(info.GetLabels()),
+		KillGrace: killGrace, MaxCompletionTime: time.Duration(info.GetMaxCompletionTime().GetNanoseconds()),
+	}
+	if grace := info.GetKillPolicy().GetGracePeriod(); grace != nil {
+		task.KillGrace = max(time.Duration(grace.GetNanoseconds()), 1)
+	}
+	var err error
+	if task.Resources, err = ReadResources(info.GetResources()); err != nil {
+		return task, fmt.Errorf("Task uses invalid resources: %w", err) //nolint:staticcheck // Mesos's words
+	}
+	if task.Resources.IsZero() {
+		return task, errors.New("Task uses no resources") //nolint:staticcheck // Mesos's words
+	}
+	executor := info.GetExecutor()
+	if l.Executor.GetType() == mesosv1.ExecutorInfo_CUSTOM {
+		executor = l.Executor
+	}
+	switch {
+	case (info.GetExecutor() == nil) == (info.GetCommand() == nil) && l.Executor == nil && info.GetContainer() == nil:
+		//nolint:staticcheck // Mesos's words
+		return task, errors.New("Task should have at least one (but not both) of CommandInfo or ExecutorInfo present")
+	case executor != nil:
+		err = l.readExecutor(&task, info, executor)
+	default:
+		err = l.readCommand(&task, info)
+	}
+	if err != nil {
+		return task, err
+	}
+	if err := readPorts(&task, info.GetDiscovery()); err != nil {
+		return task, err
+	}
+	return task, task.Check()
+}
+
+// readExecutor has the task run by an executor of the framework's own, below the adapter.
+func (l Launch) readExecutor(task *api.Task, info *mesosv1.TaskInfo, executor *mesosv1.ExecutorInfo) error {
+	if executor.GetFrameworkId() != nil && executor.GetFrameworkId().GetValue() != l.Framework.GetId().GetValue() {
+		return fmt.Errorf("ExecutorInfo has an invalid FrameworkID (Actual: %s vs Expected: %s)",
+			executor.GetFrameworkId().GetValue(), l.Framework.GetId().GetValue())
+	}
+	if executor.GetType() == mesosv1.ExecutorInfo_DEFAULT {
+		return errors.New("'ExecutorInfo.type' DEFAULT is for task groups")
+	}
+	if executor.GetCommand() == nil {
+		return errors.New("'ExecutorInfo.command' must be set for 'CUSTOM' executor")
+	}
+	if err := checkContainer(executor.GetContainer()); err != nil {
+		return err
+	}
+	if image := containerImage(executor.GetContainer()); image != "" {
+		return unsupported("an image for an executor of one's own")
+	}
+	resources, err := ReadResources(executor.GetResources())
+	if err != nil {
+		return fmt.Errorf("Executor uses invalid resources: %w", err) //nolint:staticcheck // Mesos's words
+	}
+	command := l.Adapter
+	command.User = userOf(executor.GetCommand(), l.Framework)
+	task.Executor = &api.Executor{
+		ID: ReadExecutorID(executor.GetExecutorId()), Command: command, Resources: resources,
+		ShutdownGrace: time.Duration(executor.GetShutdownGracePeriod().GetNanoseconds()), Labels: Labels(executor.GetLabels()),
+	}
+	whole := proto.CloneOf(info)
+	whole.Executor = executor
+	task.Data, err = proto.Marshal(&envelope.Launch{Task: whole, Framework: l.Framework, Group: l.Group})
+	return err
+}
+
+// userOf returns the user that a command names by itself. FrameworkInfo.user is not taken: every old framework names
+// one, and agents choose users for frameworks here.
+func userOf(command *mesosv1.CommandInfo, _ *mesosv1.FrameworkInfo) string { return command.GetUser() }
+
+// readCommand has the task run by the executor that comes with Tender.
+func (l Launch) readCommand(task *api.Task, info *mesosv1.TaskInfo) error {
+	if err := checkContainer(info.GetContainer()); err != nil {
+		return err
+	}
+	task.Image = containerImage(info.GetContainer())
+	command := info.GetCommand()
+	env, err := environment(command.GetEnvironment())
+	if err != nil {
+		return err
+	}
+	for name, value := range map[string]string{
+		"MESOS_TASK_ID": info.GetTaskId().GetValue(), "MESOS_FRAMEWORK_ID": l.Framework.GetId().GetValue(),
+		"MESOS_EXECUTOR_ID": info.GetTaskId().GetValue(), "MESOS_AGENT_ID": info.GetAgentId().GetValue(), "MESOS_SLAVE_ID": info.GetAgentId().GetValue(),
+	} {
+		env[name] = value
+	}
+	task.Command = &api.Command{Env: env, User: userOf(command, l.Framework)}
+	for _, uri := range command.GetUris() {
+		one, err := readURI(uri)
+		if err != nil {
+			return err
+		}
+		task.Command.URIs = append(task.Command.URIs, one)
+	}
+	if err := program(task, command, volumeLinks(info.GetResources())); err != nil {
+		return err
+	}
+	if limits := info.GetLimits(); len(limits) > 0 {
+		for name, amount := range limits {
+			switch name {
+			case "cpus":
+				task.Limits.CPUs = api.MilliOf(min(amount.GetValue(), api.MilliMax.Float()))
+			case "mem":
+				task.Limits.Mem = api.MilliOf(min(amount.GetValue(), api.MilliMax.Float()))
+			default:
+				return unsupported("a limit of " + name)
+			}
+		}
+	}
+	return readChecks(task, info)
+}
+
+// sandbox makes the variables that tell where the sandbox is, which nobody knows before the task is there.
+const sandbox = `export MESOS_SANDBOX="$PWD" MESOS_DIRECTORY="$PWD"; `
+
+// program says what is run. links are commands that put volumes where the framework wants them.
+func program(task *api.Task, command *mesosv1.CommandInfo, links string) error {
+	value, arguments := command.GetValue(), command.GetArguments()
+	switch {
+	case value == "" && task.Image == "":
+		return errors.New("Command task should have a 'value'") //nolint:staticcheck // Mesos's way to say it
+	case value == "" && len(arguments) > 0: // the image's entrypoint with these; argv[0] is replaced by it
+		task.Command.Argv = arguments[1:]
+	case value == "": // what the image says
+	case command.GetShell():
+		task.Command.Shell = sandbox + links + value
+	case task.Image != "": // the value replaces the image's entrypoint
+		words := []string{quote(value)}
+		for _, argument := range argumentsOf(arguments) {
+			words = append(words, quote(argument))
+		}
+		task.Command.Shell = sandbox + links + "exec " + strings.Join(words, " ")
+	default:
+		task.Command.Argv = append([]string{"/bin/sh", "-c", sandbox + links + `exec "$@"`, "sh", value}, argumentsOf(arguments)...)
+	}
+	return nil
+}
+
+// argumentsOf leaves out argv[0], which Mesos's frameworks list too.
+func argumentsOf(argv []string) []string {
+	if len(argv) == 0 {
+		return nil
+	}
+	return argv[1:]
+}
+
+func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+// volumeLinks are commands by which a task finds its persistent volumes under the paths that its framework has named.
+func volumeLinks(resources []*mesosv1.Resource) string {
+	var b strings.Builder
+	for _, r := range resources {
+		id, at := r.GetDisk().GetPersistence().GetId(), r.GetDisk().GetVolume().GetContainerPath()
+		if id == "" || at == "" || path.IsAbs(at) {
+			continue
+		}
+		fmt.Fprintf(&b, "mkdir -p %s && ln -sfn \"$PWD\"/volumes/%s %s || exit 1; ", quote(path.Dir(at)), quote(string(VolumeID(id))), quote(path.Clean(at)))
+	}
+	return b.String()
+}
+
+func environment(environment *mesosv1.Environment) (map[string]string, error) {
+	env := make(map[string]string)
+	for _, variable := range environment.GetVariables() {
+		if variable.GetType() == mesosv1.Environment_Variable_SECRET {
+			return nil, unsupported("a secret in the environment")
+		}
+		env[variable.GetName()] = variable.GetValue()
+	}
+	return env, nil
+}
+
+// archives are the names of files that Mesos's fetcher unpacks, as far as Tender's does.
+var archives = []string{".tar", ".tar.gz", ".tgz", ".zip"}
+
+func readURI(uri *mesosv1.CommandInfo_URI) (api.URI, error) {
+	one := api.URI{Source: uri.GetValue(), Name: uri.GetOutputFile(), Executable: uri.GetExecutable()}
+	scheme, _, remote := strings.Cut(uri.GetValue(), "://")
+	if remote && scheme != "file" {
+		return one, unsupported("a URI of scheme " + scheme + " for a task without an executor of its own")
+	}
+	if uri.GetExtract() && !uri.GetExecutable() {
+		one.Extract = slices.ContainsFunc(archives, func(end string) bool { return strings.HasSuffix(uri.GetValue(), end) })
+	}
+	return one, nil
+}
+
+// readPorts names the ports of the discovery info that are among the task's resources.
+func readPorts(task *api.Task, discovery *mesosv1.DiscoveryInfo) error {
+	asked := task.Resources.RangesOf("ports")
+	for _, port := range discovery.GetPorts().GetPorts() {
+		number, name := uint64(port.GetNumber()), port.GetName()
+		if !asked.Contains(api.Ranges{{Begin: number, End: number}}) || api.CheckPortName(name) != nil {
+			continue // it is told to nobody who could miss it: discovery info is for people's own tools
+		}
+		if task.Ports == nil {
+			task.Ports = make(map[string]uint16)
+		}
+		task.Ports[name] = uint16(number)
+	}
+	return nil
+}
+
+// portOf returns the name of a port that a check connects to.
+func portOf(task *api.Task, number uint32) string {
+	for name, have := range task.Ports {
+		if uint32(have) == number {
+			return name
+		}
+	}
+	name := fmt.Sprintf("port-%d", number)
+	if task.Ports == nil {
+		task.Ports = make(map[string]uint16)
+	}
+	task.Ports[name] = uint16(number)
+	return name
+}
+
+func readChecks(task *api.Task, info *mesosv1.TaskInfo) error {
+	if health := info.GetHealthCheck(); health != nil {
+		check := api.Check{
+			Interval: seconds(health.GetIntervalSeconds()), Timeout: seconds(health.GetTimeoutSeconds()),
+			Grace:    seconds(health.GetGracePeriodSeconds() + health.GetDelaySeconds()),
+			Failures: max(int(health.GetConsecutiveFailures()), 1),
+		}
+		switch {
+		case health.GetCommand() != nil:
+			command, err := checkCommand(health.GetCommand())
+			if err != nil {
+				return err
+			}
+			check.Command = command
+		case health.GetHttp() != nil:
+			if health.GetHttp().GetScheme() == "https" {
+				return unsupported("a health check over https")
+			}
+			check.HTTP = &api.HTTPCheck{Port: portOf(task, health.GetHttp().GetPort()), Path: health.GetHttp().GetPath()}
+		case health.GetTcp() != nil:
+			check.TCP = &api.TCPCheck{Port: portOf(task, health.GetTcp().GetPort())}
+		default:
+			return errors.New("HealthCheck must specify one of 'command', 'http' and 'tcp'")
+		}
+		task.Checks = append(task.Checks, check)
+	}
+	if info.GetCheck() != nil {
+		return unsupported("'TaskInfo.check', whose results are told by each status,")
+	}
+	return nil
+}
+
+func checkCommand(command *mesosv1.CommandInfo) (*api.Command, error) {
+	env, err := environment(command.GetEnvironment())
+	if err != nil {
+		return nil, err
+	}
+	if command.GetShell() {
+		return &api.Command{Shell: command.GetValue(), Env: env}, nil
+	}
+	return &api.Command{Argv: append([]string{command.GetValue()}, argumentsOf(command.GetArguments())...), Env: env}, nil
+}
+
+func seconds(s float64) time.Duration {
+	return max(time.Duration(min(s, 1e9)*float64(time.Second)), api.CheckIntervalMin)
+}
+
+// checkContainer reports what a container asks for that has no equivalent.
+func checkContainer(container *mesosv1.ContainerInfo) error {
+	docker, image := container.GetDocker(), container.GetMesos().GetImage()
+	switch {
+	case len(container.GetVolumes()) > 0:
+		return unsupported("'ContainerInfo.volumes'")
+	case container.GetHostname() != "":
+		return unsupported("'ContainerInfo.hostname'")
+	case container.GetRlimitInfo() != nil:
+		return unsupported("'ContainerInfo.rlimit_info'")
+	case proto.Size(container.GetLinuxInfo()) > 0:
+		return unsupported("'ContainerInfo.linux_info'")
+	case image != nil && image.GetType() != mesosv1.Image_DOCKER:
+		return unsupported("an image that is not of type DOCKER")
+	case docker.GetNetwork() != mesosv1.ContainerInfo_DockerInfo_HOST || len(docker.GetPortMappings()) > 0:
+		return unsupported("a network of the container's own")
+	case docker.GetPrivileged():
+		return unsupported("a privileged container")
+	case len(docker.GetParameters()) > 0:
+		return unsupported("'DockerInfo.parameters'")
+	}
+	for _, network := range container.GetNetworkInfos() {
+		if network.GetName() != "" || len(network.GetPortMappings()) > 0 {
+			return unsupported("a network of the container's own")
+		}
+	}
+	return nil
+}
+
+// containerImage returns the image that a container names, in full, as Tender wants it; "" if it names none.
+func containerImage(container *mesosv1.ContainerInfo) string {
+	name := container.GetMesos().GetImage().GetDocker().GetName()
+	if container.GetType() == mesosv1.ContainerInfo_DOCKER {
+		name = container.GetDocker().GetImage()
+	}
+	if name == "" {
+		return ""
+	}
+	first, _, slashed := strings.Cut(name, "/")
+	switch {
+	case !slashed:
+		name = "docker.io/library/" + name
+	case !strings.ContainsAny(first, ".:") && first != "localhost":
+		name = "docker.io/" + name
+	}
+	if last := path.Base(name); !strings.ContainsAny(last, ":@") {
+		name += ":latest"
+	}
+	return name
+}

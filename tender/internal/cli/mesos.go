@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/mesos/gateway"
+	"github.com/tenderhq/tender/internal/trust/transport"
+	"github.com/tenderhq/tender/tender/internal/cli/settings"
+)
+
+// mesosPort is where clients look for a master of Mesos.
+const mesosPort = 5050
+
+// mesosFlags are the flags of 'tender mesos'.
+type mesosFlags struct {
+	bind, advertise string
+	port            int
+	cert, key       string
+	open, insecure  bool
+}
+
+func (a *App) mesosCommand() *cobra.Command {
+	var f mesosFlags
+	command := &cobra.Command{
+		Use:   "mesos",
+		Short: "Run a gateway for frameworks that were written for Apache Mesos",
+		Long: "Run a gateway that speaks the HTTP API (v1) of Apache Mesos to frameworks that were written for it, and is a framework\n" +
+			"of Tender for each of them. Such a framework changes the address of its master, and nothing else;\n" +
+			"docs/from-mesos.md says what works.\n\n" +
+			"Run as many gateways as you like, on different machines: none keeps anything for itself, and a framework that\n" +
+			"subscribes at another one goes on there.\n\n" +
+			"A framework authenticates as a principal of the cluster, by basic authentication with a token as the password (an\n" +
+			"operator makes one: tender token create framework --principal NAME). With --open those that come without credentials\n" +
+			"are let in too, as the gateway's own principal, whose token is TENDER_TOKEN; only on loopback.\n\n" +
+			"Every flag can also be given as an environment variable (TENDER_PORT for --port).",
+		Example: "  tender dev --mesos\n" +
+			"  tender mesos --bind 10.0.0.7 --cert gateway.crt --key gateway.key",
+		Args: exactly(),
+	}
+	flags := command.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.bind, "bind", "127.0.0.1", "address to listen on")
+	flags.IntVar(&f.port, "port", mesosPort, "port to listen on; 0 = any")
+	flags.StringVar(&f.advertise, "advertise", "", "host at which frameworks reach it (default: the one of --bind; required when that is 0.0.0.0)")
+	flags.StringVar(&f.cert, "cert", "", "`file` with the certificate that proves the gateway to frameworks, with its chain (default: no TLS)")
+	flags.StringVar(&f.key, "key", "", "`file` with the key of --cert")
+	flags.BoolVar(&f.open, "open", false, "let frameworks in that have no credentials, as the gateway's own principal; only on loopback addresses")
+	flags.BoolVar(&f.insecure, "insecure", false, "do without credentials and TLS on any address, for trusted networks and clusters without certificates")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if err := settings.Merge(flags, []string{"bind", "port", "advertise", "cert", "key", "open", "insecure"}, a.Lookup, nil); err != nil {
+			return usage(err)
+		}
+		if err := f.check(); err != nil {
+			return usage(err)
+		}
+		masters, err := a.mastersOr(nil)
+		if err != nil {
+			return err
+		}
+		token, _ := a.Lookup("TENDER_TOKEN")
+		return a.runMesos(command.Context(), f, masters, token)
+	}
+	return command
+}
+
+func (f *mesosFlags) check() error {
+	ip := net.ParseIP(f.bind)
+	switch {
+	case ip == nil:
+		return fmt.Errorf("--bind %q is not an address of this machine; write an IP such as 127.0.0.1 or 0.0.0.0", f.bind)
+	case ip.IsUnspecified() && f.advertise == "":
+		return fmt.Errorf("--bind %s is all addresses of this machine, and at which of them frameworks reach it nobody can tell; say it: --advertise HOST", f.bind)
+	case f.port < 0 || f.port > 65535:
+		return fmt.Errorf("--port is %d; write 1 to 65535, or 0 for any", f.port)
+	case (f.cert == "") != (f.key == ""):
+		return errors.New("--cert and --key belong together; write both, or none")
+	case f.open && !ip.IsLoopback():
+		return fmt.Errorf("--open lets everybody in, and --bind %s can be reached by others; have frameworks authenticate, or say --insecure if the network is trusted", f.bind)
+	case !ip.IsLoopback() && f.cert == "" && !f.insecure:
+		return fmt.Errorf("--bind %s can be reached by others and there is no TLS: name --cert and --key, or say --insecure if their network is trusted", f.bind)
+	}
+	if f.advertise != "" {
+		if err := transport.CheckAdvertised(f.advertise); err != nil {
+			return fmt.Errorf("--advertise: %w", err)
+		}
+	}
+	return nil
+}
+
+// runMesos runs a gateway until ctx ends.
+func (a *App) runMesos(ctx context.Context, f mesosFlags, masters []string, token string) error {
+	adapter, err := mesosAdapter()
+	if err != nil {
+		return err
+	}
+	var certificate *tls.Certificate
+	if f.cert != "" {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			return usage(fmt.Errorf("--cert and --key: %w", err))
+		}
+		certificate = &pair
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(f.bind, strconv.Itoa(f.port)))
+	if err != nil {
+		return api.E("mesos.listen", api.Unavailable, f.bind, err)
+	}
+	address := listener.Addr().String()
+	if f.advertise != "" {
+		_, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		address = net.JoinHostPort(f.advertise, port)
+	}
+	a.sayUnless(false)("Frameworks of Mesos find their master at %s.", address)
+	return gateway.Serve(ctx, listener, gateway.Config{
+		Masters: masters, Token: token, Open: f.open || f.insecure, Address: address, Adapter: adapter,
+		Log: a.Stderr,
+	}, certificate, nil)
+}
+
+// mesosAdapter is the command that runs executors of old frameworks. Agents find it where this program is on the
+// gateway's machine: they are the same program, so that an executor that runs on is described alike by every gateway.
+func mesosAdapter() (api.Command, error) {
+	executor, err := commandExecutor()
+	if err != nil {
+		return api.Command{}, err
+	}
+	return api.Command{Argv: []string{executor[0], "adapter"}}, nil
+}
