@@ -17,7 +17,7 @@ SHELL       := bash
 .SHELLFLAGS := -o pipefail -c
 
 .DEFAULT_GOAL := quick
-.PHONY: quick help build demo demo-jobs demo-rdd demo-share locality test test-long stress check format vet lint proto tidy-modules darwin exported api \
+.PHONY: quick help build demo demo-jobs demo-rdd demo-share locality test test-long stress check format vet lint proto components tidy-modules darwin exported api \
         vulnerabilities generate rewrite bench bench-agent bench-allocator bench-micro check-cost sim mutants fuzz chaos chaos-agent clean
 
 quick: build format vet ## Build, the quick checks, the unit tests: a minute, before every push
@@ -58,7 +58,7 @@ test-long: ## Every test in its long form, never from the cache
 stress: ## Every package's tests again and again, on few and many processors and on a busy machine: ARGS='-for 20m ./agent/...'
 	go run ./tools/stress $(ARGS)
 
-check: format vet lint proto exported tidy-modules darwin vulnerabilities check-cost ## Everything that is checked without running the tests
+check: format vet lint proto components exported tidy-modules darwin vulnerabilities check-cost ## Everything that is checked without running the tests
 	@echo 'check: all good'
 
 format:
@@ -78,6 +78,13 @@ proto: .tools/buf
 	@for f in $$(cd .tools/fresh && find . -name '*.pb.go') $$(find api internal -name '*.pb.go'); do \
 		cmp -s $$f .tools/fresh/$$f || bad="$$bad $$f"; done; \
 	test -z "$$bad" || { echo "not what the .proto files say; run make generate, delete what has no .proto:$$bad"; exit 1; }
+
+# Holds the components of the page against what templ makes of them.
+components: .tools/buf
+	@rm -rf .tools/components; mkdir .tools/components; cp internal/web/*.templ .tools/components
+	@cd .tools/components && ../templ generate -log-level error
+	@for f in .tools/components/*_templ.go; do cmp -s $$f internal/web/$${f##*/} || bad="$$bad $${f##*/}"; done; \
+	test -z "$$bad" || { echo "not what the .templ files of internal/web say; run make generate:$$bad"; exit 1; }
 
 # The exported API changes on purpose only.
 exported:
@@ -103,8 +110,9 @@ vulnerabilities: ## Known vulnerabilities of what our code calls; skipped where 
 		echo 'vulnerabilities: skipped, as their database (vuln.go.dev) can not be reached'; exit 0;; esac; \
 	.tools/govulncheck ./...
 
-generate: .tools/buf ## The Go beside the .proto files
+generate: .tools/buf ## The Go beside the .proto files and the components of the page
 	.tools/buf generate
+	cd internal/web && ../../.tools/templ generate -log-level error
 
 api: ## Accept the exported API as it is now: api/exported.txt
 	go run ./tools/exported > api/exported.new && mv api/exported.new api/exported.txt

@@ -60,9 +60,8 @@ type Config struct {
 	// DNS is the address, HOST:PORT, at which names of tasks are answered to everyone who reaches it; see package
 	// names. Not kept. Default: none.
 	DNS string
-	// Browser is the address, HOST:PORT, at which people without a certificate log in with a browser, over HTTPS. A
-	// master that has no certificate to show refuses it. Not kept. Default: none.
-	Browser string
+	// NoPage leaves out the page for people at the HTTP listener, and the login to it. Not kept.
+	NoPage bool
 	// Advertise is the host under which others reach the listeners. Kept. Default: the host to which they are bound.
 	Advertise string
 	// Trust says how this master and its peers prove who they are.
@@ -327,7 +326,7 @@ func (c Config) check() error {
 func (c Config) checkListeners() (bad []error) {
 	at := map[string]string{}
 	for _, listener := range []struct{ name, address string }{
-		{"gRPC", c.GRPC}, {"HTTP", c.HTTP}, {"Raft", c.Raft}, {"DNS", cmp.Or(c.DNS, noListener)}, {"browser", cmp.Or(c.Browser, noListener)},
+		{"gRPC", c.GRPC}, {"HTTP", c.HTTP}, {"Raft", c.Raft}, {"DNS", cmp.Or(c.DNS, noListener)},
 	} {
 		name, address := listener.name, listener.address
 		if address == noListener {
@@ -374,8 +373,6 @@ func isLoopback(address string) bool {
 // be reached only by its own process.
 func (c Config) checkTrust() error {
 	switch {
-	case c.Browser != "" && (c.Trust.Insecure || c.Trust.Plain || c.Memory != nil && c.Trust.Key.IsZero()):
-		return errors.New("a browser logs in over HTTPS, and this master has no certificate to show: leave browser out, or run a cluster with certificates")
 	case c.Trust.Insecure && !c.Trust.Key.IsZero():
 		return errors.New("the cluster has a key, so this master does nothing unencrypted; leave insecure out")
 	case c.Trust.OpenHTTP && !isLoopback(c.HTTP):

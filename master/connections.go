@@ -22,8 +22,6 @@ const (
 	// at once, and counted.
 	grpcConnectionsMax = 65_536
 	httpConnectionsMax = 4_096
-	// browserConnectionsMax is the same for the browser listener.
-	browserConnectionsMax = 4_096
 	// handshakeMax is how long a connection may take until it speaks HTTP/2.
 	handshakeMax = 10 * time.Second
 	// idleConnectionMax is how long a connection without a call stays open. A client that calls again dials again.

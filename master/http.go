@@ -15,7 +15,6 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/rights"
-	"github.com/tenderhq/tender/master/internal/browser"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
 )
@@ -23,6 +22,7 @@ import (
 // httpServer is the listener for people, probes and Prometheus.
 type httpServer struct {
 	server *http.Server
+	page   *pageCluster // nil: there is none
 }
 
 const (
@@ -43,20 +43,25 @@ func newHTTPServer(m *Master) *httpServer {
 			writeError(w, err)
 		}))
 	}
+	page := m.addPage(mux)
 	// A page of another site must not use the rights of its visitor.
 	origins := http.NewCrossOriginProtection()
-	return serverOf(m.paid(m.known(origins.Handler(mux))), headerBytesMax)
+	s := serverOf(m.paid(m.known(origins.Handler(mux))))
+	if s.page = page; page != nil {
+		s.server.RegisterOnShutdown(page.server.End) // whoever keeps the page open is not waited for
+	}
+	return s
 }
 
 // serverOf returns a server for the handler, with limits on the time and size of requests.
-func serverOf(handler http.Handler, headBytes int) *httpServer {
+func serverOf(handler http.Handler) *httpServer {
 	return &httpServer{server: &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       requestTimeout,
 		WriteTimeout:      2 * requestTimeout,
 		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    headBytes,
+		MaxHeaderBytes:    headerBytesMax,
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			return trust.WithConn(intake.WithSender(ctx, conn), conn)
 		},
@@ -77,20 +82,6 @@ func (m *Master) routes() map[string]http.Handler {
 		"/debug/pprof/trace":   oneAtATime(pprof.Trace),
 		"/debug/pprof/symbol":  http.HandlerFunc(pprof.Symbol),
 	}
-}
-
-// newPages returns the pages for browsers, which have no certificate.
-func newPages(m *Master) *browser.Pages {
-	lists := newJSONHandler(m)
-	return browser.New(browser.Config{
-		Key: m.config.Trust.Key, Holder: m.listeners.proof.holder, Guard: m.guard, LogIn: m.logIn, Principals: m.raft.Principals, Ask: lists.ask,
-		Read: map[string]http.Handler{
-			"GET /v1/":          lists,
-			"GET /v1/log-level": http.HandlerFunc(m.serveLogLevel),
-			"GET /healthz":      http.HandlerFunc(healthz),
-		},
-		Refuse: writeError, Master: m.config.ID, Metrics: m.metrics.registry, Log: m.log,
-	})
 }
 
 func healthz(w http.ResponseWriter, _ *http.Request) { sentence(w, http.StatusOK, "ok") }
@@ -135,6 +126,9 @@ func (s *httpServer) stop(grace time.Duration) {
 	defer cancel()
 	if s.server.Shutdown(ctx) != nil {
 		_ = s.server.Close()
+	}
+	if s.page != nil {
+		s.page.close()
 	}
 }
 

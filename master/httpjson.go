@@ -119,9 +119,9 @@ func answerTo[A any](
 	return shaped, read, err
 }
 
-// ask makes a call for the pages of a browser, whose requests are messages already. The page that shows the answer is
-// bounded, so the answer no longer counts as unread.
-func (h *jsonHandler) ask(ctx context.Context, name string, request proto.Message) (proto.Message, error) {
+// ask makes a call for the page, whose requests are messages already. What the page shows of the answer is bounded, so the
+// answer no longer counts as unread.
+func (h *jsonHandler) ask(ctx context.Context, method string, request proto.Message) (proto.Message, error) {
 	decode := func(into any) error {
 		if message, is := into.(proto.Message); is {
 			proto.Merge(message, request)
@@ -129,7 +129,7 @@ func (h *jsonHandler) ask(ctx context.Context, name string, request proto.Messag
 		return nil
 	}
 	same := func(message proto.Message) (proto.Message, error) { return message, nil }
-	answer, read, err := answerTo(ctx, h.master, h.methods[name], decode, same, proto.Size)
+	answer, read, err := answerTo(ctx, h.master, h.methods[method[strings.LastIndexByte(method, '/')+1:]], decode, same, proto.Size)
 	read()
 	return answer, err
 }

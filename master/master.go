@@ -16,7 +16,6 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/internal/wire"
-	"github.com/tenderhq/tender/master/internal/browser"
 	"github.com/tenderhq/tender/master/internal/forward"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
@@ -55,8 +54,6 @@ type Master struct {
 // listeners holds the listeners of this master, and the proof of its identity.
 type listeners struct {
 	grpc, raft, http net.Listener  // http is nil if there is none
-	browser          net.Listener  // nil: there is none
-	pages            *httpServer   // serves browser
 	names            *names.Server // nil: there is none
 	proof            proof
 }
@@ -112,11 +109,6 @@ func (m *Master) open() (err error) {
 			return err
 		}
 	}
-	if m.config.Browser != "" {
-		if m.listeners.browser, err = m.listen("browser", m.config.Browser, browserConnectionsMax); err != nil {
-			return err
-		}
-	}
 	if err := m.openNames(); err != nil {
 		return err
 	}
@@ -165,9 +157,6 @@ func (m *Master) open() (err error) {
 	m.server = m.newServer()
 	if m.listeners.http != nil {
 		m.http = newHTTPServer(m)
-	}
-	if m.listeners.browser != nil {
-		m.listeners.pages = serverOf(m.paid(newPages(m).Handler()), browser.HeaderBytesMax)
 	}
 	m.metrics.watch(m)
 	return m.keep()
@@ -245,7 +234,7 @@ func (m *Master) dialRaft(address string, timeout time.Duration) (net.Conn, erro
 // Close releases what New has opened. It is for a master whose Run is not called.
 func (m *Master) Close() error {
 	errs := []error{m.jobs.Close()}
-	for _, listener := range []net.Listener{m.listeners.grpc, m.listeners.http, m.listeners.browser, m.listeners.raft} {
+	for _, listener := range []net.Listener{m.listeners.grpc, m.listeners.http, m.listeners.raft} {
 		if listener != nil {
 			errs = append(errs, ignoreClosed(listener.Close()))
 		}
@@ -367,14 +356,6 @@ func (m *Master) Run(ctx context.Context) error {
 			return m.http.serve(m.httpListener())
 		})
 	}
-	if m.listeners.pages != nil {
-		m.log.Info().Str("url", "https://"+m.config.advertised(m.listeners.browser.Addr().String())).Msg("web pages are served")
-		part(func() error {
-			return m.listeners.pages.serve(m.listeners.proof.holder.Listener(m.listeners.browser, trust.Door{
-				Browsers: true, Anew: true, Protocols: []string{"http/1.1"},
-			}))
-		})
-	}
 	if m.listeners.names != nil {
 		m.log.Info().Str("address", m.listeners.names.Address()).Msg("DNS answers for the names of tasks, to everybody who reaches it")
 		part(func() error { return m.listeners.names.Run(ctx) })
@@ -418,10 +399,8 @@ func (m *Master) stopServing() {
 		defer close(done)
 		m.server.GracefulStop()
 	}()
-	for _, server := range []*httpServer{m.http, m.listeners.pages} {
-		if server != nil {
-			server.stop(graceToServe)
-		}
+	if m.http != nil {
+		m.http.stop(graceToServe)
 	}
 	timer := time.NewTimer(graceToServe)
 	defer timer.Stop()

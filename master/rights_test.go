@@ -189,7 +189,7 @@ func TestTheTableIsWhatMastersDo(t *testing.T) {
 		for _, row := range rights.Table {
 			elsewhere := strings.HasPrefix(row.Call, "agent ") || row.Call == "master DNS" || // see TestNamesAreAnswered
 				strings.HasPrefix(row.Call, "raft ") || // see TestTheTableIsWhatRaftIsTold
-				strings.HasPrefix(row.Call, "browser ") || // see TestTheTableIsWhatABrowserIsTold
+				strings.HasPrefix(row.Call, "page ") || // see TestThePageShowsWhatItsPersonMaySee
 				strings.Contains(row.Call, "ExecutorService") || strings.Contains(row.Call, "AllocatorService")
 			if !elsewhere && !tried[row.Call] {
 				t.Errorf("%s has a row, and nobody serves it", row.Call)

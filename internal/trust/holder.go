@@ -226,8 +226,6 @@ type Door struct {
 	Strangers bool
 	// Joiners admits peers without a certificate, as [Nobody], if they say that they have only a token.
 	Joiners bool
-	// Browsers admits browsers, as [Nobody], without asking for a certificate.
-	Browsers bool
 	// Leads, if set, is called when a client wants the leader only, before anything is computed or stored for that
 	// client. It may wait until it knows. If it returns false, the client is refused. The client has not been
 	// identified at that time.
@@ -253,7 +251,7 @@ func (h *Holder) Server(door Door) *tls.Config {
 		MinVersion: tls.VersionTLS13, NextProtos: door.Protocols, ClientAuth: tls.RequireAnyClientCert, SessionTicketsDisabled: door.Anew,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &h.Pass().shown, nil },
 		VerifyConnection: func(state tls.ConnectionState) error {
-			if (door.Strangers || door.Browsers) && len(state.PeerCertificates) == 0 {
+			if door.Strangers && len(state.PeerCertificates) == 0 {
 				return nil
 			}
 			shown, err := h.check(state, door.Kinds)
@@ -268,9 +266,6 @@ func (h *Holder) Server(door Door) *tls.Config {
 	}
 	if door.Strangers {
 		member.ClientAuth = tls.RequestClientCert
-	}
-	if door.Browsers {
-		member.ClientAuth = tls.NoClientCert
 	}
 	joiner := &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: door.Protocols, SessionTicketsDisabled: true,

@@ -23,30 +23,6 @@ func KnownHosts(handler http.Handler, names ...string) http.Handler {
 	})
 }
 
-// OwnHosts serves requests whose Host is in the certificate that is shown, or is the address that was dialed. Where
-// browsers verify the certificate no other Host can be right.
-func (h *Holder) OwnHosts(handler http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := hostOf(r)
-		if h.Pass().Certificate().VerifyHostname(host) != nil && !isDialed(host, r) {
-			http.Error(w, "the certificate that is shown here does not name this host; ask by a name or an address that it has, or start this process with --advertise", http.StatusMisdirectedRequest)
-			return
-		}
-		handler.ServeHTTP(w, r)
-	})
-}
-
-// isDialed says whether the host is the local address of the request's connection.
-func isDialed(host string, r *http.Request) bool {
-	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if local == nil {
-		return false
-	}
-	dialed, _, err := net.SplitHostPort(local.String())
-	ip := net.ParseIP(host)
-	return err == nil && ip != nil && ip.Equal(net.ParseIP(dialed))
-}
-
 // hostOf returns the request's Host without its port.
 func hostOf(r *http.Request) string {
 	host := r.Host

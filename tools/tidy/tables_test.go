@@ -48,6 +48,7 @@ var floors = []floor{
 	{"internal/wire", "api api/v1 internal/protocol internal/trust/rights"},
 	{"internal/lookout", "api api/v1 internal/lookout/leadersearch internal/wire internal/pause internal/protocol"},
 	{"internal/sandbox", "api internal/trust"},
+	{"internal/web", "api api/v1 internal/pause internal/sandbox internal/wire internal/words"},
 	{"internal/health", "api"},
 	{"internal/trust", "api"},
 	{"internal/trust/transport", "internal/trust"},
@@ -80,7 +81,7 @@ var floors = []floor{
 	{"allocator/journal", shell + "internal/logpb allocator allocator/inputs allocator/internal/codec"},
 
 	// Shells.
-	{"master/...", shell + "internal/trust/audit internal/trust/ticket allocator/... !allocator/allocatortest master/..."},
+	{"master/...", shell + "internal/trust/audit internal/trust/ticket internal/web allocator/... !allocator/allocatortest master/..."},
 	{"master/internal/registrycodec", "api internal/logpb internal/trust/rights internal/wire master/registry/..."},
 	{"master/internal/registrar", "api api/v1 internal/protocol internal/trust/rights internal/trust/transport internal/trust internal/wire master/registry"},
 	{"master/internal/intake", "api api/v1 internal/allowance internal/pause internal/protocol internal/strangers internal/wire allocator/constraint"},
@@ -144,7 +145,7 @@ var floors = []floor{
 	// Programs.
 	{"tender", "tender/internal/cli"}, // the door for mains of others
 	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
-	{"tender/internal/cli/...", shell + "internal/trust/audit internal/lookout/leadersearch internal/calendar internal/trust/ticket internal/sandbox client internal/logging internal/heap internal/mesos/adapter internal/mesos/gateway agent/commands internal/verify/... internal/testing/chaos allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest tender/internal/cli/..."},
+	{"tender/internal/cli/...", shell + "internal/trust/audit internal/lookout/leadersearch internal/calendar internal/trust/ticket internal/sandbox internal/web client internal/logging internal/heap internal/mesos/adapter internal/mesos/gateway agent/commands internal/verify/... internal/testing/chaos allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest tender/internal/cli/..."},
 	{".", "tender"},
 }
 
@@ -257,7 +258,7 @@ var larger = map[string]allowance{
 	"fields of master/internal/raftlog.Log": {28, "its parts, its signals, and what is shared under its lock"},
 
 	// One bool for each of several things, which are not the states of one thing.
-	"bools of internal/trust.Door":    {5, "each is one rule about who comes in, and a listener has those that it needs"},
+	"bools of internal/trust.Door":    {4, "each is one rule about who comes in, and a listener has those that it needs"},
 	"bools of master/registry.shared": {6, "one for each map of a registry: whether a clone has it too"},
 
 	// What reads better as functions than as methods.

@@ -33,7 +33,8 @@ type Caller struct {
 	Grants []Grant
 	// Revoked says why its identity is void; "": it is not.
 	Revoked string
-	// Browser says that it was identified by a browser's cookie, with which one may look but change nothing.
+	// Browser says that it was identified by a browser's cookie, with which one may look, and change what the page has a
+	// form for.
 	Browser bool
 }
 
@@ -74,8 +75,8 @@ func Decide(row Row, c Caller) (Scope, *api.Error) {
 		err := denied(row, c, c.Revoked)
 		err.Err = protocol.Revoked(err.Err.Error())
 		return Scope{}, err
-	case c.Browser && row.Changes:
-		return Scope{}, denied(row, c, "a browser's cookie lets one look and change nothing; the commands do (tender login)")
+	case c.Browser && row.Changes && !row.Page:
+		return Scope{}, denied(row, c, "the page has no form for it, so a browser's cookie is no right to; the commands do it (tender login)")
 	case slices.Contains(row.Kinds, c.Kind):
 		return Scope{Who: c.Principal(), Everything: true}, nil
 	case c.Principal() == "" || row.Verb == None:

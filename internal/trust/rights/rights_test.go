@@ -271,9 +271,9 @@ func TestARefusalSaysWhatIsMissing(t *testing.T) {
 		"on framework framework-7, role eng/web; an operator gives it: tender grant ann kill-task --role eng/web":     rights.Refuse(kill, "ann", rights.Object{Role: "eng/web", Framework: "framework-7"}),
 		"it needs a certificate of this cluster; an operator gives a token for one: tender token create":              of(kill, callers()["nobody"]),
 		"may not add peer: it needs the grant 'admin' or 'add-peer'; an operator gives it: tender grant ann add-peer": of(peers, callers()["operator"]),
-		"only masters may": of(announce, callers()["admin"]),
-		"it was revoked":   of(kill, callers()["revoked"]),
-		"a browser's cookie lets one look and change nothing": of(kill, callers()["browser"]),
+		"only masters may":            of(announce, callers()["admin"]),
+		"it was revoked":              of(kill, callers()["revoked"]),
+		"the page has no form for it": of(peers, callers()["browser"]),
 	} {
 		if err == nil || err.Kind != api.Denied || !strings.Contains(err.Error(), want) {
 			t.Errorf("refused with %v; want %q in it", err, want)

@@ -46,6 +46,8 @@ type Row struct {
 	Own bool
 	// Changes: the call changes something, so it is written into the audit log.
 	Changes bool
+	// Page: the page has a form for it, so it may also be done by a browser's cookie.
+	Page bool
 	// Ticket is what a ticket of the leader must open so that an agent answers; "": no ticket helps.
 	Ticket Ticket
 	// Check says for people what else is checked; "": nothing.
@@ -71,7 +73,7 @@ var (
 	everybody  = []Kind{Nobody}
 	members    = []Kind{Master, Agent, Framework, Person}
 	principals = []Kind{Master, Framework, Person}
-	cookies    = []Kind{Person} // nobody else logs in with a browser
+	cookies    = []Kind{Person} // nobody else looks with a browser
 	masterOnly = []Kind{Master}
 )
 
@@ -99,12 +101,12 @@ var Table = []Row{
 		Check: "only those that it may view; environments only for their owner and admins"},
 	{Call: operator + "ListOffers", Verb: View, Action: "list-offers", On: OnOffers, Own: true, Check: "only those that it may view"},
 	{Call: operator + "Explain", Verb: View, Action: "explain", On: OnFrameworks, Own: true},
-	{Call: operator + "KillTask", Verb: Operate, Action: "kill-task", On: OnTasks, Own: true, Changes: true},
-	{Call: operator + "RemoveFramework", Verb: Operate, Action: "remove-framework", On: OnFrameworks, Changes: true},
-	{Call: operator + "MarkAgent", Verb: Operate, Action: "mark-agent", On: OnAgents, Changes: true, Check: "gone and remove need admin"},
-	{Call: operator + "SetMaintenance", Verb: Operate, Action: "set-maintenance", On: OnAgents, Changes: true},
+	{Call: operator + "KillTask", Verb: Operate, Action: "kill-task", On: OnTasks, Own: true, Changes: true, Page: true},
+	{Call: operator + "RemoveFramework", Verb: Operate, Action: "remove-framework", On: OnFrameworks, Changes: true, Page: true},
+	{Call: operator + "MarkAgent", Verb: Operate, Action: "mark-agent", On: OnAgents, Changes: true, Page: true, Check: "gone and remove need admin"},
+	{Call: operator + "SetMaintenance", Verb: Operate, Action: "set-maintenance", On: OnAgents, Changes: true, Page: true},
 	{Call: operator + "Reserve", Verb: Admin, Action: "reserve", On: OnAgents, Changes: true, Check: "the role and the agent are granted"},
-	{Call: operator + "SetRole", Verb: Admin, Action: "set-role", On: OnRoles, Changes: true},
+	{Call: operator + "SetRole", Verb: Admin, Action: "set-role", On: OnRoles, Changes: true, Page: true},
 
 	{Call: operator + "WhoAmI", On: OnItself, Kinds: members},
 	{Call: operator + "CanI", On: OnItself, Kinds: members},
@@ -144,9 +146,9 @@ var Table = []Row{
 	{Call: store + "Watch", Verb: Run, On: OnFrameworks, Check: ownStore},
 
 	{Call: jobs + "SubmitJob", Verb: Run, Action: "submit-job", On: OnRoles, Changes: true, Check: jobManager},
-	{Call: jobs + "UpdateJob", Verb: Run, Action: "update-job", On: OnRoles, Changes: true, Check: jobManager},
-	{Call: jobs + "RollbackJob", Verb: Run, Action: "rollback-job", On: OnRoles, Changes: true, Check: jobManager},
-	{Call: jobs + "StopJob", Verb: Run, Or: Operate, Action: "stop-job", On: OnRoles, Changes: true, Check: jobManager},
+	{Call: jobs + "UpdateJob", Verb: Run, Action: "update-job", On: OnRoles, Changes: true, Page: true, Check: jobManager},
+	{Call: jobs + "RollbackJob", Verb: Run, Action: "rollback-job", On: OnRoles, Changes: true, Page: true, Check: jobManager},
+	{Call: jobs + "StopJob", Verb: Run, Or: Operate, Action: "stop-job", On: OnRoles, Changes: true, Page: true, Check: jobManager},
 	{Call: jobs + "DeleteJob", Verb: Run, Action: "delete-job", On: OnRoles, Changes: true, Check: jobManager},
 	{Call: jobs + "PlanJob", Verb: View, Or: Run, Action: "list-jobs", On: OnRoles, Check: jobManager},
 	{Call: jobs + "ListJobs", Verb: View, Or: Run, Action: "list-jobs", On: OnRoles, Check: jobManager},
@@ -182,13 +184,11 @@ var Table = []Row{
 	{Call: "master /debug/pprof/trace", Verb: Admin, Action: "debug", On: OnCluster},
 	{Call: "master /debug/pprof/symbol", Verb: Admin, Action: "debug", On: OnCluster},
 
-	{Call: "browser GET /login", On: OnCluster, Kinds: everybody, Check: "only with --browser; tells nothing of the cluster"},
-	{Call: "browser POST /login", On: OnItself, Kinds: everybody, Check: "an operator's token; the page that sends it is the listener's own"},
-	{Call: "browser POST /logout", On: OnItself, Kinds: cookies, Check: "the page that sends it is the listener's own"},
-	{Call: "browser GET /{$}", On: OnCluster, Kinds: cookies, Check: "each list as by gRPC"},
-	{Call: "browser GET /v1/", On: OnCluster, Kinds: cookies, Check: "each method as by gRPC; none that changes anything"},
-	{Call: "browser GET /v1/log-level", Verb: View, Action: "log-level", On: OnCluster},
-	{Call: "browser GET /healthz", On: OnCluster, Kinds: cookies},
+	{Call: "page files", On: OnCluster, Kinds: everybody, Check: "style, script and icon; tell nothing of the cluster"},
+	{Call: "page GET /login", On: OnCluster, Kinds: everybody, Check: "tells nothing of the cluster"},
+	{Call: "page POST /login", On: OnItself, Kinds: everybody, Check: "an operator's token; the page that sends it is the listener's own"},
+	{Call: "page POST /logout", On: OnItself, Kinds: cookies, Check: "the page that sends it is the listener's own"},
+	{Call: "page /", On: OnCluster, Kinds: cookies, Check: "each call as by gRPC, by a certificate or a cookie; a cookie changes only what the page has a form for (R72)"},
 
 	{Call: "raft Ask", On: OnCluster, Kinds: masterOnly, Check: "the ID is the certificate's"},
 	{Call: "raft AppendEntries", On: OnCluster, Kinds: masterOnly, Check: ownRaft},

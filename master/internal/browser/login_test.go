@@ -21,7 +21,7 @@ import (
 // TestLoginsUnderWayAreBounded: one more is told to come back, and all are counted by what came of them.
 func TestLoginsUnderWayAreBounded(t *testing.T) {
 	entered, leave := make(chan struct{}, loginsMax), make(chan struct{})
-	p := New(Config{
+	d := New(Config{
 		Key: trust.NewKey(), Metrics: prometheus.NewRegistry(), Log: zerolog.Nop(),
 		Principals: func() map[string]registry.Principal { return nil },
 		LogIn: func(context.Context, trust.Token) (trust.Identity, time.Time, error) {
@@ -41,7 +41,7 @@ func TestLoginsUnderWayAreBounded(t *testing.T) {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/login", strings.NewReader(url.Values{"token": {token.String()}}.Encode()))
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		w := httptest.NewRecorder()
-		p.logIn(w, request)
+		d.logIn(w, request)
 		return w
 	}
 	answers := make(chan int, loginsMax)
@@ -60,7 +60,7 @@ func TestLoginsUnderWayAreBounded(t *testing.T) {
 			t.Errorf("one of those before is answered with %d", code)
 		}
 	}
-	if ok, limit := testutil.ToFloat64(p.tried.WithLabelValues("ok")), testutil.ToFloat64(p.tried.WithLabelValues("limit")); ok != loginsMax || limit != 1 {
+	if ok, limit := testutil.ToFloat64(d.tried.WithLabelValues("ok")), testutil.ToFloat64(d.tried.WithLabelValues("limit")); ok != loginsMax || limit != 1 {
 		t.Errorf("counted are %v and %v", ok, limit)
 	}
 }

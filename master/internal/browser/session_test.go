@@ -94,7 +94,7 @@ func TestWhatNoMasterHasSignedIsNoCookie(t *testing.T) {
 func TestAPrincipalThatBeganAnewIsAnother(t *testing.T) {
 	key := trust.NewKey()
 	created := began
-	p := &Pages{signer: signer{key}, config: Config{Principals: func() map[string]registry.Principal {
+	p := &Door{signer: signer{key}, config: Config{Principals: func() map[string]registry.Principal {
 		return map[string]registry.Principal{"ann": {Created: created}}
 	}}}
 	here := time.Now()

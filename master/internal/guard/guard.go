@@ -175,9 +175,10 @@ func (g *Guard) caller(ctx context.Context) rights.Caller {
 	if g.access.Identify == nil {
 		return rights.Caller{Kind: rights.Anybody}
 	}
-	caller := g.known(g.access.Identify(ctx))
+	from := g.access.Identify(ctx)
+	caller := g.known(from)
 	caller.Browser = ctx.Value(browserKey{}) != nil
-	return caller
+	return g.forPerson(ctx, caller, from)
 }
 
 // browserKey is the key under which the context of a request says that it came with a cookie.

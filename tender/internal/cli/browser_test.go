@@ -6,16 +6,16 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
+	"regexp"
 	"strings"
 	"testing"
 )
 
 // TestAPersonLooksWithABrowser uses real sockets. The browser trusts the cluster by what 'tender ca show' prints, shows
-// a token once, and after that only a cookie. The port for programs does not accept the cookie.
+// a token once, and after that only a cookie, which is of no use where programs ask.
 func TestAPersonLooksWithABrowser(t *testing.T) {
-	address := "127.0.0.1:" + strconv.Itoa(freePort(t))
-	c := startTrustedWith(t, "--browser", address)
+	c := startTrusted(t)
+	address := c.http[0]
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(c.must("ca", "show"))) {
 		t.Fatal("'ca show' prints no certificate")
@@ -64,7 +64,7 @@ func TestAPersonLooksWithABrowser(t *testing.T) {
 	if again := logIn(); again.code != http.StatusForbidden || len(again.cookies) > 0 {
 		t.Errorf("a second login by a token of one use is answered with %d", again.code)
 	}
-	for path, want := range map[string]string{"/": "ann", "/v1/WhoAmI": `"ann"`, "/v1/ListAgents": "{"} {
+	for path, want := range map[string]string{"/": "ann", "/agents": "There are no agents", "/tasks": "There are no tasks"} {
 		if stranger := ask(requestFor(http.MethodGet, path, "")); stranger.code == http.StatusOK {
 			t.Errorf("%s shows a stranger %s", path, stranger.text)
 		}
@@ -75,20 +75,58 @@ func TestAPersonLooksWithABrowser(t *testing.T) {
 		}
 	}
 	programs := requestFor(http.MethodGet, "/v1/WhoAmI", "")
-	programs.URL.Host = c.http[0]
 	programs.AddCookie(in.cookies[0])
-	if answer, err := client.Do(programs); err == nil {
-		_ = answer.Body.Close()
-		if answer.StatusCode != http.StatusForbidden {
-			t.Errorf("by a cookie the port for programs answers %s", answer.Status)
-		}
+	if answer := ask(programs); answer.code != http.StatusForbidden {
+		t.Errorf("by a cookie a program is answered with %d %s", answer.code, answer.text)
 	}
 }
 
-// TestABrowserIsNoUseWithoutCertificates: the flag is refused with a sentence.
-func TestABrowserIsNoUseWithoutCertificates(t *testing.T) {
-	_, stderr, code := tender(t, nil, "master", "--data-dir", t.TempDir(), "--insecure", "--browser", "127.0.0.1:0")
-	if code != 2 || !strings.Contains(stderr, "--insecure and --browser exclude each other") {
-		t.Errorf("exit code %d, %q", code, stderr)
+// TestOnlyTheLinkLetsIn: who reaches the port of 'tender ui' gets in by a link that is printed, and each of them is of use
+// once.
+func TestOnlyTheLinkLetsIn(t *testing.T) {
+	c := startTrusted(t)
+	ui := launch(t, c.env, true, []string{"ui", "--no-open"})
+	ui.await("Ctrl-C here ends it.")
+	first := regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?code=\w+`).FindString(ui.stdout.String())
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	ask := func(address string, cookies []*http.Cookie, host string) (int, string, []*http.Cookie) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, cookie := range cookies {
+			request.AddCookie(cookie)
+		}
+		if host != "" {
+			request.Host = host
+		}
+		answer, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, string(text), answer.Cookies()
+	}
+	root, _, _ := strings.Cut(first, "?")
+	if code, _, _ := ask(root, nil, ""); code != http.StatusForbidden {
+		t.Errorf("without a link one is answered with %d", code)
+	}
+	code, _, cookies := ask(first, nil, "")
+	if code != http.StatusSeeOther || len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteStrictMode {
+		t.Fatalf("the link is answered with %d, %v", code, cookies)
+	}
+	if code, _, again := ask(first, nil, ""); code != http.StatusForbidden || len(again) > 0 {
+		t.Errorf("the same link for another browser is answered with %d, %v", code, again)
+	}
+	if code, text, _ := ask(root+"agents", cookies, ""); code != http.StatusOK || !strings.Contains(text, "There are no agents") {
+		t.Errorf("with the cookie one is shown %d %s", code, text)
+	}
+	if code, _, _ := ask(root, cookies, "evil.example"); code != http.StatusMisdirectedRequest {
+		t.Errorf("under another name one is answered with %d", code)
 	}
 }

@@ -357,6 +357,7 @@ func (a *App) devReady(c dev.Cluster, f devFlags) {
 		rows = append(rows, []string{"  agent " + d.ID, "", "http://" + d.HTTP})
 	}
 	align(&text, rows)
+	fmt.Fprintf(&text, "\nThe page, for a browser: http://%s/\n", c.Masters[0].HTTP)
 	program := programName()
 	fmt.Fprintf(&text, "\nNow type in another shell:\n\n")
 	if name, _ := a.Lookup("TENDER_CONTEXT"); name != "" {

@@ -41,7 +41,8 @@ type masterFlags struct {
 	peers                        []string
 	grpcPort, httpPort, raftPort int
 	profile, allocator, journal  string
-	dns, browser                 string
+	dns                          string
+	ui                           bool
 	minOffer, audit              string
 	storeBytes                   int64
 	lives                        trust.Lives
@@ -72,7 +73,7 @@ func (a *App) masterCommand() *cobra.Command {
 	flags.IntVar(&f.httpPort, "http-port", 5050, "port for HTTP, which serves the operator service as JSON, and metrics; 0 = none")
 	flags.IntVar(&f.raftPort, "raft-port", 5070, "port for the other masters")
 	flags.StringVar(&f.dns, "dns", "", "HOST:PORT at which DNS answers for the names of tasks (NAME.FRAMEWORK.tender.), to everybody who reaches it (default: no DNS)")
-	flags.StringVar(&f.browser, "browser", "", "HOST:PORT of the web pages, over HTTPS, for people who log in with an operator's token (default: no web pages)")
+	flags.BoolVar(&f.ui, "ui", true, "serve the page for people at the HTTP port, to whoever has a certificate or logs in with an operator's token")
 	flags.StringVar(&f.profile, "raft-profile", "", "timing of Raft: lan, fast or wan; must be the same on all masters (default lan)")
 	flags.StringVar(&f.allocator, "allocator", "fairshare", "how resources are shared: "+strings.Join(allocator.Names(), ", ")+"; must be the same on all masters")
 	flags.StringVar(&f.journal, "allocator-journal", "", "file that records what the allocator is told and what it proposes, for 'tender allocator replay'")
@@ -132,9 +133,6 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 		}
 		peers = append(peers, peer)
 	}
-	if f.browser != "" && d.insecure {
-		wrong = append(wrong, errors.New("--insecure and --browser exclude each other: a browser logs in over HTTPS, and a master without a key has no certificate to show"))
-	}
 	least, err := minOffers(f.minOffer)
 	if err != nil {
 		wrong = append(wrong, err)
@@ -153,7 +151,7 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	config := master.Config{
 		ID: f.idOr(d), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Trust: master.Trust{Insecure: d.insecure, OpenHTTP: d.openHTTP, Lives: f.lives},
 		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log.Logger, Log: master.Log{Dropped: log.written.Dropped, Level: log.level},
-		AllocatorConfig: allocator.Config{MinOffer: least}, Access: master.Access{AuditLog: f.audit}, DNS: f.dns, Browser: f.browser,
+		AllocatorConfig: allocator.Config{MinOffer: least}, Access: master.Access{AuditLog: f.audit}, DNS: f.dns, NoPage: !f.ui,
 	}
 	config.Core.StoreBytesMax = f.storeBytes
 	if f.addressed {

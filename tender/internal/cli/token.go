@@ -461,7 +461,7 @@ func (a *App) caShowCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "show", Short: "Print the certificate of the authority, for browsers and other programs", Args: exactly(),
 		Long: "Print the certificate of the authority as PEM, for programs that are not part of Tender. A browser that trusts it for\n" +
-			"websites accepts the masters' pages (tender master --browser). The certificate is no secret. But whoever has the\n" +
+			"websites accepts the masters' pages. The certificate is no secret. But whoever has the\n" +
 			"cluster's key can pretend to be any website to a browser that trusts it, so use a browser profile only for this.",
 		Example: "  tender ca show > cluster.pem\n" +
 			"  curl --cacert cluster.pem https://10.0.0.1:8443/login",

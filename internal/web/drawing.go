@@ -1,0 +1,53 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/tenderhq/tender/internal/words"
+)
+
+// units writes a length of a drawing.
+func units(length float64) string { return strconv.FormatFloat(length, 'f', -1, 32) }
+
+// viewBox is the room that the tiles of a group take.
+func (g group) viewBox() string {
+	rows := (len(g.tiles) + g.columns - 1) / g.columns
+	return fmt.Sprintf("0 0 %d %d", g.columns*step, rows*step)
+}
+
+func agentsText(n int) string { return words.Count(n, "agent") }
+
+// tabindex keeps pictures of many agents out of the way of the keyboard; the list of agents has them too.
+func tabindex(many bool) string {
+	if many {
+		return "-1"
+	}
+	return "0"
+}
+
+func cardClass(b block) string {
+	if b.wide {
+		return "card wide"
+	}
+	return "card"
+}
+
+// help says what keys do.
+func (s *Server) help(*http.Request) (page, error) {
+	keys := table{columns: []string{"Keys", "What they do"}}
+	add := func(key, does string) {
+		keys.rows = append(keys.rows, row{key, []cell{text(key), text(does)}})
+	}
+	add("/", "search everything")
+	add("?", "this page")
+	for _, section := range sections {
+		add("g "+section.key, section.text)
+	}
+	add("Tab, Enter", "go through what can be followed, and follow it")
+	return page{
+		title: "Keys", nav: "/help", command: "tender help",
+		blocks: []block{{key: "keys", title: "Keys", body: tableView(keys), wide: true}},
+	}, nil
+}

@@ -1,0 +1,305 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/words"
+)
+
+// windowRows is how many rows of a long list are shown at once; the next ones have an address of their own.
+const windowRows = 100
+
+// agents is the list of the agents.
+func (s *Server) agents(r *http.Request) (page, error) {
+	query := r.URL.Query()
+	list, err := s.operator.ListAgents(r.Context(), &apiv1.ListRequest{
+		Limit: windowRows, PageToken: query.Get("page"), Prefix: query.Get("q"), States: query["state"],
+	})
+	if err != nil {
+		return page{}, err
+	}
+	command := "tender get agents" + flags(query, "q", "", "state", "--state")
+	shown := table{
+		columns: []string{"Agent", "Host", "Is", "Since", "Tasks", "Allocated", "Free", "Really used", "Why"},
+		empty:   "There are no agents" + suchAs(query) + ".", next: "tender agent --join FILE", more: further(r, list.GetNextPageToken()),
+	}
+	for _, agent := range list.GetItems() {
+		how, class := condition(agent)
+		shown.rows = append(shown.rows, row{agent.GetId(), []cell{
+			to(agent.GetId(), "/agents/"+url.PathEscape(agent.GetId())), text(agent.GetHostname()), {text: how, class: class}, since(timeOf(agent.GetSince())),
+			number(grouped(int(agent.GetTasks()))), text(resourcesText(agent.GetAllocated())), text(resourcesText(agent.GetFree())),
+			text(usageText(agent.GetUsage())), text(agent.GetWhy()),
+		}})
+	}
+	return page{
+		title: "Agents", nav: "/agents", command: command,
+		blocks: []block{{key: "list", title: "Agents", wide: true, body: listView(shown, filter{"/agents", query.Get("q"), "Agents whose name begins with"})}},
+	}, nil
+}
+
+// agent is one agent, and what is on it.
+func (s *Server) agent(r *http.Request) (page, error) {
+	id := r.PathValue("id")
+	found, err := s.operator.ListAgents(r.Context(), &apiv1.ListRequest{Prefix: id})
+	if err != nil {
+		return page{}, err
+	}
+	i := slices.IndexFunc(found.GetItems(), func(one *apiv1.AgentView) bool { return one.GetId() == id || one.GetHostname() == id })
+	if i < 0 {
+		return page{}, missing("agent", id)
+	}
+	agent := found.GetItems()[i]
+	how, class := condition(agent)
+	facts := []field{
+		{"Is", cell{text: how, class: class}}, {"Why", text(agent.GetWhy())}, {"Since", since(timeOf(agent.GetSince()))}, {"Host", text(agent.GetHostname())},
+		{"Address", text(agent.GetAddress())}, {"Zone", text(strings.Trim(agent.GetRegion()+" / "+agent.GetZone(), " /"))},
+		{"Attributes", text(pairs(agent.GetAttributes()))}, {"Total", text(resourcesText(agent.GetTotal()))},
+		{"Allocated", text(resourcesText(agent.GetAllocated()))}, {"Offered", text(resourcesText(agent.GetOffered()))}, {"Free", text(resourcesText(agent.GetFree()))},
+		{"Really used", text(usageText(agent.GetUsage()))}, {"Admitted", since(timeOf(agent.GetAdmitted()))}, {"Version", text(agent.GetVersion())},
+		{"Waits for", text(strings.Join(agent.GetUnacknowledged(), ", "))}, {"Set apart", text(strings.Join(agent.GetApart(), ", "))},
+	}
+	if window := agent.GetMaintenance(); window != nil {
+		facts = append(facts, field{"Maintenance", since(timeOf(window.GetStart()))}, field{"It lasts", text(words.Span(window.GetDuration().AsDuration()))})
+	}
+	tasks, err := s.tasksOf(r.Context(), &apiv1.ListTasksRequest{Limit: windowRows, AgentId: agent.GetId()}, "Nothing runs on this agent.", "tender run -- sleep 60")
+	if err != nil {
+		tasks = table{empty: sentenceOf(err)}
+	}
+	return page{
+		title: agent.GetId(), nav: "/agents", command: "tender describe agent " + quoted(agent.GetId()),
+		blocks: []block{
+			{key: "facts", title: "Agent " + agent.GetId(), body: fieldsView(facts)},
+			{key: "tasks", title: "Its tasks", wide: true, command: "tender get tasks --agent " + quoted(agent.GetId()), body: tableView(tasks)},
+		},
+	}, nil
+}
+
+func missing(noun, id string) error {
+	return api.E("page", api.NotFound, id, fmt.Errorf("there is no %s %s; perhaps it was removed", noun, id))
+}
+
+func usageText(usage *apiv1.Usage) string {
+	if usage == nil {
+		return ""
+	}
+	return fmt.Sprintf("cpus %s, mem %s", short(usedOf(usage, "cpus")), amountText("mem", usedOf(usage, "mem")))
+}
+
+// frameworks is the list of the frameworks.
+func (s *Server) frameworks(r *http.Request) (page, error) {
+	query := r.URL.Query()
+	list, err := s.operator.ListFrameworks(r.Context(), &apiv1.ListRequest{Limit: windowRows, PageToken: query.Get("page"), Prefix: query.Get("q"), Role: query.Get("role")})
+	if err != nil {
+		return page{}, err
+	}
+	shown := table{
+		columns: []string{"Framework", "Name", "Is", "Roles", "Tasks", "Wants", "Offers", "Allocated", "Largest share", "Why"},
+		empty:   "There are no frameworks" + suchAs(query) + ".", next: "tender run --name hello -- echo hello", more: further(r, list.GetNextPageToken()),
+	}
+	for _, framework := range list.GetItems() {
+		class := "good"
+		if framework.GetState() != "active" {
+			class = "warn"
+		}
+		shown.rows = append(shown.rows, row{framework.GetId(), []cell{
+			to(framework.GetId(), "/frameworks/"+url.PathEscape(framework.GetId())), text(framework.GetName()), {text: framework.GetState(), class: class},
+			text(strings.Join(framework.GetRoles(), " ")), number(grouped(int(framework.GetTasks()))), number(grouped(wants(framework))),
+			number(grouped(int(framework.GetOffers()))), text(resourcesText(framework.GetAllocated())), number(percent(framework.GetDominantShare(), 1)), text(framework.GetWhy()),
+		}})
+	}
+	return page{
+		title: "Frameworks", nav: "/frameworks", command: "tender get frameworks" + flags(query, "q", "", "role", "--role"),
+		blocks: []block{{key: "list", title: "Frameworks", wide: true, body: listView(shown, filter{"/frameworks", query.Get("q"), "Frameworks whose ID begins with, or whose name is"})}},
+	}, nil
+}
+
+// framework is one framework, what it wants and what it runs.
+func (s *Server) framework(r *http.Request) (page, error) {
+	id := r.PathValue("id")
+	found, err := s.operator.ListFrameworks(r.Context(), &apiv1.ListRequest{Prefix: id, All: true})
+	if err != nil {
+		return page{}, err
+	}
+	i := slices.IndexFunc(found.GetItems(), func(one *apiv1.FrameworkView) bool { return one.GetId() == id })
+	if i < 0 {
+		return page{}, missing("framework", id)
+	}
+	framework := found.GetItems()[i]
+	facts := []field{
+		{"Name", text(framework.GetName())}, {"Is", text(framework.GetState())}, {"Why", text(framework.GetWhy())}, {"Since", since(timeOf(framework.GetSince()))},
+		{"Principal", text(framework.GetPrincipal())}, {"Roles", text(strings.Join(framework.GetRoles(), " "))},
+		{"Suppressed in", text(strings.Join(framework.GetSuppressed(), " "))}, {"Allocated", text(resourcesText(framework.GetAllocated()))},
+		{"Offered", text(resourcesText(framework.GetOffered()))}, {"Largest share", text(percent(framework.GetDominantShare(), 1))},
+		{"Constraint", text(framework.GetConstraint())}, {"Labels", text(pairs(framework.GetLabels()))}, {"Endpoints", text(pairs(framework.GetEndpoints()))},
+		{"Kept when it is away", text(words.Span(framework.GetFailoverTimeout().AsDuration()))}, {"Admitted", since(timeOf(framework.GetAdmitted()))},
+	}
+	wanted := table{columns: []string{"Wants", "Each", "In role", "Where", "Spread over"}, empty: "It says of nothing that it wants more."}
+	for i, demand := range framework.GetDemand() {
+		var spread []string
+		for _, over := range demand.GetSpread() {
+			spread = append(spread, over.GetBy())
+		}
+		wanted.rows = append(wanted.rows, row{fmt.Sprint(i), []cell{
+			text(words.Count(int(demand.GetCount()), "task")), text(resourcesText(demand.GetResources())), text(demand.GetRole()),
+			text(strings.Join(append(slices.Clone(demand.GetPreferred()), demand.GetConstraint()), " ")), text(strings.Join(spread, ", ")),
+		}})
+	}
+	tasks, err := s.tasksOf(r.Context(), &apiv1.ListTasksRequest{Limit: windowRows, FrameworkId: id}, "It runs nothing now.", "tender explain "+quoted(id))
+	if err != nil {
+		tasks = table{empty: sentenceOf(err)}
+	}
+	if len(tasks.rows) == windowRows {
+		tasks.more = link{"all of its tasks", "/tasks?framework=" + url.QueryEscape(id)}
+	}
+	return page{
+		title: cmp.Or(framework.GetName(), id), nav: "/frameworks", command: "tender describe framework " + quoted(id),
+		blocks: []block{
+			{key: "facts", title: "Framework " + id, body: fieldsView(facts)},
+			{key: "wanted", title: "What it wants", command: "tender explain " + quoted(id), body: tableView(wanted)},
+			{key: "tasks", title: "Its tasks", wide: true, command: "tender get tasks --framework " + quoted(id), body: tableView(tasks)},
+		},
+	}, nil
+}
+
+// tasks is the list of the tasks.
+func (s *Server) tasks(r *http.Request) (page, error) {
+	query := r.URL.Query()
+	request := &apiv1.ListTasksRequest{
+		Limit: windowRows, PageToken: query.Get("page"), Prefix: query.Get("q"), FrameworkId: query.Get("framework"), AgentId: query.Get("agent"),
+		Role: query.Get("role"), States: query["state"], All: query.Get("all") != "",
+	}
+	shown, err := s.tasksOf(r.Context(), request, "There are no tasks"+suchAs(query)+".", "tender run --name hello -- sleep 60")
+	if err != nil {
+		return page{}, err
+	}
+	if shown.more.href != "" {
+		shown.more = further(r, shown.more.href)
+	}
+	command := "tender get tasks" + flags(query, "q", "", "framework", "--framework", "agent", "--agent", "role", "--role", "state", "--state")
+	other := link{"those that have ended too", "/tasks?all=1"}
+	if request.GetAll() {
+		command, other = command+" --all", link{"only those that have not ended", "/tasks"}
+	}
+	return page{
+		title: "Tasks", nav: "/tasks", command: command,
+		blocks: []block{{
+			key: "list", title: "Tasks", wide: true, links: []link{other},
+			body: listView(shown, filter{"/tasks", query.Get("q"), "Tasks whose ID, as TASK or FRAMEWORK/TASK, begins with"}),
+		}},
+	}, nil
+}
+
+// tasksOf lists tasks. The href of more is the token of the next page.
+func (s *Server) tasksOf(ctx context.Context, request *apiv1.ListTasksRequest, empty, next string) (table, error) {
+	list, err := s.operator.ListTasks(ctx, request)
+	if err != nil {
+		return table{}, err
+	}
+	shown := table{
+		columns: []string{"Task", "Name", "Framework", "Role", "Is", "Since", "On", "Has", "Really uses", "Why"},
+		empty:   empty, next: next, more: link{href: list.GetNextPageToken()},
+	}
+	for _, task := range list.GetItems() {
+		shown.rows = append(shown.rows, row{task.GetFrameworkId() + "/" + task.GetId(), []cell{
+			to(task.GetId(), taskPath(task)), text(task.GetName()),
+			to(cmp.Or(task.GetFrameworkName(), task.GetFrameworkId()), "/frameworks/"+url.PathEscape(task.GetFrameworkId())), text(task.GetRole()),
+			{text: task.GetState(), class: gradeOf(task)}, since(timeOf(task.GetSince())), to(task.GetHostname(), agentPath(task.GetAgentId())),
+			text(resourcesText(task.GetResources())), text(usageText(task.GetUsage())), text(whyOf(task)),
+		}})
+	}
+	return shown, nil
+}
+
+func taskPath(task *apiv1.TaskView) string {
+	return "/tasks/" + url.PathEscape(task.GetFrameworkId()) + "/" + url.PathEscape(task.GetId())
+}
+
+func agentPath(id string) string {
+	if id == "" {
+		return ""
+	}
+	return "/agents/" + url.PathEscape(id)
+}
+
+// gradeOf says how good the state of a task is.
+func gradeOf(task *apiv1.TaskView) string {
+	state, err := api.ParseTaskState(task.GetState())
+	switch {
+	case err != nil:
+		return ""
+	case state == api.TaskFinished:
+		return "soft"
+	case state == api.TaskKilled || state == api.TaskKilling || state == api.TaskDropped:
+		return "warn"
+	case state.Terminal() || state == api.TaskUnreachable:
+		return "bad"
+	case task.Healthy != nil && !task.GetHealthy():
+		return "bad"
+	default:
+		return "good"
+	}
+}
+
+// whyOf says in a sentence what there is to say about the state of a task.
+func whyOf(task *apiv1.TaskView) string {
+	why := task.GetMessage()
+	if why == "" {
+		why = strings.ToLower(strings.ReplaceAll(task.GetReason(), "_", " "))
+	}
+	if task.ExitCode != nil && task.GetExitCode() != 0 && !strings.Contains(why, "exited with") {
+		why = strings.TrimSuffix(fmt.Sprintf("exited with %d; %s", task.GetExitCode(), why), "; ")
+	}
+	if task.Healthy != nil && !task.GetHealthy() {
+		why = strings.TrimSuffix("it does not pass its checks; "+why, "; ")
+	}
+	return why
+}
+
+// further is the link to the rest of a list; no text: there is none.
+func further(r *http.Request, token string) link {
+	if token == "" {
+		return link{}
+	}
+	query := r.URL.Query()
+	query.Set("page", token)
+	return link{"more", r.URL.Path + "?" + query.Encode()}
+}
+
+// suchAs says by what a list was narrowed.
+func suchAs(query url.Values) string {
+	var parts []string
+	for _, name := range []string{"q", "framework", "agent", "role", "state"} {
+		for _, value := range query[name] {
+			if value != "" && name == "q" {
+				parts = append(parts, "called "+value)
+			} else if value != "" {
+				parts = append(parts, "of "+name+" "+value)
+			}
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " " + strings.Join(parts, " and ")
+}
+
+// flags returns the part of a command line that narrows a list as the address does: names of values, each with its flag;
+// "" stands for an argument.
+func flags(query url.Values, names ...string) (line string) {
+	for i := 0; i < len(names); i += 2 {
+		for _, value := range query[names[i]] {
+			if value != "" {
+				line += strings.TrimSuffix(" "+names[i+1], " ") + " " + quoted(value)
+			}
+		}
+	}
+	return line
+}

@@ -1,0 +1,192 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/pause"
+)
+
+const (
+	// patchEvery is the shortest time between two patches of a tab.
+	patchEvery = 500 * time.Millisecond
+	// lookEvery is how often a tab is brought up to date though nothing was said to have changed: what is really used
+	// changes by itself.
+	lookEvery = 5 * time.Second
+	// watchAgain is the pause before a watch that has ended is begun anew.
+	watchAgain = time.Second
+)
+
+// signal tells everybody who waits that something has changed. The zero value is usable.
+type signal struct {
+	mu     sync.Mutex
+	number uint64
+	next   chan struct{} // guarded by mu; closed at the next change
+}
+
+// now returns the number of changes so far, and a channel that is closed at the next one.
+func (s *signal) now() (uint64, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next == nil {
+		s.next = make(chan struct{})
+	}
+	return s.number, s.next
+}
+
+// tell tells everybody.
+func (s *signal) tell() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.number++
+	if s.next != nil {
+		close(s.next)
+		s.next = nil
+	}
+}
+
+// watch is the one watch of the cluster, which there is while any tab is open. It only says that something has changed;
+// what that is each tab asks in its person's name.
+type watch struct {
+	mu   sync.Mutex
+	tabs int    // guarded by mu
+	end  func() // guarded by mu; ends the watch and waits for it; nil: there is none
+}
+
+// join counts a tab for which the cluster is watched, until leave is called.
+func (s *Server) join() (leave func()) {
+	w := &s.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.tabs++; w.tabs == 1 {
+		ctx, cancel := context.WithCancel(s.ending)
+		var watched sync.WaitGroup
+		watched.Go(func() { s.keepWatch(ctx) })
+		w.end = func() {
+			cancel()
+			watched.Wait()
+		}
+	}
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.tabs--; w.tabs == 0 {
+			w.end()
+		}
+	}
+}
+
+// keepWatch watches until the context ends. Whoever serves the page watches, so that it is one watch for all who look.
+func (s *Server) keepWatch(ctx context.Context) {
+	for ctx.Err() == nil {
+		stream, err := apiv1.NewWatchServiceClient(s.config.Cluster).Watch(ctx, &apiv1.WatchRequest{EventsOnly: true})
+		for err == nil {
+			if _, err = stream.Recv(); err == nil {
+				s.changes.tell()
+			}
+		}
+		s.changes.tell() // it is not known what was missed
+		pause.For(ctx, watchAgain)
+	}
+}
+
+// lasting returns a context for an answer that lasts: it ends with the request, with the person's login, and when the page
+// is no longer served.
+func (s *Server) lasting(w http.ResponseWriter, r *http.Request) (ctx context.Context, done func()) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the request is read
+	ctx, cancel := context.WithCancel(r.Context())
+	stop := context.AfterFunc(s.ending, cancel)
+	done = func() { stop(); cancel() }
+	if until := viewerOf(ctx).Until; !until.IsZero() {
+		var end context.CancelFunc
+		ctx, end = context.WithDeadline(ctx, until)
+		return ctx, func() { end(); done() }
+	}
+	return ctx, done
+}
+
+// events sends the blocks of a view that have changed, as server-sent events, until the tab closes.
+func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	at, err := url.Parse(r.URL.Query().Get("at"))
+	if err != nil || !strings.HasPrefix(at.Path, "/") || at.Host != "" {
+		http.Error(w, "say at which address the view is: ?at=/tasks", http.StatusBadRequest)
+		return
+	}
+	ctx, done := s.lasting(w, r)
+	defer done()
+	defer s.join()()
+	tab := tab{w: w, control: http.NewResponseController(w), sent: map[string][]byte{}}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for {
+		_, changed := s.changes.now()
+		if !tab.patch(ctx, s.collect(ctx, at)) || !pause.For(ctx, patchEvery) {
+			return
+		}
+		timer := time.NewTimer(lookEvery)
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			_ = tab.send("gone", nil) // whoever still reads asks anew, and is told why there is no more
+			return
+		}
+	}
+}
+
+// tab is a view that somebody keeps open.
+type tab struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	sent    map[string][]byte // by the key of a block: what the tab has
+}
+
+// patch sends the blocks that have changed. It returns false if the tab has gone, or has nothing more to expect.
+func (t *tab) patch(ctx context.Context, shown page) bool {
+	if shown.code == http.StatusForbidden || shown.code == http.StatusNotFound {
+		_ = t.send("gone", nil)
+		return false
+	}
+	changed := map[string]string{}
+	for _, block := range append([]block{{key: "head", body: headView(shown.head)}}, shown.blocks...) {
+		var text bytes.Buffer
+		if err := blockView(block).Render(ctx, &text); err != nil {
+			return false
+		}
+		if !bytes.Equal(t.sent[block.key], text.Bytes()) {
+			t.sent[block.key] = text.Bytes()
+			changed[block.key] = text.String()
+		}
+	}
+	if len(changed) == 0 {
+		return t.send("", nil)
+	}
+	var body bytes.Buffer
+	writer := json.NewEncoder(&body)
+	writer.SetEscapeHTML(false) // the blocks are markup, and nothing but the script reads them
+	return writer.Encode(changed) == nil && t.send("patch", bytes.TrimSpace(body.Bytes()))
+}
+
+// send sends an event, or, without a name, a sign that the connection lives.
+func (t *tab) send(name string, body []byte) bool {
+	_ = t.control.SetWriteDeadline(time.Now().Add(sendMax))
+	text := ": all is as it was\n\n"
+	if name != "" {
+		text = fmt.Sprintf("event: %s\ndata: %s\n\n", name, body)
+	}
+	_, err := t.w.Write([]byte(text))
+	return err == nil && t.control.Flush() == nil
+}
+
+// sendMax is for how long a tab may be too slow to read before it is given up; it asks anew.
+const sendMax = 30 * time.Second

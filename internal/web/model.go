@@ -1,0 +1,90 @@
+package web
+
+import (
+	"time"
+
+	"github.com/a-h/templ"
+)
+
+// page is a view as a value.
+type page struct {
+	title   string
+	nav     string // the entry of the navigation that it belongs to: an address
+	command string // what shows the same on the command line
+	blocks  []block
+	code    int // of the answer; 0: 200
+	head    head
+}
+
+// block is a part of a page that changes by itself.
+type block struct {
+	key         string // unique in its page
+	title, note string
+	command     string // what shows the same on the command line
+	links       []link
+	body        templ.Component
+	wide        bool
+}
+
+// link is a place that one can go to.
+type link struct{ text, href string }
+
+// head is what stands above every view.
+type head struct {
+	viewer      Viewer
+	cluster     string
+	leader, why string // why: what is wrong with the cluster as a whole
+	agents      string
+	tasks       string
+	now         time.Time
+}
+
+// cell is a place in a table.
+type cell struct {
+	text  string
+	href  string
+	title string
+	class string // good, warn, bad, soft, num
+	at    time.Time
+}
+
+// row is a line of a table. Its key is unique in the table, so that it is known again when others come and go.
+type row struct {
+	key   string
+	cells []cell
+}
+
+// table is a list. If it has no rows it says so, and what one may do next.
+type table struct {
+	columns []string
+	rows    []row
+	empty   string
+	next    string // a command
+	more    link   // where the list goes on
+}
+
+// field is a fact with its name.
+type field struct {
+	name string
+	cell
+}
+
+// figure is a number that is seen at once, with what it is made of.
+type figure struct {
+	name, value, of, note string
+	parts                 []part // drawn as a bar
+	href                  string
+}
+
+// part is a share of a whole, from 0 to 1.
+type part struct {
+	class string
+	from  float64
+	size  float64
+}
+
+func text(text string) cell     { return cell{text: text} }
+func soft(text string) cell     { return cell{text: text, class: "soft"} }
+func to(text, href string) cell { return cell{text: text, href: href} }
+func since(at time.Time) cell   { return cell{at: at} }
+func number(text string) cell   { return cell{text: text, class: "num"} }

@@ -1,0 +1,175 @@
+// What a page cannot do without a script: it stays as the cluster is, says how long ago things were, copies commands,
+// follows outputs, and listens to keys. Everything else works without it.
+
+// --- patches: the server sends blocks that have changed, and only what differs in them is touched ---
+
+const keyOf = node => node.nodeType === 1 ? node.dataset.row || node.id : "";
+
+// morph makes the children of one element like those of another. A child with a key stays the same element wherever it
+// goes; so focus, scroll positions and what was typed stay.
+function morph(from, to) {
+  const known = new Map();
+  for (const child of from.childNodes) if (keyOf(child)) known.set(keyOf(child), child);
+  let at = from.firstChild;
+  for (const wanted of [...to.childNodes]) {
+    let match = keyOf(wanted) ? known.get(keyOf(wanted)) : null;
+    if (!match && at && !keyOf(wanted) && !keyOf(at) && at.nodeName === wanted.nodeName) match = at;
+    if (match && match.nodeName === wanted.nodeName) {
+      if (match !== at) from.insertBefore(match, at);
+      else at = at.nextSibling;
+      become(match, wanted);
+    } else {
+      from.insertBefore(wanted, at);
+    }
+  }
+  while (at) {
+    const next = at.nextSibling;
+    at.remove();
+    at = next;
+  }
+}
+
+function become(node, wanted) {
+  if (node.nodeType !== 1) {
+    if (node.nodeValue !== wanted.nodeValue) node.nodeValue = wanted.nodeValue;
+    return;
+  }
+  if (node.nodeName === "TIME" && node.dateTime === wanted.dateTime) return;
+  if (node.dataset.follow || node.dataset.ours) return; // the script's own
+  for (const { name } of [...node.attributes]) if (!wanted.hasAttribute(name)) node.removeAttribute(name);
+  for (const { name, value } of wanted.attributes) {
+    if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+  }
+  if (node.nodeName === "FORM" && node.contains(document.activeElement)) return; // somebody is filling it in
+  morph(node, wanted);
+}
+
+function patch(blocks) {
+  for (const [key, text] of Object.entries(blocks)) {
+    const block = document.querySelector(`[data-block="${CSS.escape(key)}"]`);
+    if (!block) { location.reload(); return; }
+    const wanted = document.createElement("template");
+    wanted.innerHTML = text; // our own server's, which has escaped every name
+    dress(wanted.content);
+    morph(block, wanted.content);
+  }
+  tick();
+}
+
+const live = document.getElementById("live");
+let source = null;
+
+function say(text) { if (live && live.textContent !== text) live.textContent = text; }
+
+function listen() {
+  if (source || document.hidden || !document.body.dataset.events) return;
+  source = new EventSource(document.body.dataset.events);
+  source.addEventListener("open", () => say("live"));
+  source.addEventListener("patch", event => { say("live"); patch(JSON.parse(event.data)); document.dispatchEvent(new Event("patched")); });
+  source.addEventListener("gone", () => { stop(); location.reload(); });
+  source.addEventListener("error", () => {
+    say("not live: asking again");
+    if (source.readyState === EventSource.CLOSED) { stop(); setTimeout(() => location.reload(), 2000); }
+  });
+}
+
+function stop() { source?.close(); source = null; }
+
+// A tab that nobody sees costs nothing.
+document.addEventListener("visibilitychange", () => document.hidden ? stop() : listen());
+addEventListener("pagehide", stop);
+addEventListener("pageshow", listen);
+
+// --- times ---
+
+const units = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "always" });
+
+function tick() {
+  for (const time of document.querySelectorAll("time")) {
+    const seconds = (new Date(time.dateTime) - Date.now()) / 1000;
+    const [unit, size] = units.find(([, size]) => Math.abs(seconds) >= size) || units.at(-1);
+    const text = relative.format(Math.round(seconds / size), unit);
+    if (time.textContent !== text) time.textContent = text;
+  }
+}
+
+// --- commands ---
+
+function dress(root) {
+  for (const line of root.querySelectorAll(".command")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "Copy";
+    button.setAttribute("aria-label", "Copy the command " + line.querySelector("code").textContent);
+    line.append(button);
+  }
+}
+
+document.addEventListener("click", async event => {
+  const button = event.target.closest(".command button");
+  if (!button) return;
+  const code = button.parentElement.querySelector("code");
+  try {
+    await navigator.clipboard.writeText(code.textContent);
+    button.textContent = "Copied";
+  } catch { // no right to: select it, so that one key copies it
+    getSelection().selectAllChildren(code);
+    button.textContent = "Selected";
+  }
+  setTimeout(() => { button.textContent = "Copy"; }, 1500);
+});
+
+// --- outputs ---
+
+const outputCharsMax = 500_000;
+
+async function follow(pane) {
+  for (let offset = 0, wait = 500; pane.isConnected; wait = Math.min(wait * 2, 10_000)) {
+    try {
+      const answer = await fetch(pane.dataset.follow + "?offset=" + offset);
+      if (!answer.ok) {
+        if (offset === 0) pane.textContent = await answer.text();
+      } else {
+        const decoder = new TextDecoder();
+        if (offset === 0) pane.textContent = "";
+        for (const reader = answer.body.getReader(); ;) {
+          const { done, value } = await reader.read();
+          if (done) return; // the task has ended, and this was all
+          offset += value.length;
+          wait = 500;
+          const below = pane.scrollTop + pane.clientHeight >= pane.scrollHeight - 30;
+          pane.append(decoder.decode(value, { stream: true }));
+          if (pane.textContent.length > outputCharsMax) pane.textContent = pane.textContent.slice(-outputCharsMax / 2);
+          if (below) pane.scrollTop = pane.scrollHeight;
+        }
+      }
+    } catch { /* the connection broke: go on where it was */ }
+    await new Promise(resume => setTimeout(resume, wait));
+  }
+}
+
+// --- keys ---
+
+let going = false;
+addEventListener("keydown", event => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, [contenteditable]")) return;
+  if (going) {
+    going = false;
+    const link = document.querySelector(`nav a[data-key="${CSS.escape(event.key)}"]`);
+    if (link) { event.preventDefault(); link.click(); }
+  } else if (event.key === "g") {
+    going = true;
+  } else if (event.key === "/") {
+    event.preventDefault();
+    document.getElementById("search")?.focus();
+  } else if (event.key === "?") {
+    document.querySelector('nav a[data-key="h"]')?.click();
+  }
+});
+
+dress(document);
+tick();
+setInterval(tick, 1000);
+for (const pane of document.querySelectorAll("[data-follow]")) follow(pane);
+listen();

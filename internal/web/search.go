@@ -1,0 +1,52 @@
+package web
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// foundMax is how many things of each kind a search shows.
+const foundMax = 50
+
+// search looks for what has the words in its name, among everything that the person may see.
+func (s *Server) search(r *http.Request) (page, error) {
+	wanted := strings.ToLower(strings.TrimSpace(r.URL.Query().Get("q")))
+	one, err := s.copy(r.Context())
+	if err != nil {
+		return page{}, err
+	}
+	found := table{
+		columns: []string{"Kind", "Name", "Is", "Where"},
+		empty:   "Nothing has this in its name. What has ended is not searched here.", next: "tender get tasks --all " + quoted(wanted),
+	}
+	counts := map[string]int{}
+	add := func(kind, href, is, where string, names ...string) {
+		for _, name := range names {
+			if wanted == "" || !strings.Contains(strings.ToLower(name), wanted) {
+				continue
+			}
+			if counts[kind]++; counts[kind] <= foundMax {
+				found.rows = append(found.rows, row{href, []cell{text(kind), to(names[0], href), text(is), text(where)}})
+			}
+			return
+		}
+	}
+	for _, a := range one.agents.items {
+		how, _ := condition(a)
+		add("agent", agentPath(a.GetId()), how, a.GetHostname(), a.GetId(), a.GetHostname(), a.GetAddress())
+	}
+	for _, f := range one.frameworks.items {
+		add("framework", "/frameworks/"+url.PathEscape(f.GetId()), f.GetState(), strings.Join(f.GetRoles(), " "), f.GetId(), f.GetName())
+	}
+	for _, t := range one.tasks.items {
+		add("task", taskPath(t), t.GetState(), t.GetHostname(), cmp.Or(t.GetFrameworkName(), t.GetFrameworkId())+"/"+t.GetId(), t.GetName())
+	}
+	return page{
+		title: "Search", command: "tender get tasks " + quoted(wanted),
+		blocks: []block{{
+			key: "found", title: "What has " + quoted(wanted) + " in its name", wide: true, body: listView(found, filter{"/search", wanted, "Search everything for"}),
+		}},
+	}, nil
+}

@@ -1,0 +1,225 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/a-h/templ"
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// Config says whose cluster the page shows.
+type Config struct {
+	// Cluster makes calls of the services for people. It makes them in the name of the person whom the context of the
+	// request names.
+	Cluster grpc.ClientConnInterface
+	// Agents opens connections to agents, for outputs of tasks.
+	Agents func(ctx context.Context, address string) (net.Conn, error)
+	// Clock returns the time. Default: time.Now.
+	Clock func() time.Time
+}
+
+// Viewer is the person for whom a request is served.
+type Viewer struct {
+	// Name is what the person is called. Empty: the cluster asks nobody who they are.
+	Name string
+	// Until is when the person has to log in again. Zero: never.
+	Until time.Time
+	// MayLogOut says that there is something to log out of, at POST /logout.
+	MayLogOut bool
+}
+
+type viewerKey struct{}
+
+// WithViewer returns the context of a request that is served for the person.
+func WithViewer(ctx context.Context, viewer Viewer) context.Context {
+	return context.WithValue(ctx, viewerKey{}, viewer)
+}
+
+func viewerOf(ctx context.Context) Viewer {
+	viewer, _ := ctx.Value(viewerKey{}).(Viewer)
+	return viewer
+}
+
+// Server is the page.
+type Server struct {
+	// ending ends when the page is no longer served, and with it the answers that last.
+	ending context.Context
+	// End ends the answers that last. It may be called more than once.
+	End context.CancelFunc
+
+	config   Config
+	operator apiv1.OperatorServiceClient
+	jobs     apiv1.JobServiceClient
+	views    *http.ServeMux
+	changes  signal
+	watch    watch
+	copies   copies
+}
+
+//go:embed page.css page.js icon.svg
+var files embed.FS
+
+// Static are the paths of what every page needs and nobody has to log in for.
+var Static = []string{"/page.css", "/page.js", "/icon.svg"}
+
+// New makes the page.
+func New(config Config) *Server {
+	if config.Clock == nil {
+		config.Clock = time.Now
+	}
+	s := &Server{
+		config: config, views: http.NewServeMux(),
+		operator: apiv1.NewOperatorServiceClient(config.Cluster), jobs: apiv1.NewJobServiceClient(config.Cluster),
+	}
+	s.ending, s.End = context.WithCancel(context.Background())
+	for pattern, view := range map[string]view{
+		"/{$}":                      s.cluster,
+		"/agents":                   s.agents,
+		"/agents/{id}":              s.agent,
+		"/frameworks":               s.frameworks,
+		"/frameworks/{id}":          s.framework,
+		"/tasks":                    s.tasks,
+		"/tasks/{framework}/{task}": s.task,
+		"/help":                     s.help,
+		"/search":                   s.search,
+		"/":                         s.nothing,
+	} {
+		s.views.Handle("GET "+pattern, s.serve(view)) // order: irrelevant because patterns do not overlap unclearly
+	}
+	return s
+}
+
+// Handler serves the page at the root of its host. It refuses forms that another site makes a browser send.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, path := range Static {
+		mux.Handle("GET "+path, Files())
+	}
+	mux.HandleFunc("GET /events", s.events)
+	mux.HandleFunc("GET /tasks/{framework}/{task}/{stream}", s.output)
+	mux.Handle("/", s.views)
+	return WithHeaders(http.NewCrossOriginProtection().Handler(mux))
+}
+
+// Files serves the style, the script and the icon. Browsers ask for a newer version each time, because the files change
+// with the program and not with their names.
+func Files() http.Handler {
+	return WithHeaders(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-cache")
+		http.ServeFileFS(w, r, files, r.URL.Path)
+	}))
+}
+
+// WithHeaders sets the headers of every answer: what may run and be loaded is only what this host serves in files of its
+// own, nothing is framed, and nothing of it is told to other sites.
+func WithHeaders(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "+
+			"form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("X-Frame-Options", "DENY")
+		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Cache-Control", "no-store")
+		header.Set("Cross-Origin-Opener-Policy", "same-origin")
+		header.Set("Cross-Origin-Resource-Policy", "same-origin")
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// view makes the page that is shown at an address.
+type view func(*http.Request) (page, error)
+
+// collectorKey is the key under which the context of a request holds the *page that takes the view, instead of showing
+// it.
+type collectorKey struct{}
+
+// serve shows a view.
+func (s *Server) serve(make view) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown, err := make(r)
+		if err != nil {
+			shown = failed(err)
+		}
+		shown.head = s.head(r.Context(), shown)
+		if collected, is := r.Context().Value(collectorKey{}).(*page); is {
+			*collected = shown
+			return
+		}
+		Show(w, r, max(shown.code, http.StatusOK), layout(shown, r.URL.RequestURI()))
+	})
+}
+
+// collect returns the view at an address as it is now.
+func (s *Server) collect(ctx context.Context, at *url.URL) page {
+	var shown page
+	request := (&http.Request{Method: http.MethodGet, URL: at, Host: "", Header: http.Header{}}).WithContext(context.WithValue(ctx, collectorKey{}, &shown))
+	s.views.ServeHTTP(discarded{http.Header{}}, request)
+	return shown
+}
+
+// discarded takes what nobody reads.
+type discarded struct{ header http.Header }
+
+func (d discarded) Header() http.Header          { return d.header }
+func (discarded) Write(text []byte) (int, error) { return len(text), nil }
+func (discarded) WriteHeader(int)                {}
+
+// Show writes a whole page, once all of it is made.
+func Show(w http.ResponseWriter, r *http.Request, code int, body templ.Component) {
+	var text bytes.Buffer
+	if err := body.Render(r.Context(), &text); err != nil {
+		http.Error(w, "the page could not be made: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = w.Write(text.Bytes())
+}
+
+// codes maps kinds of errors to status codes. All other kinds are a 500.
+var codes = map[api.Kind]int{
+	api.Invalid: http.StatusBadRequest, api.NotFound: http.StatusNotFound, api.Exists: http.StatusConflict, api.Stale: http.StatusConflict,
+	api.Denied: http.StatusForbidden, api.Limit: http.StatusTooManyRequests, api.Unavailable: http.StatusServiceUnavailable,
+	api.NotLeader: http.StatusServiceUnavailable, api.Removed: http.StatusGone, api.Unsupported: http.StatusNotImplemented,
+}
+
+// failed is the page that says why there is no other.
+func failed(err error) page {
+	known := wire.Error(err)
+	code := codes[known.Kind]
+	if code == 0 {
+		code = http.StatusInternalServerError
+	}
+	return page{
+		title: "Not shown", code: code,
+		blocks: []block{{key: "why", title: "This can't be shown", body: sentences([]string{sentenceOf(err)}), wide: true}},
+	}
+}
+
+// sentenceOf returns what is wrong as a sentence for people.
+func sentenceOf(err error) string {
+	known := wire.Error(err)
+	if known.Err == nil {
+		return known.Error()
+	}
+	return known.Err.Error()
+}
+
+// nothing is shown at addresses at which there is nothing.
+func (s *Server) nothing(r *http.Request) (page, error) {
+	return page{
+		title: "No such page", code: http.StatusNotFound,
+		blocks: []block{{key: "why", title: "There is no such page", body: sentences([]string{"There is nothing at " + r.URL.Path + "."}), wide: true}},
+	}, nil
+}

@@ -1,0 +1,258 @@
+package web_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"golang.org/x/net/html"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/web"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// hostile is a text that would end elements and begin others, were it not escaped.
+const hostile = `"'></td></a></text></svg></title></style><script>alert(1)</script><!-- &amp; javascript:alert(1)`
+
+// fake is a cluster that answers each call with what it was told.
+type fake struct {
+	answers map[string]func() (proto.Message, error) // by method
+	changed chan struct{}                            // each value is a change for a watch
+}
+
+func (f *fake) Invoke(_ context.Context, method string, _, reply any, _ ...grpc.CallOption) error {
+	answer, known := f.answers[method[strings.LastIndexByte(method, '/')+1:]]
+	if !known {
+		return wire.Status(api.E("fake", api.Unsupported, method, errors.New("the test has no answer to it")))
+	}
+	message, err := answer()
+	if err != nil {
+		return wire.Status(err)
+	}
+	proto.Merge(reply.(proto.Message), message)
+	return nil
+}
+
+func (f *fake) NewStream(ctx context.Context, _ *grpc.StreamDesc, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+	return watching{ctx: ctx, changed: f.changed}, nil
+}
+
+// watching is a watch that tells of each change.
+type watching struct {
+	grpc.ClientStream
+	ctx     context.Context
+	changed chan struct{}
+}
+
+func (watching) SendMsg(any) error { return nil }
+func (watching) CloseSend() error  { return nil }
+func (w watching) RecvMsg(any) error {
+	select {
+	case <-w.changed:
+		return nil
+	case <-w.ctx.Done():
+		return w.ctx.Err()
+	}
+}
+
+// filled is a message with the text in every field that holds texts, and one item in every list.
+func filled(message proto.Message, text string) proto.Message {
+	fill(message.ProtoReflect(), text, 0)
+	return message
+}
+
+func fill(m protoreflect.Message, text string, depth int) {
+	if depth > 6 || m.Descriptor().FullName() == "google.protobuf.Timestamp" {
+		return
+	}
+	value := func(field protoreflect.FieldDescriptor, new func() protoreflect.Value) (protoreflect.Value, bool) {
+		switch field.Kind() {
+		case protoreflect.StringKind:
+			if strings.Contains(string(field.Name()), "page_token") {
+				return protoreflect.Value{}, false
+			}
+			return protoreflect.ValueOfString(text), true
+		case protoreflect.MessageKind:
+			inner := new()
+			fill(inner.Message(), text, depth+1)
+			return inner, true
+		case protoreflect.Int32Kind:
+			return protoreflect.ValueOfInt32(3), true
+		case protoreflect.Int64Kind:
+			return protoreflect.ValueOfInt64(3), true
+		case protoreflect.DoubleKind:
+			return protoreflect.ValueOfFloat64(0.5), true
+		case protoreflect.BoolKind:
+			return protoreflect.ValueOfBool(true), true
+		}
+		return protoreflect.Value{}, false
+	}
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		switch {
+		case field.IsMap():
+			of := m.Mutable(field).Map()
+			if item, has := value(field.MapValue(), of.NewValue); has && field.MapKey().Kind() == protoreflect.StringKind {
+				of.Set(protoreflect.ValueOfString(text).MapKey(), item)
+			}
+		case field.IsList():
+			list := m.Mutable(field).List()
+			if item, has := value(field, list.NewElement); has {
+				list.Append(item)
+			}
+		default:
+			if item, has := value(field, func() protoreflect.Value { return m.NewField(field) }); has {
+				m.Set(field, item)
+			}
+		}
+	}
+}
+
+// answering is a cluster all of whose names and sentences are the text.
+func answering(text string) *fake {
+	f := &fake{answers: map[string]func() (proto.Message, error){}, changed: make(chan struct{})}
+	for _, service := range []protoreflect.FileDescriptor{apiv1.File_api_v1_operator_proto, apiv1.File_api_v1_jobs_proto} {
+		for i := range service.Services().Len() {
+			methods := service.Services().Get(i).Methods()
+			for j := range methods.Len() {
+				method := methods.Get(j)
+				f.answers[string(method.Name())] = func() (proto.Message, error) {
+					return filled(newMessage(method.Output()), text), nil
+				}
+			}
+		}
+	}
+	return f
+}
+
+func ask(handler http.Handler, method, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	return w
+}
+
+// TestEveryNameIsShownAsAText: whatever agents, frameworks and people have called things stands in the views as a text.
+func TestEveryNameIsShownAsAText(t *testing.T) {
+	page := web.New(web.Config{Cluster: answering(hostile)})
+	escaped := url.PathEscape(hostile)
+	for _, path := range views(escaped) {
+		answer := ask(page.Handler(), http.MethodGet, path)
+		if answer.Code != http.StatusOK {
+			t.Errorf("%s is answered with %d %s", path, answer.Code, answer.Body)
+		}
+		document, err := html.Parse(strings.NewReader(answer.Body.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := 0
+		for node := range document.Descendants() {
+			switch {
+			case node.Type == html.CommentNode:
+				t.Errorf("%s has a comment: %s", path, node.Data)
+			case node.Type == html.TextNode && strings.Contains(node.Data, hostile):
+				seen++
+			case node.Type == html.ElementNode:
+				checkElement(t, path, node)
+			}
+		}
+		if seen == 0 && path != "/help" {
+			t.Errorf("%s does not show the name: %s", path, answer.Body)
+		}
+	}
+}
+
+// checkElement refuses what a page with our headers must not have, or could not use.
+func checkElement(t *testing.T, path string, node *html.Node) {
+	t.Helper()
+	for _, attribute := range node.Attr {
+		switch name := attribute.Key; {
+		case strings.HasPrefix(name, "on"), name == "style":
+			t.Errorf("%s has %s=%q at <%s>", path, name, attribute.Val, node.Data)
+		case name == "href" || name == "src" || name == "action":
+			if !strings.HasPrefix(attribute.Val, "/") && !strings.HasPrefix(attribute.Val, "#") || strings.HasPrefix(attribute.Val, "//") {
+				t.Errorf("%s leads to %q", path, attribute.Val)
+			}
+		}
+	}
+	if node.Data == "script" && (node.FirstChild != nil || !slices.ContainsFunc(node.Attr, func(a html.Attribute) bool { return a.Key == "src" && a.Val == "/page.js" })) {
+		t.Errorf("%s has a script that is not ours", path)
+	}
+}
+
+// TestATabIsSentWhatHasChanged, and nothing else; at most twice a second.
+func TestATabIsSentWhatHasChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := answering("quiet")
+		tasks := &apiv1.ListTasksResponse{}
+		cluster.answers["ListTasks"] = func() (proto.Message, error) { return tasks, nil }
+		page := web.New(web.Config{Cluster: cluster})
+		defer page.End()
+		reader, writer := newPipe()
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		go page.Handler().ServeHTTP(writer, httptest.NewRequestWithContext(ctx, http.MethodGet, "/events?at=/tasks", nil))
+		lines := bufio.NewScanner(reader)
+		lines.Buffer(nil, 1<<20)
+		if first := nextPatch(t, lines); len(first) != 2 || !strings.Contains(first["list"], "There are no tasks") {
+			t.Errorf("at first it is sent %v", first)
+		}
+		tasks = &apiv1.ListTasksResponse{Items: []*apiv1.TaskView{{Id: "t1", FrameworkId: "f1", State: "RUNNING"}}}
+		cluster.changed <- struct{}{}
+		if next := nextPatch(t, lines); len(next) != 2 || !strings.Contains(next["list"], `href="/tasks/f1/t1"`) {
+			t.Errorf("then it is sent %v", next)
+		}
+		cluster.answers["ListTasks"] = func() (proto.Message, error) {
+			return nil, api.E("fake", api.Denied, "ann", errors.New("it was revoked"))
+		}
+		cluster.changed <- struct{}{}
+		for lines.Scan() && lines.Text() != "event: gone" {
+			if strings.HasPrefix(lines.Text(), "event: ") {
+				t.Errorf("whoever may not look any more is sent %s", lines.Text())
+			}
+		}
+	})
+}
+
+// nextPatch returns the blocks of the next patch.
+func nextPatch(t *testing.T, lines *bufio.Scanner) (blocks map[string]string) {
+	t.Helper()
+	for lines.Scan() {
+		if data, is := strings.CutPrefix(lines.Text(), "data: "); is {
+			if err := json.Unmarshal([]byte(data), &blocks); err != nil {
+				t.Fatal(err)
+			}
+			return blocks
+		}
+	}
+	t.Fatalf("the stream has ended: %v", lines.Err())
+	return nil
+}
+
+// TestAnotherSitesFormIsRefused: every action is a form, and has to come from the page itself.
+func TestAnotherSitesFormIsRefused(t *testing.T) {
+	page := web.New(web.Config{Cluster: answering("x")}).Handler()
+	for _, header := range []map[string]string{{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}} {
+		request := httptest.NewRequest(http.MethodPost, "/do/kill", strings.NewReader("task=f1/t1"))
+		for name, value := range header {
+			request.Header.Set(name, value)
+		}
+		w := httptest.NewRecorder()
+		if page.ServeHTTP(w, request); w.Code != http.StatusForbidden {
+			t.Errorf("a form with %v is answered with %d", header, w.Code)
+		}
+	}
+}

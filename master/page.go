@@ -1,0 +1,123 @@
+package master
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/web"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/browser"
+	"github.com/tenderhq/tender/master/internal/guard"
+	"github.com/tenderhq/tender/master/internal/intake"
+)
+
+// addPage adds the page to what is served over HTTP, if it is wanted, and the door at which people without a certificate log in to it.
+func (m *Master) addPage(mux *http.ServeMux) *pageCluster {
+	if m.config.NoPage {
+		return nil
+	}
+	c := &pageCluster{master: m, lists: newJSONHandler(m)}
+	c.server = web.New(web.Config{Cluster: c, Agents: m.dialAgent})
+	for _, path := range web.Static {
+		mux.Handle("GET "+path, m.guard.Route("page files", web.Files(), refusePage))
+	}
+	page := c.server.Handler()
+	if m.listeners.proof.holder == nil || m.config.Trust.OpenHTTP {
+		mux.Handle("/", m.guard.Route("page /", page, refusePage))
+		return c
+	}
+	door := browser.New(browser.Config{
+		Key: m.config.Trust.Key, LogIn: m.logIn, Principals: m.raft.Principals, Metrics: m.metrics.registry, Log: m.log,
+	})
+	for pattern, handler := range door.Routes() { // order: irrelevant because the patterns differ
+		mux.Handle(pattern, door.Known(m.guard.Route("page "+pattern, handler, door.Refuse)))
+	}
+	mux.Handle("/", door.Known(m.guard.Route("page /", page, door.Refuse)))
+	return c
+}
+
+func refusePage(w http.ResponseWriter, _ *http.Request, err error) { writeError(w, err) }
+
+// dialAgent connects to an agent as this master.
+func (m *Master) dialAgent(ctx context.Context, address string) (net.Conn, error) {
+	return m.listeners.proof.holder.Dialer(m.config.Dial, trust.Agent)(ctx, address)
+}
+
+// pageCluster makes the calls of the page: here, if this master can answer, and else at the leader. It makes them in the
+// name of the person whom the request's context names. (R72)
+type pageCluster struct {
+	master *Master
+	lists  *jsonHandler
+	server *web.Server
+
+	mu      sync.Mutex
+	address string           // guarded by mu; where conn leads to
+	conn    *grpc.ClientConn // guarded by mu; nil: none
+}
+
+// Invoke makes a call. It costs the sender of the request what it costs a program.
+func (c *pageCluster) Invoke(ctx context.Context, method string, request, reply any, _ ...grpc.CallOption) error {
+	if !intake.SenderOf(ctx).Pay(ctx, intake.CallsExpense, intake.LookPrice) {
+		return ctx.Err()
+	}
+	asked, _ := request.(proto.Message)
+	answer, err := c.lists.ask(ctx, method, asked)
+	if err == nil {
+		if into, is := reply.(proto.Message); is {
+			proto.Merge(into, answer)
+		}
+		return nil
+	}
+	if wire.Error(err).Kind != api.NotLeader {
+		return err
+	}
+	conn, err := c.leader()
+	if err != nil {
+		return err
+	}
+	return conn.Invoke(guard.ForPerson(ctx, trust.Of(ctx)), method, request, reply)
+}
+
+// NewStream opens a stream of this master itself, for all who look.
+func (c *pageCluster) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+	conn, err := c.leader()
+	if err != nil {
+		return nil, err
+	}
+	return conn.NewStream(ctx, desc, method)
+}
+
+// leader returns the connection to the leader.
+func (c *pageCluster) leader() (*grpc.ClientConn, error) {
+	_, address := c.master.Leader()
+	if address == "" {
+		return nil, c.master.notLeader("page")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil && c.address == address {
+		return c.conn, nil
+	}
+	if c.conn != nil {
+		_ = c.conn.Close() // its calls end; another one leads
+	}
+	conn, err := c.master.dial(address)
+	c.address, c.conn = address, conn
+	return conn, err
+}
+
+// close ends the connection, when nothing is asked any more.
+func (c *pageCluster) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		_ = c.conn.Close()
+	}
+}
