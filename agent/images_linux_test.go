@@ -170,6 +170,15 @@ func TestATaskInAnImage(t *testing.T) {
 		} else if _, err := os.Lstat(upper); err != nil {
 			t.Error(err)
 		}
+		for task, dir := range map[api.TaskID]string{"in-image": "/etc", "made": "/srv/new", "below": "app"} {
+			begins := imaged(task, reference, "pwd")
+			begins.Command.Dir = dir
+			launchOf(master, "f1", begins)
+			master.status(task, api.TaskFinished)
+			if said, want := textOf(t, filepath.Join(sandbox(string(task)), "stdout")), filepath.Join("/sandbox", dir); said != dir && said != want {
+				t.Errorf("copied %v: with dir %s it begins in %q", copied, dir, said)
+			}
+		}
 		launchOf(master, "f1", imaged("t2", registry.Host+"/nothing:v1", ""))
 		if status := master.status("t2", api.TaskFailed); status.Reason != api.ReasonFetchFailed || !strings.Contains(status.Message, "its registry has no such image") {
 			t.Errorf("%+v", status)

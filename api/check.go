@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -252,6 +253,9 @@ func (c *Command) check(imaged bool) error {
 	if err := checkUser(c.User); err != nil {
 		return err
 	}
+	if err := checkDir(c.Dir); err != nil {
+		return err
+	}
 	for i := range c.URIs {
 		if err := c.URIs[i].check(); err != nil {
 			return err
@@ -273,6 +277,19 @@ func checkUser(name string) error {
 	return checkWord("user", name)
 }
 
+// dirBytesMax bounds the path of a command's folder, as the kernel bounds paths.
+const dirBytesMax = 4095
+
+func checkDir(dir string) error {
+	switch {
+	case len(dir) > dirBytesMax:
+		return fmt.Errorf("the path of its folder has %d bytes; %d are the most", len(dir), dirBytesMax)
+	case path.Clean(dir) == ".." || strings.HasPrefix(path.Clean(dir), "../"):
+		return fmt.Errorf("its folder %q leads out of the sandbox; write an absolute path, or one below the sandbox", dir)
+	}
+	return checkWord("dir", dir)
+}
+
 func (c *Command) checkEnv() error {
 	for _, name := range sortedKeys(c.Env) {
 		if name == "" || strings.Contains(name, "=") {
@@ -289,7 +306,7 @@ func (c *Command) checkEnv() error {
 }
 
 func (c *Command) bytes() int {
-	size := len(c.Shell) + len(c.User) + wordsSize(c.Env) + 16
+	size := len(c.Shell) + len(c.User) + len(c.Dir) + wordsSize(c.Env) + 16
 	for _, word := range c.Argv {
 		size += len(word) + 4
 	}

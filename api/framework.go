@@ -94,7 +94,9 @@ func (f *Framework) Bytes() int {
 // Shape is one kind of task that a framework still wants to start: what each
 // needs, how many, and where.
 type Shape struct {
-	Resources  Resources // of one; ports:2, a number, asks for any two of the agent's ports
+	// Resources of one. ports:2, a number, asks for any two of the agent's ports. Any part of a volume asks for the whole
+	// volume of that ID, with the reservation that it has.
+	Resources  Resources
 	Count      int64     // how many more; at least 1
 	Constraint string    // CEL, in addition to the framework's; "" = any agent
 	Preferred  []AgentID // offered first while they fit

@@ -128,6 +128,8 @@ func (c *Check) checkKind() error {
 		return fmt.Errorf("%d of command, http, tcp and grpc are set; set exactly one", kinds)
 	case c.Command != nil && len(c.Command.URIs) > 0:
 		return errors.New("the command of a check fetches nothing; give the URIs to the task's own command")
+	case c.Command != nil && (c.Command.User != "" || c.Command.Dir != ""):
+		return errors.New("the command of a check runs as its task's user and in its task's folder; give user and dir to the task's own command")
 	case c.Command != nil:
 		return c.Command.Check()
 	case c.HTTP != nil && c.HTTP.Path != "" && !strings.HasPrefix(c.HTTP.Path, "/"):

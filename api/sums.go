@@ -184,6 +184,40 @@ func (r Resources) Carve(ask Resources) (taken, rest Resources, ok bool) {
 	return gather(parts), drop(left), true
 }
 
+// WholeVolumes returns the ask with each of its volumes as it is in there: a volume is used whole, whatever part of it
+// was asked for, and with the reservation that it has. A volume that is not there stays as it was asked for.
+func (r Resources) WholeVolumes(there Resources) Resources {
+	if !slices.ContainsFunc(r.items, func(item Resource) bool { return item.Volume != "" }) {
+		return r
+	}
+	items := slices.Clone(r.items)
+	for i := range items {
+		if whole, is := there.volume(items[i].Volume); is {
+			items[i] = whole
+		}
+	}
+	return NewResources(items...)
+}
+
+// LackingVolume returns the first volume of the ask that is not in there; "": none lacks.
+func (r Resources) LackingVolume(there Resources) VolumeID {
+	for i := range r.items {
+		if _, is := there.volume(r.items[i].Volume); !is && r.items[i].Volume != "" {
+			return r.items[i].Volume
+		}
+	}
+	return ""
+}
+
+func (r Resources) volume(id VolumeID) (whole Resource, is bool) {
+	for i := range r.items {
+		if id != "" && r.items[i].Volume == id {
+			return r.items[i], true
+		}
+	}
+	return whole, false
+}
+
 // lacks reports cheaply, for amounts without a label, that carve would find too little. It serves callers that look for
 // room on thousands of agents.
 func (r Resources) lacks(want *Resource) bool {

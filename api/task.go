@@ -127,6 +127,10 @@ type Command struct {
 	// User is the user as whom the command runs: one of the agent's machine that the agent allows. Default: the user
 	// that the agent chooses for commands that name none.
 	User string
+	// Dir is the folder in which the command begins: one below the sandbox, or an absolute path of the agent's machine or
+	// of the task's image. It must be there once the files are fetched; in an image it is made. Default: the sandbox, or
+	// the folder that the image names.
+	Dir string
 }
 
 // URI is a file that the agent fetches into the sandbox before the command starts.

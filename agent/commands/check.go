@@ -114,6 +114,7 @@ func (x *commands) startCheck(task *executor.Task, command *api.Command, output 
 	like.Command = &api.Command{Argv: command.Argv, Shell: command.Shell, Env: map[string]string{}}
 	if task.Command != nil {
 		maps.Copy(like.Command.Env, task.Command.Env)
+		like.Command.Dir = task.Command.Dir
 	}
 	maps.Copy(like.Command.Env, command.Env)
 	program, err := programBeside(&like)

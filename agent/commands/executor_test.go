@@ -174,7 +174,7 @@ func TestPrograms(t *testing.T) {
 	write("dos", "#!/bin/sh\r\necho mine\r\n", 0o755)
 	for i, test := range []struct{ argv0, sentence string }{
 		{"nosuch", "nosuch: no such program in PATH (/usr/local/sbin:"},
-		{"./nosuch", "no such file in the sandbox"},
+		{"./nosuch", "no such file in the folder"},
 		{"/nosuch", "/nosuch: no such file on this agent"},
 		{filepath.Join(sandbox, "dos"), "ends with a carriage return"},
 		{filepath.Join(sandbox, "text"), "not an executable file"},
@@ -186,6 +186,44 @@ func TestPrograms(t *testing.T) {
 		if got.Reason != api.ReasonLaunchFailed || !strings.Contains(got.Message, test.sentence) {
 			t.Errorf("%q: %v %q, want %q", test.argv0, got.Reason, got.Message, test.sentence)
 		}
+	}
+}
+
+// TestDir: a task begins in the folder that it names, below its sandbox or anywhere, and so do its checks and what it
+// names by a relative path. One that is not there, or that its user may not enter, is named.
+func TestDir(t *testing.T) {
+	a := start(t)
+	below := filepath.Join(a.sandbox("t1"), "app", "bin")
+	if err := os.MkdirAll(below, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(below, "own"), []byte("#!/bin/sh\npwd; echo $PWD\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"app/bin", below} {
+		id := api.TaskID("t1")
+		if filepath.IsAbs(dir) {
+			id = "t2"
+		}
+		a.launch(api.Task{ID: id, Command: &api.Command{Argv: []string{"./own"}, Dir: dir}})
+		a.want(id, api.TaskRunning)
+		a.want(id, api.TaskFinished)
+		if got := a.read(id, "stdout"); got != below+"\n"+below {
+			t.Errorf("in %s it begins in %q", dir, got)
+		}
+	}
+	checked := &api.Command{Shell: "while [ ! -f checked ]; do sleep 0.01; done; rm checked", Dir: below}
+	a.launch(api.Task{ID: "t3", Command: checked, Checks: []api.Check{{Command: &api.Command{Shell: "touch checked"}, Interval: api.CheckIntervalMin}}})
+	ended := a.next("t3")
+	for ended.State == api.TaskRunning { // and once more when it has passed its check
+		ended = a.next("t3")
+	}
+	if ended.State != api.TaskFinished {
+		t.Errorf("its check does not begin where it does: %v %s", ended.State, ended.Message)
+	}
+	a.launch(api.Task{ID: "t4", Command: &api.Command{Shell: "true", Dir: "nosuch"}})
+	if got := a.want("t4", api.TaskFailed); got.Reason != api.ReasonLaunchFailed || !strings.Contains(got.Message, "/nosuch, in which it is to begin, is no folder on this agent") {
+		t.Errorf("%v %q", got.Reason, got.Message)
 	}
 }
 

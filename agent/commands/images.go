@@ -71,13 +71,13 @@ func startInImage(task *executor.Task) (program, error) {
 	if err != nil {
 		return program{}, fmt.Errorf("what its image says can't be read: %w", err)
 	}
-	var asked map[string]string
+	var command api.Command
 	if task.Command != nil {
-		asked = task.Command.Env
+		command = *task.Command
 	}
 	return program{
-		env: imagedEnvironment(task, asked, says), sandbox: task.Sandbox, shared: task.Shared, volumes: volumesOf(task),
-		gpus: protocol.GPUIndices(task.GPUs), user: says.User, image: &says,
+		env: imagedEnvironment(task, command.Env, says), sandbox: task.Sandbox, dir: command.Dir, shared: task.Shared,
+		volumes: volumesOf(task), gpus: protocol.GPUIndices(task.GPUs), user: says.User, image: &says,
 	}, nil
 }
 
@@ -123,8 +123,12 @@ func (c *cells) root(p program) *spaces.Root {
 // begin returns the program's working directory.
 func (p program) begin() string {
 	switch {
+	case filepath.IsAbs(p.dir):
+		return filepath.Clean(p.dir)
 	case p.image == nil:
-		return p.sandbox
+		return filepath.Join(p.sandbox, p.dir)
+	case p.dir != "":
+		return filepath.Join(imagedSandbox, p.dir)
 	case p.image.WorkingDir != "":
 		return filepath.Join("/", p.image.WorkingDir)
 	}

@@ -53,6 +53,7 @@ type program struct {
 	path      string
 	argv, env []string
 	sandbox   string
+	dir       string // where the task asked to begin; "": nowhere in particular
 	shared    string // the folder of the task's group; "": it is in none
 	volumes   []api.VolumeID
 	gpus      []uint32     // by index
@@ -91,12 +92,21 @@ func programOf(task *executor.Task) (program, error) {
 		return program{}, err
 	}
 	user := entry.OwnerOf(info)
-	env, path := environment(task, entry.Session(user, task.Sandbox))
-	found, err := find(argv[0], path, task.Sandbox)
-	return program{
-		path: found, argv: argv, env: env, sandbox: task.Sandbox, shared: task.Shared, volumes: volumesOf(task),
+	p := program{
+		argv: argv, sandbox: task.Sandbox, dir: task.Command.Dir, shared: task.Shared, volumes: volumesOf(task),
 		gpus: protocol.GPUIndices(task.GPUs), user: user,
-	}, err
+	}
+	session := entry.Session(user, task.Sandbox)
+	if p.dir != "" {
+		if info, err := os.Stat(p.begin()); err != nil || !info.IsDir() {
+			return p, fmt.Errorf("%s, in which it is to begin, is no folder on this agent", p.begin())
+		}
+		session["PWD"] = p.begin()
+	}
+	var path string
+	p.env, path = environment(task, session)
+	p.path, err = find(argv[0], path, p.begin())
+	return p, err
 }
 
 // volumesOf returns the volumes that a task has.
@@ -114,13 +124,13 @@ func volumesOf(task *executor.Task) (volumes []api.VolumeID) {
 func (p program) fork(attr *syscall.SysProcAttr, opened files) (int, error) {
 	attr.Credential = entry.Credential(p.user)
 	pid, err := syscall.ForkExec(p.path, p.argv, &syscall.ProcAttr{
-		Dir:   p.sandbox,
+		Dir:   p.begin(),
 		Env:   p.env,
 		Files: opened[:],
 		Sys:   attr,
 	})
 	if err != nil {
-		return 0, explain(p.path, p.sandbox, err)
+		return 0, p.explain(err)
 	}
 	return pid, nil
 }
@@ -157,20 +167,16 @@ func output(task *executor.Task, name string, owner entry.User) (int, error) {
 	return fd, nil
 }
 
-// find returns the program's path. A name with a slash is used as it is, and is relative to the sandbox; another name
-// is looked for in PATH.
-func find(name, path, sandbox string) (string, error) {
+// find returns the program's path. A name with a slash is used as it is, and is relative to the folder in which the
+// program begins; another name is looked for in PATH.
+func find(name, path, folder string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
 	}
-	for folder := range strings.SplitSeq(path, ":") {
-		if folder == "" {
-			folder = "."
-		}
-		candidate := filepath.Join(folder, name)
-		full := candidate
+	for part := range strings.SplitSeq(path, ":") {
+		full := filepath.Join(part, name)
 		if !filepath.IsAbs(full) {
-			full = filepath.Join(sandbox, candidate)
+			full = filepath.Join(folder, full)
 		}
 		if info, err := os.Stat(full); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return full, nil
@@ -184,17 +190,20 @@ func (p program) explain(err error) error {
 	if p.image != nil && errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: no such program in the image, or what its first line names is missing: %w", p.path, err)
 	}
-	return explain(p.path, p.sandbox, err)
+	if p.dir != "" && errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%s: not an executable file, or its user may not enter %s: %w", p.path, p.begin(), err)
+	}
+	return explain(p.path, p.begin(), err)
 }
 
 // explain turns the kernel's refusal to start a program of the machine into a sentence.
-func explain(program, sandbox string, err error) error {
+func explain(program, folder string, err error) error {
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && isFromWindows(program, sandbox):
+	case errors.Is(err, fs.ErrNotExist) && isFromWindows(program, folder):
 		return fmt.Errorf("%s: the first line of the script ends with a carriage return, as editors of Windows write it, so that its interpreter "+
 			"is not found; end lines with a line feed alone: %w", program, err)
 	case errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(program):
-		return fmt.Errorf("%s: no such file in the sandbox %s, or what its first line names is missing: %w", program, sandbox, err)
+		return fmt.Errorf("%s: no such file in the folder %s, or what its first line names is missing: %w", program, folder, err)
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: no such file on this agent, or what its first line names is missing: %w", program, err)
 	case errors.Is(err, fs.ErrPermission):
@@ -236,9 +245,9 @@ func reasonOf(err error) api.Reason {
 
 // isFromWindows says whether the program is a script whose first line ends with a carriage return. The kernel takes that
 // for a part of the interpreter's name.
-func isFromWindows(program, sandbox string) bool {
+func isFromWindows(program, folder string) bool {
 	if !filepath.IsAbs(program) {
-		program = filepath.Join(sandbox, program)
+		program = filepath.Join(folder, program)
 	}
 	fd, err := syscall.Open(program, syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != nil {

@@ -358,7 +358,26 @@ func (e *explainer) whyNothingFits(m *books.Member, a *books.Agent, _ api.Resour
 	if !m.Framework.Spec.Revocable && slices.ContainsFunc(m.Demand.Shapes, func(s *books.Shape) bool { return s.Revocable }) {
 		text += "; it has not said that it takes revocable resources"
 	}
-	return text + e.whyRest(m, a)
+	return text + whyUsed(m, a) + e.whyRest(m, a)
+}
+
+// whyUsed names a wanted volume that the agent has and that is in use, as an addition; "": there is none.
+func whyUsed(m *books.Member, a *books.Agent) string {
+	for _, s := range m.Demand.Shapes {
+		if used := s.Spec.Resources.LackingVolume(a.Open); used != "" && s.LacksVolume(m, a) == "" {
+			return fmt.Sprintf("; volume %s is in use", used)
+		}
+	}
+	return ""
+}
+
+func (e *explainer) whyVolume(m *books.Member, a *books.Agent, _ api.Resources) string {
+	for _, s := range m.Demand.Shapes {
+		if id := s.LacksVolume(m, a); id != "" && s.Left() > 0 {
+			return fmt.Sprintf("%s has no volume %s that role %s may use", a.Spec.ID, id, m.Role.Name)
+		}
+	}
+	return ""
 }
 
 // milli returns an amount in words.

@@ -149,7 +149,7 @@ func (e *explainer) whyCandidate(m *books.Member, c candidate) string {
 	if holders == "" {
 		return e.whyAgent(m, c.agent)
 	}
-	return fmt.Sprintf("%s fits and is full: %s%s", c.agent.ID, holders, e.whyLast(m, c.agent))
+	return fmt.Sprintf("%s fits and is full: %s%s%s", c.agent.ID, holders, whyUsed(m, c.agent), e.whyLast(m, c.agent))
 }
 
 // holdersOf says who holds how much of a kind on an agent, the largest holder first: "web holds 3, batch holds 0.5 of 4
@@ -188,9 +188,9 @@ func (e *explainer) holdersOf(a *books.Agent, kind int) string {
 }
 
 // whyTooLarge names the wanted shapes that no agent could ever hold, if that is true of all wanted shapes. For
-// revocable resources nobody can say that, because they change all the time.
+// revocable resources nobody can say that, because they change all the time. Volumes have no amount that counts here.
 func (e *explainer) whyTooLarge(m *books.Member) string {
-	if m.Demand == nil || slices.ContainsFunc(m.Demand.Shapes, func(s *books.Shape) bool { return s.Revocable && s.Left() > 0 }) {
+	if m.Demand == nil || slices.ContainsFunc(m.Demand.Shapes, func(s *books.Shape) bool { return (s.Revocable || s.WantsVolume()) && s.Left() > 0 }) {
 		return ""
 	}
 	var largest books.Amounts

@@ -21,6 +21,10 @@ func (e *decider) wantShape(q question, d *decision) {
 			if why == nothingFits {
 				why = failsConstraint
 			}
+		case s.LacksVolume(q.member, a) != "":
+			if why == nothingFits {
+				why = lacksVolume
+			}
 		case s.Spec.OnlyPreferred && !s.IsNear(a):
 			if e.countFitting(s, a, d.offer) > 0 {
 				why = notNear
@@ -77,7 +81,7 @@ func (e *decider) helping(s *books.Shape, a *books.Agent, offer api.Resources, m
 	if n == 0 {
 		return part, 0
 	}
-	part, _, fits := offer.Carve(s.Times(n))
+	part, _, fits := offer.Carve(s.Times(n).WholeVolumes(offer))
 	if !fits {
 		return part, 0
 	}
@@ -107,7 +111,7 @@ func (e *decider) countFitting(s *books.Shape, a *books.Agent, offer api.Resourc
 		e.Turn.Offer = e.Kinds.Count(e.Turn.Offer, offer, notVolume)
 		return e.Turn.Offer.Fit(ask)
 	}
-	if _, _, fits := offer.Carve(s.Spec.Resources); fits {
+	if _, _, fits := offer.Carve(s.Spec.Resources.WholeVolumes(offer)); fits {
 		return 1
 	}
 	return 0

@@ -24,6 +24,7 @@ const (
 	overMost
 	tooLittle
 	nothingFits
+	lacksVolume
 	placeFull
 	notNear
 	isFiltered
@@ -70,6 +71,8 @@ var refusals = [refusalsMax]struct {
 	tooLittle: {rankFull, "have less than is worth offering", (*explainer).whyTooLittle},
 	// The agent holds none of the wanted shapes.
 	nothingFits: {rankFull, "have too little free", (*explainer).whyNothingFits},
+	// The agent has not the volume that is wanted.
+	lacksVolume: {rankSmall, "lack the volume", (*explainer).whyVolume},
 	// A shape fits, but the agent's place has as many as are wanted in one place.
 	placeFull: {rankFree, "are where as many are as it wants in one place", (*explainer).whyPlaceFull},
 	// A shape fits, but it is to run only on other agents.

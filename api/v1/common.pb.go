@@ -749,7 +749,11 @@ type Command struct {
 	Uris  []*URI                 `protobuf:"bytes,4,rep,name=uris,proto3" json:"uris,omitempty"`
 	// The user of the agent's machine as whom the command runs. Empty: the user that the agent chooses for all commands
 	// that name none. If the agent does not allow the user, the task ends ERROR (TASK_UNAUTHORIZED).
-	User          string `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
+	User string `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
+	// The folder in which the command begins: below the sandbox, or an absolute path. Empty: the sandbox, or the folder
+	// that the task's image names. It must be there once the files are fetched, else the task ends FAILED (LAUNCH_FAILED);
+	// in an image it is made.
+	Dir           string `protobuf:"bytes,6,opt,name=dir,proto3" json:"dir,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -815,6 +819,13 @@ func (x *Command) GetUris() []*URI {
 func (x *Command) GetUser() string {
 	if x != nil {
 		return x.User
+	}
+	return ""
+}
+
+func (x *Command) GetDir() string {
+	if x != nil {
+		return x.Dir
 	}
 	return ""
 }
@@ -2368,13 +2379,14 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\n" +
 	"executable\x18\x04 \x01(\bR\n" +
 	"executable\x12\x18\n" +
-	"\aextract\x18\x05 \x01(\bR\aextract\"\xd2\x01\n" +
+	"\aextract\x18\x05 \x01(\bR\aextract\"\xe4\x01\n" +
 	"\aCommand\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12\x14\n" +
 	"\x05shell\x18\x02 \x01(\tR\x05shell\x12-\n" +
 	"\x03env\x18\x03 \x03(\v2\x1b.tender.v1.Command.EnvEntryR\x03env\x12\"\n" +
 	"\x04uris\x18\x04 \x03(\v2\x0e.tender.v1.URIR\x04uris\x12\x12\n" +
-	"\x04user\x18\x05 \x01(\tR\x04user\x1a6\n" +
+	"\x04user\x18\x05 \x01(\tR\x04user\x12\x10\n" +
+	"\x03dir\x18\x06 \x01(\tR\x03dir\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc5\x02\n" +

@@ -4299,7 +4299,8 @@ type SetRoleRequest struct {
 	// In the notation of the flags, "cpus:4;mem:1024". "none" removes the guarantee or limit.
 	Guarantee *string `protobuf:"bytes,4,opt,name=guarantee,proto3,oneof" json:"guarantee,omitempty"`
 	Limit     *string `protobuf:"bytes,5,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// True: the guarantees may be more than all agents have together, because more agents are to come.
+	// True: the guarantees may be more than all agents have together, because more agents are to come, and the limit may
+	// be below that of a role below, which it then caps.
 	Force         bool `protobuf:"varint,6,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1361,12 +1361,13 @@ func (x *SetDemand) GetUnstated() bool {
 // and where. For a resource that agents have as a range, such as ports, a number asks for any so many of the range: 2
 // asks for any two ports.
 type Shape struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Resources     []*Resource            `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
-	Count         int64                  `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	Constraint    string                 `protobuf:"bytes,3,opt,name=constraint,proto3" json:"constraint,omitempty"`
-	Preferred     []string               `protobuf:"bytes,4,rep,name=preferred,proto3" json:"preferred,omitempty"`
-	OnlyPreferred bool                   `protobuf:"varint,5,opt,name=only_preferred,json=onlyPreferred,proto3" json:"only_preferred,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Any part of a volume asks for the whole volume of that ID, with the reservation that it has. (R55)
+	Resources     []*Resource `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
+	Count         int64       `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	Constraint    string      `protobuf:"bytes,3,opt,name=constraint,proto3" json:"constraint,omitempty"`
+	Preferred     []string    `protobuf:"bytes,4,rep,name=preferred,proto3" json:"preferred,omitempty"`
+	OnlyPreferred bool        `protobuf:"varint,5,opt,name=only_preferred,json=onlyPreferred,proto3" json:"only_preferred,omitempty"`
 	// The kinds of places over which the tasks are spread, the most important first. The next task is offered the place
 	// with the fewest of them, among the places that have room. At most three.
 	Spread []*Spread `protobuf:"bytes,6,rep,name=spread,proto3" json:"spread,omitempty"`

@@ -165,6 +165,9 @@ func (j Job) checkType(found *Problems) {
 	switch j.Type {
 	case ServiceType:
 		found.checkProgress("service", full.Rolling())
+		if len(j.Task.Volumes) > 0 && *full.Service.Count > 1 {
+			found.say("task.volumes", "a volume is used by one task at a time, and service.count is %d", *full.Service.Count)
+		}
 	case SystemType:
 		found.checkProgress("system", full.Rolling())
 		if j.Task.Spread != "" || j.Task.Most != 0 {
@@ -175,6 +178,9 @@ func (j Job) checkType(found *Problems) {
 	case GangType:
 		if j.Gang == nil {
 			found.say("gang.members", "it is missing; write 2 to %d", MembersMax)
+		}
+		if len(j.Task.Volumes) > 0 {
+			found.say("task.volumes", "a volume is used by one task at a time, and a gang has several")
 		}
 	case DAGType:
 		full.checkSteps(found)
@@ -244,6 +250,14 @@ func (t Task) check(field string, service bool, found *Problems) {
 	case t.Command != "" && len(t.Argv) > 0:
 		found.say(field+".argv", "there is a command as well; leave one of them out")
 		return
+	}
+	for i, id := range t.Volumes {
+		volume := api.Label{Name: "disk", Reserved: api.DefaultRole, Dynamic: true, Volume: id}
+		if err := api.NewResources(api.Resource{Label: volume, Scalar: 1}).Check(); err != nil || id == "" {
+			found.say(fmt.Sprintf("%s.volumes[%d]", field, i), "%q is no volume's ID; 'tender volume list' shows them", id)
+		} else if slices.Contains(t.Volumes[:i], id) {
+			found.say(fmt.Sprintf("%s.volumes[%d]", field, i), "%q is there twice", id)
+		}
 	}
 	if service && t.Timeout != 0 {
 		found.say(field+".timeout", "the tasks of a service and of a system job have no end; leave it out")

@@ -136,6 +136,9 @@ type Runs struct {
 	Image string `json:"image,omitempty" toml:"image"`
 	// User is the user as whom the task runs; its agent must allow that. Default: the agent decides.
 	User string `json:"user,omitempty" toml:"user"`
+	// Dir is the folder in which the task begins: below its sandbox, or an absolute path. Default: the sandbox, or the
+	// folder that the image names.
+	Dir string `json:"dir,omitempty" toml:"dir"`
 	// GPUs is how many GPUs the task needs; they are given whole.
 	GPUs float64 `json:"gpus,omitempty" toml:"gpus" rule:"amount zero"`
 	// KillSignal asks the task to end: SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 or SIGWINCH. Default: the signal
@@ -165,6 +168,9 @@ type Given struct {
 	Files []File `json:"files,omitempty" toml:"files"`
 	// Secrets are the secrets of the masters that the task gets. Their values are no part of the job.
 	Secrets []Secret `json:"secrets,omitempty" toml:"secrets" rule:"most=32"`
+	// Volumes are the IDs of persistent volumes that exist, reserved for the job's role or for one above it. The task
+	// runs on the agent that has them, finds them in its sandbox as volumes/ID, and waits while another task uses one.
+	Volumes []api.VolumeID `json:"volumes,omitempty" toml:"volumes" rule:"most=16"`
 }
 
 // File is a file that the agent fetches into the sandbox.

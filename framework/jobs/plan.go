@@ -97,7 +97,7 @@ func (t Task) APITask() api.Task {
 	}
 	task := api.Task{
 		Image: t.Image, Resources: resources, KillGrace: time.Duration(t.KillGrace), KillSignal: t.KillSignal, Labels: maps.Clone(t.Labels),
-		Command: &api.Command{Shell: t.Command, Argv: slices.Clone(t.Argv), Env: maps.Clone(t.Env), User: t.User},
+		Command: &api.Command{Shell: t.Command, Argv: slices.Clone(t.Argv), Env: maps.Clone(t.Env), User: t.User, Dir: t.Dir},
 	}
 	if t.Limits != nil {
 		task.Limits = api.Limits{CPUs: api.MilliOf(t.Limits.CPUs), Mem: api.MilliOf(t.Limits.Mem), Pids: int64(t.Limits.Pids)}

@@ -152,7 +152,7 @@ func (g gen) usageReport() protocol.UsageReport {
 }
 
 func (g gen) command() api.Command {
-	command := api.Command{Env: g.words(), User: g.maybeID()}
+	command := api.Command{Env: g.words(), User: g.maybeID(), Dir: "/" + g.maybeID()}
 	if g.bool() {
 		command.Shell = "echo " + g.text()
 	} else {
@@ -189,7 +189,7 @@ func (g gen) task() api.Task {
 	}
 	if task.Executor == nil && g.bool() {
 		command := g.command()
-		command.URIs = nil
+		command.URIs, command.User, command.Dir = nil, "", ""
 		task.Checks = append(task.Checks, api.Check{Command: &command, Interval: api.CheckIntervalMin + g.duration()/2})
 	}
 	task.Secrets = g.secrets()

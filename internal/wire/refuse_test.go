@@ -215,6 +215,9 @@ func TestBadTasksReachTheCore(t *testing.T) {
 		{func(m *apiv1.Task) {
 			m.Checks = []*apiv1.Check{commandCheck(&apiv1.Command{Shell: "x", Uris: []*apiv1.URI{{Source: "/y"}}}, 0)}
 		}, "check 1: the command of a check fetches nothing; give the URIs to the task's own command"},
+		{func(m *apiv1.Task) { m.Checks = []*apiv1.Check{commandCheck(&apiv1.Command{Shell: "x", Dir: "/y"}, 0)} },
+			"check 1: the command of a check runs as its task's user and in its task's folder; give user and dir to the task's own command"},
+		{func(m *apiv1.Task) { m.Command.Dir = "a/../.." }, `its folder "a/../.." leads out of the sandbox; write an absolute path, or one below the sandbox`},
 		{func(m *apiv1.Task) {
 			m.Checks = []*apiv1.Check{commandCheck(m.Command, 0)}
 			m.Checks[0].Failures = 1001

@@ -140,7 +140,7 @@ func CommandToProto(command *api.Command) *apiv1.Command {
 	if command == nil {
 		return nil
 	}
-	m := &apiv1.Command{Argv: Texts(command.Argv), Shell: clean(command.Shell), Env: cleanMap(command.Env), User: clean(command.User)}
+	m := &apiv1.Command{Argv: Texts(command.Argv), Shell: clean(command.Shell), Env: cleanMap(command.Env), User: clean(command.User), Dir: clean(command.Dir)}
 	for _, uri := range command.URIs {
 		m.Uris = append(m.Uris, &apiv1.URI{
 			Source: clean(uri.Source), Name: clean(uri.Name), Sha256: clean(uri.SHA256),
@@ -155,7 +155,7 @@ func CommandFromProto(m *apiv1.Command) *api.Command {
 	if m == nil {
 		return nil
 	}
-	command := &api.Command{Argv: m.GetArgv(), Shell: m.GetShell(), Env: m.GetEnv(), User: m.GetUser()}
+	command := &api.Command{Argv: m.GetArgv(), Shell: m.GetShell(), Env: m.GetEnv(), User: m.GetUser(), Dir: m.GetDir()}
 	for _, uri := range m.GetUris() {
 		command.URIs = append(command.URIs, api.URI{
 			Source: uri.GetSource(), Name: uri.GetName(), SHA256: uri.GetSha256(),

@@ -143,7 +143,7 @@ func (c Cluster) declinesItsDemand(f Framework) string {
 func heldShape(f Framework, d Decision) (held api.Shape, is bool) {
 	for _, demand := range f.Demand {
 		for _, shape := range demand.Shapes {
-			if _, _, fits := d.Resources.UsableBy(d.Role).Carve(shape.Resources); fits && demand.Role == d.Role {
+			if _, _, fits := d.Resources.UsableBy(d.Role).Carve(shape.Resources.WholeVolumes(d.Resources)); fits && demand.Role == d.Role {
 				return shape, true
 			}
 		}
@@ -155,6 +155,7 @@ func (c Cluster) tooLargeShape(f Framework, role api.Role, shape api.Shape) stri
 	allowed := c.Leader.Allowed(role, f.Framework.Constraint, shape.Constraint)
 	all, up := 0, 0
 	var largest AgentSize
+	var lacking api.VolumeID
 	for a := range c.sizes() {
 		all++
 		if a.State == api.AgentTombstone {
@@ -165,8 +166,11 @@ func (c Cluster) tooLargeShape(f Framework, role api.Role, shape api.Shape) stri
 			continue
 		}
 		usable := a.Total.UsableBy(role)
-		if _, _, fits := usable.Plus(usable.AsRevocable()).Carve(shape.Resources); fits {
+		if _, _, fits := usable.Plus(usable.AsRevocable()).Carve(shape.Resources.WholeVolumes(usable)); fits {
 			return "" // all of it may become available as revocable
+		}
+		if lacking = shape.Resources.LackingVolume(usable); lacking != "" {
+			continue
 		}
 		if largest.ID == "" || larger(a, largest, role, shape.Resources) {
 			largest = a
@@ -179,6 +183,8 @@ func (c Cluster) tooLargeShape(f Framework, role api.Role, shape api.Shape) stri
 		return fmt.Sprintf("%v is wanted only on %s, and none of these is there, up and within the constraints", shape.Resources, someOf(shape.Preferred))
 	case up == 0:
 		return "every agent is TOMBSTONE"
+	case largest.ID == "" && lacking != "":
+		return fmt.Sprintf("no agent that is up has a volume %s that role %s may use", lacking, role)
 	case largest.ID == "":
 		return "no agent that is up meets the constraint " + bothConstraints(f.Framework.Constraint, shape.Constraint)
 	}

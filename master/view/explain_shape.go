@@ -63,7 +63,7 @@ func (c Cluster) roomFor(f Framework, asked ShapeAsked, has func(AgentSize) api.
 			continue
 		}
 		for left := has(a); room < asked.Shape.Count && c.hasPlace(asked.Shape, a.ID, places); room++ {
-			_, rest, fits := left.Carve(asked.Shape.Resources)
+			_, rest, fits := left.Carve(asked.Shape.Resources.WholeVolumes(left))
 			if !fits {
 				break
 			}
@@ -101,7 +101,7 @@ func (c Cluster) hasPlace(shape api.Shape, id api.AgentID, places map[string]int
 func (c Cluster) whyShapeWaits(f Framework, asked ShapeAsked, now time.Time) (reasons []string) {
 	wanted := asked.Shape.Resources
 	allowed := c.Leader.Allowed(asked.Role, f.Framework.Constraint, asked.Shape.Constraint)
-	agents, small, barred, full, roomy := 0, 0, 0, 0, 0
+	agents, small, barred, without, full, roomy := 0, 0, 0, 0, 0, 0
 	var nearest, free api.AgentID
 	var there api.Resources // what nobody uses of the nearest
 	most := -1.0
@@ -109,11 +109,14 @@ func (c Cluster) whyShapeWaits(f Framework, asked ShapeAsked, now time.Time) (re
 		agents++
 		usable := a.Total.UsableBy(asked.Role)
 		left := usable.Without(a.Used)
-		_, _, large := usable.Plus(usable.AsRevocable()).Carve(wanted)
-		_, _, fits := left.Plus(a.Revocable).Carve(wanted)
+		whole := wanted.WholeVolumes(usable)
+		_, _, large := usable.Plus(usable.AsRevocable()).Carve(whole)
+		_, _, fits := left.Plus(a.Revocable).Carve(whole)
 		switch {
 		case a.State == api.AgentTombstone || !allowed(a.ID):
 			barred++
+		case wanted.LackingVolume(usable) != "":
+			without++
 		case !large:
 			small++
 		case fits:
@@ -135,11 +138,19 @@ func (c Cluster) whyShapeWaits(f Framework, asked ShapeAsked, now time.Time) (re
 		reasons = append(reasons, fmt.Sprintf("%d of %d agents have room, such as %s: %s", roomy, agents, free, c.explainAgent(f, free, now).Why))
 	}
 	if nearest != "" {
-		reasons = append(reasons, fmt.Sprintf("%d of %d agents would have room for %v if they were empty; the nearest is %s with %s free", full, agents, wanted,
-			nearest, lacking(there, wanted)))
+		reason := fmt.Sprintf("%d of %d agents would have room for %v if they were empty; the nearest is %s", full, agents, wanted, nearest)
+		if used := wanted.LackingVolume(there); used != "" {
+			reason += fmt.Sprintf(", whose volume %s is in use", used)
+		} else {
+			reason += fmt.Sprintf(" with %s free", lacking(there, wanted))
+		}
+		reasons = append(reasons, reason)
 	}
 	if small > 0 {
 		reasons = append(reasons, fmt.Sprintf("%d of %d agents are too small for %v", small, agents, wanted))
+	}
+	if without > 0 {
+		reasons = append(reasons, fmt.Sprintf("%d of %d agents have not the volumes that it wants", without, agents))
 	}
 	if barred > 0 {
 		reasons = append(reasons, fmt.Sprintf("%d of %d agents are TOMBSTONE or fail the constraint %s", barred, agents,

@@ -93,7 +93,7 @@ func (l *Launcher) Fork(ctx context.Context, start executor.Start) (executor.Pro
 	child := &exec.Cmd{
 		Path:        "/bin/sh",
 		Args:        append([]string{"sh", "-c", l.gate(), "gate"}, argv...),
-		Dir:         start.Sandbox,
+		Dir:         folderOf(start),
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Credential: credential},
 	}
 	return l.forkInCell(ctx, child, start)
@@ -164,10 +164,23 @@ func (l *Launcher) fork(child *exec.Cmd, start executor.Start) (*forked, error) 
 	return p, nil
 }
 
+// folderOf returns the folder in which the executor begins.
+func folderOf(start executor.Start) string {
+	if filepath.IsAbs(start.Command.Dir) {
+		return start.Command.Dir
+	}
+	return filepath.Join(start.Sandbox, start.Command.Dir)
+}
+
 // arguments returns the executor's command line, which begins with the path of its program. A name with a slash is
-// looked up in the sandbox, unless it is absolute; another name is looked for in PATH.
+// looked up in the folder in which it begins, unless it is absolute; another name is looked for in PATH.
 func arguments(start executor.Start) ([]string, error) {
 	command := start.Command
+	if command.Dir != "" {
+		if info, err := os.Stat(folderOf(start)); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("%s, in which it is to begin, is no folder on this agent", folderOf(start))
+		}
+	}
 	if command.Shell != "" {
 		return []string{"/bin/sh", "-c", command.Shell}, nil
 	}
@@ -177,7 +190,7 @@ func arguments(start executor.Start) ([]string, error) {
 	program := command.Argv[0]
 	if strings.Contains(program, "/") {
 		if !filepath.IsAbs(program) {
-			program = filepath.Join(start.Sandbox, program)
+			program = filepath.Join(folderOf(start), program)
 		}
 		if err := runnable(program); err != nil {
 			return nil, err

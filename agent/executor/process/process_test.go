@@ -404,6 +404,18 @@ func TestProgramsAreFound(t *testing.T) {
 			t.Errorf("%v is %q, wanted %q", c.argv, got, c.want)
 		}
 	}
+	if err := os.Mkdir(filepath.Join(sandbox, "below"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]string{"below": filepath.Join(sandbox, "below"), "/tmp": "/tmp", "": sandbox} {
+		start := executor.Start{Place: executor.Place{Sandbox: sandbox}, Command: api.Command{Shell: "x", Dir: dir}}
+		if _, err := arguments(start); err != nil || folderOf(start) != want {
+			t.Errorf("folder %q is %q, %v", dir, folderOf(start), err)
+		}
+	}
+	if _, err := arguments(executor.Start{Place: executor.Place{Sandbox: sandbox}, Command: api.Command{Shell: "x", Dir: "mine"}}); err == nil {
+		t.Error("it would begin in a file")
+	}
 }
 
 // The path of a folder is free at once. Then all of the folder is deleted, also what its task has made unreadable.

@@ -103,7 +103,7 @@ func TestEveryFieldOfATaskIsDecided(t *testing.T) {
 // TestAJobSaysWhatATaskIs: what the table says that a field becomes, it becomes.
 func TestAJobSaysWhatATaskIs(t *testing.T) {
 	job, err := jobfile.DecodeJSON([]byte(`{"name":"x","type":"batch","task":{"command":"c","env":{"A":"b"},"cpus":1.5,"mem":64,"disk":5,"gpus":2,
-		"resources":{"licenses":0.5},"revocable":true,"limits":{"cpus":2,"mem":128,"pids":50},"image":"alpine:3.20","user":"nobody","ports":["http"],
+		"resources":{"licenses":0.5},"revocable":true,"limits":{"cpus":2,"mem":128,"pids":50},"image":"alpine:3.20","user":"nobody","dir":"app","ports":["http"],
 		"files":[{"source":"/x"}],"secrets":[{"id":"eng/db","env":"B"}],"labels":{"l":"m"},"kill_grace":"7s","kill_signal":"SIGINT",
 		"checks":[{"tcp":"http","interval":"1s","timeout":"2s","grace":"3s","failures":4,"readiness":true}],
 		"constraint":"a || b","where":{"disk":"ssd","zone":["a","b"],"rack":{"not":"r1"},"row":{"not":["1","2"]}}}}`))
@@ -112,7 +112,7 @@ func TestAJobSaysWhatATaskIs(t *testing.T) {
 	}
 	got := job.Task.APITask()
 	want := api.Task{
-		Command: &api.Command{Shell: "c", Env: map[string]string{"A": "b"}, User: "nobody", URIs: []api.URI{{Source: "/x"}}},
+		Command: &api.Command{Shell: "c", Env: map[string]string{"A": "b"}, User: "nobody", Dir: "app", URIs: []api.URI{{Source: "/x"}}},
 		Image:   "alpine:3.20", KillGrace: 7 * time.Second, KillSignal: "SIGINT", Labels: map[string]string{"l": "m"}, Ports: map[string]uint16{"http": 0},
 		Limits:  api.Limits{CPUs: 2000, Mem: 128_000, Pids: 50},
 		Secrets: []api.Secret{{ID: "eng/db", Env: "B"}},

@@ -140,7 +140,7 @@ func (m *Manager) placeOne(e *entry, ask core.Ask, bins []*pack.Bin, now time.Ti
 	var best *pack.Bin
 	least := 0
 	for _, bin := range bins {
-		if m.gather.holds(bin) || bin.Offer.Role != ask.Role || bin.Left.IsZero() || !bin.Fits(task) {
+		if m.gather.holds(bin) || bin.Offer.Role != ask.Role || bin.Left.IsZero() || !bin.Fits(withVolumes(ask, task, bin.Left)) {
 			continue
 		}
 		there := 0
@@ -160,7 +160,7 @@ func (m *Manager) placeOne(e *entry, ask core.Ask, bins []*pack.Bin, now time.Ti
 	if task, is = e.master.Peek(ask, best.Offer.Agent); !is {
 		return false, refused
 	}
-	best.Put(task)
+	best.Put(withVolumes(ask, task, best.Left))
 	assigned := core.Assigned{SubJob: ask.SubJob, Version: ask.Version, Copy: ask.Copy, Agent: best.Offer.Agent, Hostname: best.Offer.Hostname,
 		Ports: maps.Clone(best.Tasks[len(best.Tasks)-1].Ports)}
 	if ask.Task.Spread != "" {
@@ -168,6 +168,17 @@ func (m *Manager) placeOne(e *entry, ask core.Ask, bins []*pack.Bin, now time.Ti
 	}
 	m.step(e, now, assigned)
 	return true, refused
+}
+
+// withVolumes returns the task with the volumes that it asks for, each as it is in there. Of one that is not there it
+// asks for a part, which in a demand means the whole.
+func withVolumes(ask core.Ask, task api.Task, there api.Resources) api.Task {
+	for _, id := range ask.Task.Volumes {
+		volume := api.Label{Name: "disk", Reserved: ask.Role, Dynamic: true, Volume: id}
+		task.Resources = task.Resources.Plus(api.NewResources(api.Resource{Label: volume, Scalar: 1}))
+	}
+	task.Resources = task.Resources.WholeVolumes(there)
+	return task
 }
 
 // judgedMax bounds the constraints that are kept compiled; beyond it all are forgotten and compiled anew.

@@ -95,7 +95,7 @@ func alike(a, b core.Ask) bool {
 
 // shapeOf returns the shape that the masters are told for an ask, without its count.
 func shapeOf(ask core.Ask) api.Shape {
-	shape := api.Shape{Resources: pack.Ask(ask.Task.APITask()), Constraint: ask.Task.WantedAgent()}
+	shape := api.Shape{Resources: pack.Ask(withVolumes(ask, ask.Task.APITask(), api.Resources{})), Constraint: ask.Task.WantedAgent()}
 	if ask.Task.Spread != "" {
 		shape.Spread = []api.Spread{{By: ask.Task.Spread, Most: int64(ask.Task.Most)}}
 		shape.Group = ask.Group

@@ -112,7 +112,8 @@ func SameExecutor(a, b api.Executor) bool {
 }
 
 func sameCommand(a, b api.Command) bool {
-	return slices.Equal(a.Argv, b.Argv) && a.Shell == b.Shell && maps.Equal(a.Env, b.Env) && slices.EqualFunc(a.URIs, b.URIs, sameURI)
+	return slices.Equal(a.Argv, b.Argv) && a.Shell == b.Shell && maps.Equal(a.Env, b.Env) && a.User == b.User && a.Dir == b.Dir &&
+		slices.EqualFunc(a.URIs, b.URIs, sameURI)
 }
 
 // sameURI compares two files. Files with the same checksum are the same wherever they come from, because a scheduler

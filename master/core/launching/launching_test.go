@@ -14,10 +14,15 @@ func TestSameExecutor(t *testing.T) {
 	with := func(source, sum string) api.Executor {
 		return api.Executor{ID: "x", Command: api.Command{Argv: []string{"bin/x"}, URIs: []api.URI{{Source: source, SHA256: sum, Name: "bin/x", Executable: true}}}}
 	}
+	as := func(user, dir string) api.Executor {
+		return api.Executor{ID: "x", Command: api.Command{Shell: "x", User: user, Dir: dir}}
+	}
 	for what, c := range map[string]struct {
 		a, b api.Executor
 		same bool
 	}{
+		"another user":               {as("web", ""), as("", ""), false},
+		"another folder":             {as("", "/srv"), as("", "/"), false},
 		"the same file elsewhere":    {with("http://a:1/f", "00"), with("http://a:2/f", "00"), true},
 		"another file":               {with("http://a:1/f", "00"), with("http://a:1/f", "01"), false},
 		"two places, no checksum":    {with("/a", ""), with("/b", ""), false},

@@ -46,6 +46,17 @@ func CheckLimit(roles map[api.Role]registry.Role, changed api.Role, limit api.Re
 	return nil
 }
 
+// CheckCapped says which role below has a limit that it could not reach any more, because the new one of the role above
+// it is lower.
+func CheckCapped(roles map[api.Role]registry.Role, changed api.Role, limit api.Resources) error {
+	for _, role := range slices.Sorted(maps.Keys(roles)) {
+		if below := roles[role].Limit; role != changed && role.Within(changed) && !limit.Contains(Named(limit, below)) {
+			return fmt.Errorf("limit %v is below that of role %s, %v, which it would cap too; lower that one first, or say --force to cap it", limit, role, below)
+		}
+	}
+	return nil
+}
+
 // least is the smallest amount that is no zero.
 const least = api.Milli(1)
 

@@ -60,6 +60,23 @@ func TestLimitsNest(t *testing.T) {
 	}
 }
 
+// TestLimitsCap: R54. The limit of a role is not lowered below one of a role below it, whatever way down that is; kinds that
+// only one of them limits do not matter.
+func TestLimitsCap(t *testing.T) {
+	roles := map[api.Role]registry.Role{"par": {Limit: api.Scalars(9, 0)}, "par/kid/deeper": {Limit: api.Scalars(2, 512)}, "parent": {Limit: api.Scalars(9, 0)}}
+	for limit, want := range map[string]bool{"cpus:1": false, "cpus:0": false, "cpus:2": true, "disk:1": true, "": true, "cpus:3;mem:511": false} {
+		resources, err := quota.ParseLimit(limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, role := range []api.Role{"par", "par/kid"} {
+			if err := quota.CheckCapped(roles, role, resources); (err == nil) != want || err != nil && !strings.Contains(err.Error(), "role par/kid/deeper,") {
+				t.Errorf("limit %s of %s: %v", limit, role, err)
+			}
+		}
+	}
+}
+
 // TestZeroIsALimit: a limit of zero holds, and is not taken for none.
 func TestZeroIsALimit(t *testing.T) {
 	for text, want := range map[string]string{"cpus:0": "cpus:0.001", "cpus:0;mem:512": "cpus:0.001;mem:512", "cpus:2": "cpus:2", "": "nothing"} {

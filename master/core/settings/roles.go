@@ -16,7 +16,7 @@ type Role struct {
 	Priority  *int
 	Guarantee *api.Resources
 	Limit     *api.Resources
-	Force     bool // allows a guarantee of more than the agents have
+	Force     bool // allows a guarantee of more than the agents have, and a limit below one of a role below
 }
 
 // Ask checks the new settings of the role. What the caller does not name stays as it is.
@@ -42,6 +42,11 @@ func (s Role) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 	}
 	if s.Limit != nil {
 		if err := quota.CheckLimit(of.Registry.Roles, s.Role, set.Limit); err != nil {
+			return Question{}, api.E(op, api.Invalid, s.Role, err)
+		}
+	}
+	if s.Limit != nil && !s.Force {
+		if err := quota.CheckCapped(of.Registry.Roles, s.Role, set.Limit); err != nil {
 			return Question{}, api.E(op, api.Invalid, s.Role, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -86,14 +87,15 @@ func (a *App) quotaCommand() *cobra.Command {
 			"more than the limit it never gets. What you write replaces the whole guarantee or the whole limit, with all kinds of\n" +
 			"resources; what was there before is printed. 'none' removes it. A limit of zero (cpus:0) freezes the role.\n\n" +
 			"A guarantee that all agents together could not meet is refused, because what is missing would be held back from all\n" +
-			"other roles; use --force if more agents will be added. So is a limit above that of a role above.",
+			"other roles; use --force if more agents will be added. So is a limit above that of a role above, and, without --force,\n" +
+			"one below that of a role below. A limit takes nothing away from tasks that run.",
 		Example: "  tender quota eng --guarantee 'cpus:8;mem:16384' --limit 'cpus:32'\n" +
 			"  tender quota eng --limit none",
 		Args: exactly("ROLE"), ValidArgsFunction: a.completeIDs("roles"),
 	}
 	command.Flags().StringVar(&guarantee, "guarantee", "", "resources such as 'cpus:8;mem:16384', or none")
 	command.Flags().StringVar(&limit, "limit", "", "resources such as 'cpus:32', or none")
-	command.Flags().BoolVar(&force, "force", false, "allow a guarantee that is more than all agents have together")
+	command.Flags().BoolVar(&force, "force", false, "allow a guarantee that is more than all agents have together, and a limit below that of a role below")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		request := &apiv1.SetRoleRequest{Role: args[0], Force: force}
 		err := errors.Join(
@@ -140,6 +142,11 @@ func (a *App) setRole(command *cobra.Command, request *apiv1.SetRoleRequest, cha
 			}
 			if err := show.Fields(a.Stdout, changedFields(before, view)); err != nil {
 				return err
+			}
+			if request.Limit != nil {
+				for _, over := range whatIsOver(view) {
+					fmt.Fprintln(a.Stderr, over)
+				}
 			}
 			return errors.Join(a.noteNewRole(ctx, c, view), a.notePriority(ctx, c, request))
 		}
@@ -198,6 +205,18 @@ func changedFields(before, after *apiv1.RoleView) [][2]string {
 		}
 	}
 	return fields
+}
+
+// whatIsOver says of what the role has more than its limit allows.
+func whatIsOver(view *apiv1.RoleView) (list []string) {
+	has := view.GetAllocated().GetFields()
+	for _, kind := range slices.Sorted(maps.Keys(view.GetLimit().GetFields())) {
+		if most := view.GetLimit().GetFields()[kind].GetNumberValue(); most > 0 && has[kind].GetNumberValue() > most {
+			list = append(list, fmt.Sprintf("role %s has %s %v already; its tasks run on, and it gets no more until it has less than %v",
+				view.GetRole(), kind, has[kind].GetNumberValue(), most))
+		}
+	}
+	return list
 }
 
 // notePriority says that a priority was set that the cluster's allocator ignores.

@@ -8,6 +8,23 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
+// TestALimitBelowWhatTheRoleHas: that is said of each kind, and nothing of kinds without a limit or within it.
+func TestALimitBelowWhatTheRoleHas(t *testing.T) {
+	fields := func(of map[string]any) *structpb.Struct {
+		s, err := structpb.NewStruct(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	got := whatIsOver(&apiv1.RoleView{
+		Role: "eng", Limit: fields(map[string]any{"cpus": 0.5, "mem": 64, "ports": "[1-2]"}), Allocated: fields(map[string]any{"cpus": 1, "mem": 64, "disk": 5}),
+	})
+	if want := "role eng has cpus 1 already; its tasks run on, and it gets no more until it has less than 0.5"; len(got) != 1 || got[0] != want {
+		t.Errorf("said is %q", got)
+	}
+}
+
 // TestAChangeOfARoleShowsWhatWas: what is set replaces what was set before, so that is shown as well.
 func TestAChangeOfARoleShowsWhatWas(t *testing.T) {
 	resources := func(of map[string]any) *structpb.Struct {

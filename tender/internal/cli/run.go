@@ -33,7 +33,7 @@ type runFlags struct {
 	labels                map[string]string
 	shell, retry, quiet   bool
 	revocable             bool
-	user, image           string
+	user, image, dir      string
 	placeFlags
 	lifeFlags
 }
@@ -75,7 +75,30 @@ func (a *App) runCommand() *cobra.Command {
 			return nil
 		},
 	}
-	flags := command.Flags()
+	f.addTo(command.Flags())
+	a.completeFlags(command)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		task, err := f.task(args, a.Lookup)
+		if err = errors.Join(saidEmpty(command.Flags()), err); err != nil {
+			return usage(err)
+		}
+		given := command.Flags().Changed("role")
+		return a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := f.takeVolumes(ctx, c, given, &task); err != nil {
+				return err
+			}
+			preferred, err := f.preferred(ctx, c)
+			if err != nil {
+				return err
+			}
+			return a.run(ctx, c, f, task, preferred)
+		})(command, args)
+	}
+	return command
+}
+
+// addTo adds the flags to those of the command, in the order in which its help shows them.
+func (f *runFlags) addTo(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.SetInterspersed(false)
 	flags.StringVar(&f.name, "name", "", "name of the framework; the IDs of its tasks begin with it (default: the name of the command)")
@@ -108,6 +131,7 @@ func (a *App) runCommand() *cobra.Command {
 		"timeout=5s, grace=15s, failures=3, and ready, which only reports and never kills; repeatable")
 	flags.StringArrayVar(&f.limits, "limit", nil, "upper limit for each task, as cpus=NUMBER, mem=MB or pids=NUMBER, on agents that can enforce it; repeatable")
 	flags.StringVar(&f.user, "user", "", "user as whom the tasks run; their agents must allow it (default: the agents decide)")
+	flags.StringVar(&f.dir, "dir", "", "folder in which the tasks begin: below the sandbox, or an absolute path (default: the sandbox, or what the image says)")
 	flags.StringVar(&f.image, "image", "", "OCI image in which the tasks run, such as docker.io/library/alpine:3.20; COMMAND is passed to its entrypoint, and without\n"+
 		"COMMAND the image's own command runs; only on agents whose attribute 'isolation' lists images")
 	flags.BoolVar(&f.shell, "shell", false, "treat COMMAND as one line for /bin/sh")
@@ -115,25 +139,6 @@ func (a *App) runCommand() *cobra.Command {
 	flags.DurationVar(&f.unreachable, "unreachable-timeout", time.Minute, "with --retry: start a task elsewhere when it has been UNREACHABLE for this long; 0 = never")
 	flags.BoolVar(&f.revocable, "revocable", false, "use cpus and mem that other tasks have but do not use; a task is killed (REVOKED) when they need them")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing except the output of the tasks, and errors")
-	a.completeFlags(command)
-	command.RunE = func(command *cobra.Command, args []string) error {
-		task, err := f.task(args, a.Lookup)
-		if err = errors.Join(saidEmpty(command.Flags()), err); err != nil {
-			return usage(err)
-		}
-		given := command.Flags().Changed("role")
-		return a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			if err := f.takeVolumes(ctx, c, given, &task); err != nil {
-				return err
-			}
-			preferred, err := f.preferred(ctx, c)
-			if err != nil {
-				return err
-			}
-			return a.run(ctx, c, f, task, preferred)
-		})(command, args)
-	}
-	return command
 }
 
 func (a *App) run(ctx context.Context, c *client.Client, f runFlags, task api.Task, preferred []api.AgentID) error {
@@ -217,9 +222,9 @@ func (f *runFlags) task(args []string, lookup func(string) (string, bool)) (api.
 	resources, err := f.allResources()
 	env, err2 := environment(f.env, lookup)
 	task := api.Task{Name: f.nameOr(args), Resources: resources, KillGrace: f.grace, KillSignal: f.killSignal, MaxCompletionTime: f.timeout, Labels: f.labels}
-	task.Command = &api.Command{Argv: args, Env: env, User: f.user}
+	task.Command = &api.Command{Argv: args, Env: env, User: f.user, Dir: f.dir}
 	if f.shell {
-		task.Command = &api.Command{Shell: strings.Join(args, " "), Env: env, User: f.user}
+		task.Command = &api.Command{Shell: strings.Join(args, " "), Env: env, User: f.user, Dir: f.dir}
 	}
 	for _, text := range f.uris {
 		uri, wrong := settings.ParseURI(text)

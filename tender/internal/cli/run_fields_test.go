@@ -11,7 +11,7 @@ import (
 )
 
 // onlyInRun are the flags of 'tender run' that no field of a job file says; docs/jobs.md says why.
-var onlyInRun = []string{"--volume", "--prefer", "--role", "--detach", "--retry", "--quiet"}
+var onlyInRun = []string{"--prefer", "--detach", "--retry", "--quiet"}
 
 // TestEveryFlagOfRunIsDecided: each flag of 'tender run' is a field of job files, or is listed as one that is not; and
 // the table of fields names no flag that there is not.

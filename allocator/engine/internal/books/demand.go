@@ -223,3 +223,15 @@ func times(resources api.Resources, n int64) api.Resources {
 	}
 	return api.NewResources(items...)
 }
+
+// LacksVolume returns a volume that the shape asks for and that the agent has not, or not for the member's role; "":
+// there is none.
+func (s *Shape) LacksVolume(m *Member, a *Agent) api.VolumeID {
+	if s.Simple || !s.WantsVolume() {
+		return ""
+	}
+	return s.Spec.Resources.LackingVolume(UsableBy(m, a.Spec.Total))
+}
+
+// WantsVolume reports whether the shape asks for a volume.
+func (s *Shape) WantsVolume() bool { return s.Spec.Resources.LackingVolume(api.Resources{}) != "" }
