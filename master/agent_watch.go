@@ -48,11 +48,11 @@ func (s operatorService) WatchAgents(r *apiv1.WatchAgentsRequest, stream grpc.Se
 	if n := len(r.GetAgentIds()); n > api.PageItemsMax {
 		return api.E(op, api.Limit, "", fmt.Errorf("%d agents are named, at most %d may be; name none to watch all", n, api.PageItemsMax))
 	}
-	if l.watch.watchers.Add(1) > agentWatchersMax {
-		l.watch.watchers.Add(-1)
+	if l.watch.agents.watchers.Add(1) > agentWatchersMax {
+		l.watch.agents.watchers.Add(-1)
 		return api.E(op, api.Limit, "", fmt.Errorf("%d watch agents already, which is the most", agentWatchersMax))
 	}
-	defer l.watch.watchers.Add(-1)
+	defer l.watch.agents.watchers.Add(-1)
 	return outbox.SendUntil(l.serving(), op, func(slow *outbox.Patience) error { return s.watchAgents(l, slow, r, stream) })
 }
 
@@ -63,7 +63,7 @@ func (s operatorService) watchAgents(
 	ctx := stream.Context()
 	watch := view.WatchAgents(agentIDs(r.GetAgentIds()))
 	for complete := false; ; {
-		round := l.watch.rounds.wait() // before looking, so that no change is missed
+		round := l.watch.agents.rounds.wait() // before looking, so that no change is missed
 		var news view.AgentNews
 		if err := s.master.ask(ctx, op, func(c view.Cluster, _ time.Time) { news = watch.News(c) }); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -45,8 +46,9 @@ const (
 // underWay counts what is being served now.
 type underWay struct {
 	calls, streams atomic.Int64
-	leaving        atomic.Bool   // this master is ending: callers that wait for a leader must not wait any longer
-	snapshots      chan struct{} // holds one entry for each snapshot that is being saved
+	leaving        atomic.Bool    // this master is ending: callers that wait for a leader must not wait any longer
+	beside         sync.WaitGroup // goroutines that read and write streams
+	snapshots      chan struct{}  // holds one entry for each snapshot that is being saved
 }
 
 func newUnderWay() underWay { return underWay{snapshots: make(chan struct{}, snapshotsMax)} }

@@ -73,6 +73,7 @@ func (m *Master) routes() map[string]http.Handler {
 	return map[string]http.Handler{
 		"/v1/":                 newJSONHandler(m),
 		"GET /metrics":         m.serveMetrics(promhttp.HandlerFor(m.metrics.registry, promhttp.HandlerOpts{DisableCompression: true})),
+		"GET /v1/watch":        http.HandlerFunc(m.serveWatch),
 		"GET /v1/log-level":    http.HandlerFunc(m.serveLogLevel),
 		"PUT /v1/log-level":    http.HandlerFunc(m.setLogLevel),
 		"GET /healthz":         http.HandlerFunc(healthz),

@@ -24,6 +24,7 @@ import (
 	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/internal/tally"
 	"github.com/tenderhq/tender/master/internal/vault"
+	"github.com/tenderhq/tender/master/internal/watching"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -52,7 +53,7 @@ type leader struct {
 	round  watchdog.Loop
 	shut   sync.Once // closes over
 	stores *storeNews
-	watch  agentNews
+	watch  leaderNews
 	policy *policyRun
 	ids    atomic.Uint64 // counts connections and requests
 
@@ -64,6 +65,12 @@ type leader struct {
 	tally   *tally.Tally       // what has changed, for metrics
 	seen    time.Time          // when the loop was last at work
 	wakeAt  time.Time          // the time for which the timer is set; zero: it is not set
+}
+
+// leaderNews is what a leader tells those who watch.
+type leaderNews struct {
+	agents  agentNews
+	changes *watching.Stream // what the core notes
 }
 
 // arrival is an event from outside, and where its answers go.
@@ -88,7 +95,7 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 	config.Debug = config.Debug || m.config.Log.shows(zerolog.DebugLevel, m.log)
 	now := time.Now()
 	config.Version = m.config.Version
-	return &leader{
+	l := &leader{
 		policy: newPolicyRun(m, policy),
 		master: m,
 		log:    m.log.With().Stringer("term", lead.Term).Logger(),
@@ -98,12 +105,15 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 		reads:  make(chan func(*core.Core, time.Time), readsMax),
 		over:   make(chan struct{}),
 		stores: newStoreNews(),
-		watch:  agentNews{rounds: newBroadcast()},
 		core:   core.New(config, lead.State, lead.Term, policy, now),
 		peers:  newPeers(m.metrics.dropped),
 		tally:  tally.New(func(took time.Duration) { m.metrics.starts.Observe(took.Seconds()) }),
 		seen:   now,
+
+		watch: leaderNews{agentNews{rounds: newBroadcast()}, &watching.Stream{Term: lead.Term, Leader: m.config.ID}},
 	}
+	l.watch.changes.Append(l.core.Changes())
+	return l
 }
 
 // run leads until the leadership or ctx ends, or the core breaks a rule of its own.
@@ -148,7 +158,7 @@ func (l *leader) run(ctx context.Context) {
 		l.allocate()
 		l.propose()
 		l.flush()
-		l.watch.tell()
+		l.watch.agents.tell()
 		l.setTimer(timer)
 		if l.inbox.Waiting() > 0 {
 			l.inbox.Rouse()
@@ -280,9 +290,17 @@ func (l *leader) committed(commit raftlog.Commit) {
 func (l *leader) step(what core.Happening) { l.stepCame(what, time.Time{}) }
 
 func (l *leader) stepCame(what core.Happening, came time.Time) {
-	l.perform(l.core.Step(core.Event{At: time.Now(), Came: came, What: what}))
-	l.tally.Count(l.core.Changes())
+	effects := l.core.Step(core.Event{At: time.Now(), Came: came, What: what})
+	l.noteChanges()
+	l.perform(effects)
 	l.giveUp()
+}
+
+// noteChanges passes on what the core's last step has changed, to those who watch and to the metrics.
+func (l *leader) noteChanges() {
+	changes := l.core.Changes()
+	l.watch.changes.Append(changes)
+	l.tally.Count(changes)
 }
 
 // chargeFor counts refused calls, and charges the sender for answers about tasks that do not exist.
@@ -354,8 +372,9 @@ func (l *leader) giveUp() {
 // allocate lets the core offer what is free, including what is freed by closing streams whose queues are full.
 func (l *leader) allocate() {
 	for {
-		l.perform(l.core.Allocate(time.Now()))
-		l.tally.Count(l.core.Changes())
+		effects := l.core.Allocate(time.Now())
+		l.noteChanges()
+		l.perform(effects)
 		if len(l.peers.slow) == 0 {
 			return
 		}

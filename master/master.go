@@ -42,13 +42,13 @@ type Master struct {
 	standings atomic.Pointer[map[string]standing] // of the other masters, while this one leads
 	intake    *intake.Intake
 	jobs      *forward.Jobs // forwards calls to the job manager
+	watches   *watchLogs    // what watchers are told
 	under     underWay
 	hash      *statehash.Hash
-	stuck     atomic.Int32   // how many abandoned loops are still stuck
-	beside    sync.WaitGroup // goroutines that read and write streams
-	changed   *broadcast     // fired whenever this master begins or ends to lead
-	news      *broadcast     // fired when this master hears of a new leader
-	rights    *broadcast     // fired when the rights of a principal may have changed
+	stuck     atomic.Int32 // how many abandoned loops are still stuck
+	changed   *broadcast   // fired whenever this master begins or ends to lead
+	news      *broadcast   // fired when this master hears of a new leader
+	rights    *broadcast   // fired when the rights of a principal may have changed
 }
 
 // listeners holds the listeners of this master, and the proof of its identity.
@@ -77,7 +77,7 @@ func New(config Config) (*Master, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), rights: newBroadcast(), under: newUnderWay()}
+	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), rights: newBroadcast(), under: newUnderWay(), watches: newWatchLogs()}
 	m.intake = intake.New(m.tellHeld)
 	m.jobs = &forward.Jobs{Managers: m.jobManagers, Dial: func(ctx context.Context, address string) (net.Conn, error) {
 		return m.listeners.proof.holder.Dialer(config.Dial, trust.Framework)(ctx, address)
@@ -347,6 +347,7 @@ func (m *Master) Run(ctx context.Context) error {
 	})
 	part(func() error { return m.lead(ctx) })
 	part(func() error { m.announce(ctx); return nil })
+	part(func() error { m.watchCluster(ctx); return nil })
 	part(func() error { m.guard.Watch(ctx, m.rights.wait); return nil })
 	part(func() error { return m.keepIdentity(ctx) })
 	part(func() error { m.joinQuorum(ctx); return nil })
@@ -364,7 +365,7 @@ func (m *Master) Run(ctx context.Context) error {
 	m.tellLeaving(context.Cause(ctx))
 	m.stopServing()
 	parts.Wait()
-	m.beside.Wait()
+	m.under.beside.Wait()
 	m.log.Info().Msg("master has ended")
 	err := context.Cause(ctx)
 	if errors.Is(err, context.Canceled) {

@@ -191,7 +191,7 @@ func cutOff(why error) string {
 
 // beside runs a goroutine that belongs to a stream, in addition to the stream's handler.
 func (l *leader) beside(run func()) {
-	l.master.beside.Go(run)
+	l.master.under.beside.Go(run)
 }
 
 // sendAll sends the batches. packErr says that an event did not fit in a message. Then only that event is left out,

@@ -175,6 +175,7 @@ var Table = []Row{
 
 	{Call: "master /v1/", On: OnCluster, Kinds: everybody, Check: "each method as by gRPC"},
 	{Call: "master GET /metrics", Verb: View, Action: "metrics", On: OnCluster, Kinds: []Kind{Master}},
+	{Call: "master GET /v1/watch", Verb: View, Action: "watch", On: OnTasks, Kinds: masterOnly, Own: true, Check: "only what the lists show to the caller"},
 	{Call: "master GET /v1/log-level", Verb: View, Action: "log-level", On: OnCluster},
 	{Call: "master PUT /v1/log-level", Verb: Operate, Action: "set-log-level", On: OnCluster, Changes: true},
 	{Call: "master GET /healthz", On: OnCluster, Kinds: everybody, Check: "tells no address"},

@@ -1,0 +1,536 @@
+package watching
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/trust/rights"
+	"github.com/tenderhq/tender/internal/words"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+const (
+	// logEntriesMax and logBytesMax bound what a log remembers for watchers that read slowly or resume. A watcher that
+	// is behind that is ended (Limit); one that comes for it is told that it has missed something.
+	logEntriesMax = 65_536
+	logBytesMax   = 32 << 20
+	// watchersMax bounds the watchers of a log. One more is refused (Limit).
+	watchersMax = 256
+	// responseItemsMax and responseBytesMax bound the changes of one response.
+	responseItemsMax = 256
+	responseBytesMax = 256 << 10
+	// idleFor is how long a source goes on after the last watcher has left, so that one whose connection broke resumes.
+	idleFor = 30 * time.Second
+	// cursorEvery is how often a watcher whose filter lets nothing through is told how far the log has come.
+	cursorEvery = 10 * time.Second
+)
+
+// Log holds the latest entries, and with views also the state that they have led to. It outlives leaderships.
+type Log struct {
+	views bool // it has views; otherwise only events
+
+	mu      sync.Mutex
+	entries []Entry // guarded by mu, as all below; places base to base+len(entries)-1
+	base    uint64
+	bytes   int
+	state   map[string]Entry // the latest view of each thing
+	whole   bool             // the state is that at the cursor
+	cursor  Cursor
+	start   Cursor // everything after this is in entries, or marked there as missed
+	users   int
+	left    time.Time     // when the last user left
+	news    chan struct{} // closed and replaced when anything above has changed
+}
+
+// NewLog makes a log of events, or of events and views.
+func NewLog(views bool) *Log {
+	return &Log{views: views, state: make(map[string]Entry), news: make(chan struct{})}
+}
+
+// tell wakes everybody who waits.
+func (l *Log) tell() {
+	close(l.news)
+	l.news = make(chan struct{})
+}
+
+// Cursor returns how far the log has come.
+func (l *Log) Cursor() Cursor {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cursor
+}
+
+// Forget says that what follows does not continue what the log has: watchers are told why, and the state is empty until
+// its parts are put again. A log that has told nobody anything need not say so.
+func (l *Log) Forget(at Cursor, why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.state)
+	l.whole = false
+	if l.cursor != (Cursor{}) {
+		l.append(Entry{cursor: at, missed: why})
+	} else {
+		l.start = at
+	}
+	l.cursor = at
+	l.tell()
+}
+
+// Put adds entries. whole says that the log knows everything up to the cursor now.
+func (l *Log) Put(entries []Entry, at Cursor, whole bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range entries {
+		if l.views && !l.keep(&e) {
+			continue
+		}
+		if e.event != nil && e.cursor.Compare(l.cursor) <= 0 { // told before, by an earlier stream of the same leader
+			if e.event = nil; e.view == nil {
+				continue
+			}
+		}
+		l.append(e)
+	}
+	if l.cursor == (Cursor{}) {
+		l.start = at
+	}
+	if at.Compare(l.cursor) > 0 {
+		l.cursor = at
+	}
+	if l.whole == whole && len(entries) == 0 {
+		return
+	}
+	l.whole = l.whole || whole
+	l.tell()
+}
+
+// keep takes the view of an entry into the state. It returns false if the entry says nothing new.
+func (l *Log) keep(e *Entry) bool {
+	if e.view == nil {
+		return e.event != nil
+	}
+	before, had := l.state[e.key()]
+	if had {
+		e.about = e.or(before.about)
+	}
+	switch {
+	case e.gone && had:
+		delete(l.state, e.key())
+		return true
+	case !e.gone && !bytes.Equal(before.view, e.view):
+		l.state[e.key()] = *e
+		return true
+	}
+	e.view, e.gone = nil, false
+	return e.event != nil
+}
+
+func (l *Log) append(e Entry) {
+	l.entries = append(l.entries, e)
+	l.bytes += e.bytes()
+	for len(l.entries) > logEntriesMax || l.bytes > logBytesMax {
+		l.bytes -= l.entries[0].bytes()
+		l.start = l.entries[0].cursor
+		l.entries[0] = Entry{}
+		l.entries = l.entries[1:]
+		l.base++
+	}
+}
+
+// Wanted returns a context that ends when nobody has used the log for a while, and waits until somebody does. It returns
+// nil when ctx has ended.
+func (l *Log) Wanted(ctx context.Context) (context.Context, context.CancelFunc) {
+	for {
+		l.mu.Lock()
+		users, news := l.users, l.news
+		l.mu.Unlock()
+		if users > 0 {
+			break
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return nil, nil
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		for l.stillUsed(ctx) {
+		}
+	}()
+	return ctx, cancel
+}
+
+// stillUsed waits for a change of the users, or for the end of the idle time; false when the log is not used any more.
+func (l *Log) stillUsed(ctx context.Context) bool {
+	l.mu.Lock()
+	users, left, news := l.users, l.left, l.news
+	l.mu.Unlock()
+	var idle <-chan time.Time
+	if users == 0 {
+		rest := time.Until(left.Add(idleFor))
+		if rest <= 0 {
+			return false
+		}
+		timer := time.NewTimer(rest)
+		defer timer.Stop()
+		idle = timer.C
+	}
+	select {
+	case <-news:
+		return true
+	case <-idle:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// join begins to use the log.
+func (l *Log) join() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.users == watchersMax {
+		return api.E("watch", api.Limit, "", fmt.Errorf("%d watch already, which is the most", watchersMax))
+	}
+	if l.users++; l.users == 1 {
+		l.tell()
+	}
+	return nil
+}
+
+func (l *Log) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.users--; l.users == 0 {
+		l.left = time.Now()
+		l.tell()
+	}
+}
+
+// Watcher is somebody who watches.
+type Watcher struct {
+	Request *apiv1.WatchRequest
+	By      rights.Scope
+	// Read lets look read the registry of this master.
+	Read func(look func(*registry.State))
+	// Decode says that the views must be fields of the messages, because they are not sent by gRPC.
+	Decode bool
+	Send   func(*apiv1.WatchResponse) error
+}
+
+// reading is how far a watcher has come.
+type reading struct {
+	Watcher
+	log   *Log
+	place uint64
+	after Cursor // events up to here were told in an earlier watch
+	told  Cursor // the last cursor that was sent
+	at    time.Time
+}
+
+// Serve tells a watcher what changes until ctx ends, sending fails, or the watcher reads too slowly.
+func (l *Log) Serve(ctx context.Context, w Watcher) error {
+	if err := l.join(); err != nil {
+		return err
+	}
+	defer l.leave()
+	r := &reading{Watcher: w, log: l, at: time.Now()}
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	for {
+		news, more, err := r.step(ctx)
+		if err != nil {
+			return err
+		}
+		if more {
+			continue
+		}
+		timer := time.NewTimer(cursorEvery)
+		select {
+		case <-news:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+		timer.Stop()
+	}
+}
+
+// begin finds the place from which the watcher is told, and sends the state if that is not what it asked for.
+func (r *reading) begin(ctx context.Context) error {
+	if r.Request.GetAfter() == nil {
+		return r.sendState(ctx, "")
+	}
+	r.after = CursorOf(r.Request.GetAfter())
+	if err := r.log.begun(ctx); err != nil {
+		return err
+	}
+	place, known := r.log.placeAfter(r.after)
+	if known {
+		r.place = place
+		return nil
+	}
+	missed := fmt.Sprintf("this master does not remember what followed change %d of term %s", r.after.Number, r.after.Term)
+	r.after = Cursor{}
+	if r.log.views {
+		return r.sendState(ctx, missed)
+	}
+	r.place = place
+	return r.Send(&apiv1.WatchResponse{Missed: missed})
+}
+
+// begun waits until the log's source has begun.
+func (l *Log) begun(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		begun, news := l.cursor != (Cursor{}), l.news
+		l.mu.Unlock()
+		if begun {
+			return nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Seed has the log of a master that was started again begin behind this event, as far as its source still knows what
+// follows.
+func (l *Log) Seed(after Cursor) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cursor == (Cursor{}) && !l.views {
+		l.cursor, l.start = after, after
+	}
+}
+
+// Drop forgets everything, because nobody has used the log for a while.
+func (l *Log) Drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.views && l.users == 0 {
+		l.base += uint64(len(l.entries))
+		l.entries, l.bytes, l.cursor, l.start, l.whole = nil, 0, Cursor{}, Cursor{}, false
+		clear(l.state)
+	}
+}
+
+// placeAfter returns the place of the first entry that somebody who was told everything up to a cursor does not know.
+func (l *Log) placeAfter(after Cursor) (uint64, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if after.Compare(l.start) < 0 || l.views && !l.whole {
+		return l.base, false
+	}
+	for i := len(l.entries) - 1; i >= 0; i-- {
+		if e := &l.entries[i]; e.event != nil && e.cursor.Compare(after) <= 0 || e.missed != "" && e.cursor.Compare(after) < 0 {
+			return l.base + uint64(i) + 1, true
+		}
+	}
+	return l.base, true
+}
+
+// step sends what is new. more says that there may be more already.
+func (r *reading) step(ctx context.Context) (news <-chan struct{}, more bool, err error) {
+	entries, news, at, missed, err := r.take()
+	if err != nil {
+		return nil, false, err
+	}
+	if err := r.send(entries, at, missed == ""); err != nil {
+		return nil, false, err
+	}
+	switch {
+	case missed == "":
+		return news, len(entries) > 0, nil
+	case r.log.views:
+		return news, true, r.sendState(ctx, missed)
+	}
+	return news, true, r.Send(&apiv1.WatchResponse{Missed: missed})
+}
+
+// take returns the next entries, and the cursor behind them; missed says why what follows does not continue them.
+func (r *reading) take() (entries []Entry, news <-chan struct{}, at Cursor, missed string, err error) {
+	l := r.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	news = l.news
+	if r.place < l.base {
+		return nil, nil, at, "", api.E("watch", api.Limit, "", fmt.Errorf("it read too slowly: %s are waiting and no more are kept; resume with the last cursor", words.Count(len(l.entries), "change")))
+	}
+	at = l.cursor
+	for r.place < l.base+uint64(len(l.entries)) {
+		e := l.entries[r.place-l.base]
+		r.place++
+		if e.missed != "" {
+			return entries, news, e.cursor, e.missed, nil
+		}
+		entries = append(entries, e)
+		if len(entries) == 4*responseItemsMax {
+			return entries, news, Cursor{}, "", nil // others may have the lock meanwhile
+		}
+	}
+	return entries, news, at, "", nil
+}
+
+// sendState sends the state at a moment, and goes on from there. Without views there is none, only its cursor.
+func (r *reading) sendState(ctx context.Context, missed string) error {
+	l := r.log
+	for {
+		l.mu.Lock()
+		if l.whole {
+			break
+		}
+		news := l.news
+		l.mu.Unlock()
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	state := make([]Entry, 0, len(l.state))
+	for _, e := range l.state { // order: irrelevant because the state has none
+		e.event = nil
+		state = append(state, e)
+	}
+	at := l.cursor
+	r.place = l.base + uint64(len(l.entries))
+	l.mu.Unlock()
+	r.told = Cursor{}
+	if missed != "" {
+		if err := r.Send(&apiv1.WatchResponse{Missed: missed}); err != nil {
+			return err
+		}
+	}
+	return r.send(state, at, true)
+}
+
+// send sends those entries that the watcher has asked for and may see. With the last of them it knows everything up to
+// the cursor, if that is not zero and whole is set.
+func (r *reading) send(entries []Entry, at Cursor, whole bool) (err error) {
+	response, size := &apiv1.WatchResponse{}, 0
+	flush := func() error {
+		r.at = time.Now()
+		err := r.Send(response)
+		response, size = &apiv1.WatchResponse{}, 0
+		return err
+	}
+	choose := func(state *registry.State) {
+		for i := range entries {
+			e := &entries[i]
+			if r.Request.GetEventsOnly() && e.event == nil || !e.wanted(r.Request) || !e.seen(r.By, state) {
+				continue
+			}
+			message := e.message(r.By, state, r.Decode)
+			if message.GetEvent() != nil && e.cursor.Compare(r.after) <= 0 {
+				message.Event = nil
+				if e.view == nil {
+					continue
+				}
+			}
+			response.Items = append(response.Items, message)
+			size += e.bytes()
+		}
+	}
+	if r.By.Everything {
+		choose(nil) // no names are needed
+	} else {
+		r.Read(choose)
+	}
+	items := response.Items
+	for response.Items = nil; len(items) > responseItemsMax || size > responseBytesMax && len(items) > 1; {
+		n := min(len(items)/2, responseItemsMax)
+		size -= size * n / len(items)
+		kept := size
+		response.Items, items = items[:n], items[n:]
+		if err := flush(); err != nil {
+			return err
+		}
+		size = kept
+	}
+	response.Items = items
+	if whole && at != (Cursor{}) {
+		response.Complete, response.Cursor = true, at.Proto()
+	}
+	switch {
+	case len(items) > 0:
+	case !response.Complete, at == r.told:
+		return nil
+	case r.told != (Cursor{}) && time.Since(r.at) < cursorEvery:
+		return nil
+	}
+	if response.Complete {
+		r.told = at
+	}
+	return flush()
+}
+
+// Follow calls keep with all events, in order, until ctx ends. With after it begins behind that event; where that is not
+// possible, and whenever some events can't be told, missed says why, and the events follow those that are missed.
+func (l *Log) Follow(ctx context.Context, after *apiv1.Cursor, read func(func(*registry.State)), keep func(events []*apiv1.Event, missed string)) error {
+	if after != nil {
+		l.Seed(CursorOf(after))
+	}
+	var watcher Watcher
+	watcher = Watcher{
+		Request: &apiv1.WatchRequest{EventsOnly: true, After: after}, By: rights.All(), Read: read,
+		Send: func(news *apiv1.WatchResponse) error {
+			events := make([]*apiv1.Event, 0, len(news.GetItems()))
+			for _, item := range news.GetItems() {
+				events = append(events, item.GetEvent())
+			}
+			if len(events) > 0 || news.GetMissed() != "" {
+				keep(events, news.GetMissed())
+			}
+			if news.GetComplete() {
+				watcher.Request.After = news.GetCursor()
+			}
+			return nil
+		},
+	}
+	for {
+		err := l.Serve(ctx, watcher)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !api.Is(err, api.Limit) {
+			return errors.Join(err)
+		}
+	}
+}
+
+// Whole reports whether the log knows the whole state at its cursor.
+func (l *Log) Whole() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.whole
+}
+
+// Without returns entries that remove those things of the kinds from the state of which entries has no view.
+func (l *Log) Without(entries []Entry, at Cursor, kinds ...string) (gone []Entry) {
+	there := make(map[string]bool, len(entries))
+	for i := range entries {
+		there[entries[i].key()] = entries[i].view != nil && !entries[i].gone || there[entries[i].key()]
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, e := range l.state { // order: irrelevant because each is a thing of its own
+		if slices.Contains(kinds, e.kind) && !there[key] {
+			gone = append(gone, Gone(e.kind, e.name, at))
+		}
+	}
+	return gone
+}

@@ -1,0 +1,121 @@
+// Package watching tells watchers what changes. The leader's loop appends compact records to a [Stream] and does nothing
+// else for them. While somebody watches, a source turns them into the entries of a [Log]: from the stream at the leader,
+// from the leader's own watch at a follower. Each watcher reads the log at its own pace. A watcher that falls behind the
+// log is ended; it costs nothing but its place.
+package watching
+
+import (
+	"sync"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/change"
+)
+
+// streamRecordsMax is how many changes a leader remembers for sources and for watchers that resume. The oldest are
+// forgotten, and whoever comes for them is told.
+const streamRecordsMax = 65_536
+
+// Stream holds the latest changes of one term. Append is for the leader's loop and never waits for a reader.
+type Stream struct {
+	Term   api.Term
+	Leader api.MasterID
+
+	mu     sync.Mutex
+	ring   []numbered    // guarded by mu, as all below; place n is at n modulo its length once it is full
+	next   uint64        // the place of the next record
+	events uint64        // how many of the records are events
+	wake   chan struct{} // closed by the next Append; nil: nobody waits
+}
+
+// numbered is a record with the number of the latest event, which is the record itself if it is one.
+type numbered struct {
+	change.Record
+	number uint64
+}
+
+// Append adds records, in order.
+func (s *Stream) Append(records []change.Record) {
+	if len(records) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range records {
+		if records[i].IsEvent() {
+			s.events++
+		}
+		if len(s.ring) < streamRecordsMax {
+			s.ring = append(s.ring, numbered{records[i], s.events})
+		} else {
+			s.ring[s.next%streamRecordsMax] = numbered{records[i], s.events}
+		}
+		s.next++
+	}
+	if s.wake != nil {
+		close(s.wake)
+		s.wake = nil
+	}
+}
+
+// Head returns the place behind the latest record, and the number of the latest event.
+func (s *Stream) Head() (place, number uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.next, s.events
+}
+
+// read returns up to most records from a place on, the place behind them, and the number of the latest event before that
+// place. It returns false if the records there are forgotten.
+func (s *Stream) read(from uint64, most int) (records []numbered, next, number uint64, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if oldest := s.next - uint64(len(s.ring)); from < oldest {
+		return nil, 0, 0, false
+	}
+	for next = from; next < s.next && len(records) < most; next++ {
+		records = append(records, s.ring[next%streamRecordsMax])
+	}
+	if next > 0 && len(s.ring) > 0 {
+		number = s.ring[(next-1)%streamRecordsMax].number
+	}
+	return records, next, number, true
+}
+
+// Begun returns the place of the first record of the term; false when that is forgotten.
+func (s *Stream) Begun() (place uint64, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return 0, s.next == uint64(len(s.ring))
+}
+
+// After returns the place behind the event with this number. It returns false if what follows is forgotten.
+func (s *Stream) After(number uint64) (place uint64, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	oldest := s.next - uint64(len(s.ring))
+	for place = s.next; place > oldest; place-- {
+		if s.ring[(place-1)%streamRecordsMax].number <= number {
+			return place, true
+		}
+	}
+	return oldest, oldest == 0 // nothing is forgotten, and the event is before the first
+}
+
+// Wait returns a channel that is closed when there are records from this place on.
+func (s *Stream) Wait(place uint64) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if place < s.next {
+		return closed
+	}
+	if s.wake == nil {
+		s.wake = make(chan struct{})
+	}
+	return s.wake
+}
+
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()

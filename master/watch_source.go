@@ -1,0 +1,402 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/trust/rights"
+	"github.com/tenderhq/tender/master/change"
+	"github.com/tenderhq/tender/master/internal/watching"
+	"github.com/tenderhq/tender/master/view"
+)
+
+// This file has the sources of what watchers are told: the leader's core, and at a follower the leader's watch.
+
+// watchLogs is what this master tells watchers. It outlives leaderships.
+type watchLogs struct {
+	events, views *watching.Log
+	over          chan struct{} // closed when this master ends
+	ends          sync.Once
+}
+
+func newWatchLogs() *watchLogs {
+	return &watchLogs{events: watching.NewLog(false), views: watching.NewLog(true), over: make(chan struct{})}
+}
+
+const (
+	// sourceRest is the least time between two looks of the leader's source, so that changes that follow each other are
+	// told together.
+	sourceRest = 50 * time.Millisecond
+	// sourceRecordsMax bounds the changes that are told together, and the views that are read in one round of the
+	// leader's loop, which waits meanwhile.
+	sourceRecordsMax = 2048
+	sourceViewsMax   = 512
+	// sourceAgain is how long a source rests when it has failed, as while there is no leader.
+	sourceAgain = 200 * time.Millisecond
+	// listsEvery is the least time between two readings of the short lists, which are read whole: roles, masters,
+	// principals, secrets and tokens.
+	listsEvery = time.Second
+)
+
+// watchCluster runs the sources of both logs whenever somebody watches, until ctx ends.
+func (m *Master) watchCluster(ctx context.Context) {
+	defer m.watches.ends.Do(func() { close(m.watches.over) })
+	var sources sync.WaitGroup
+	for _, views := range []bool{false, true} {
+		log := m.watches.events
+		if views {
+			log = m.watches.views
+		}
+		sources.Go(func() {
+			for ctx.Err() == nil {
+				wanted, cancel := log.Wanted(ctx)
+				if wanted == nil {
+					return
+				}
+				m.feed(wanted, log, views)
+				cancel()
+				log.Drop()
+			}
+		})
+	}
+	<-ctx.Done()
+	m.watches.ends.Do(func() { close(m.watches.over) })
+	sources.Wait()
+}
+
+// feed keeps a log up to date, from one leader after the other, until ctx ends.
+func (m *Master) feed(ctx context.Context, log *watching.Log, views bool) {
+	for ctx.Err() == nil {
+		changed := m.changed.wait()
+		if l := m.leading.Load(); l != nil {
+			l.feed(ctx, log, views)
+			continue
+		}
+		following, stop := context.WithCancel(ctx)
+		go func() {
+			select {
+			case <-changed:
+				stop()
+			case <-following.Done():
+			}
+		}()
+		err := m.followLeader(following, log, views)
+		stop()
+		if err != nil && ctx.Err() == nil {
+			pause.For(ctx, sourceAgain)
+		}
+	}
+}
+
+// followLeader keeps a follower's log up to date by a watch at the leader, until that breaks.
+func (m *Master) followLeader(ctx context.Context, log *watching.Log, views bool) error {
+	leader, address := m.Leader()
+	if address == "" || leader == m.config.ID {
+		return errors.New("nobody leads")
+	}
+	conn, err := m.dial(address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	request := &apiv1.WatchRequest{EventsOnly: !views}
+	if after := log.Cursor(); after != (watching.Cursor{}) && (!views || log.Whole()) {
+		request.After = after.Proto()
+	}
+	stream, err := apiv1.NewWatchServiceClient(conn).Watch(ctx, request)
+	if err != nil {
+		return err
+	}
+	for first := true; ; {
+		news, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		at := log.Cursor()
+		switch {
+		case news.GetMissed() != "":
+			log.Forget(at, news.GetMissed())
+		case first && request.GetAfter() == nil:
+			log.Forget(at, "this master has begun to follow "+string(leader))
+		}
+		first = false
+		var entries []watching.Entry
+		for _, item := range news.GetItems() {
+			entries = append(entries, watching.Changed(item, at))
+		}
+		if news.GetComplete() {
+			at = watching.CursorOf(news.GetCursor())
+		}
+		log.Put(entries, at, news.GetComplete())
+	}
+}
+
+// feed keeps a log up to date from this leader's core until the leadership or ctx ends.
+func (l *leader) feed(ctx context.Context, log *watching.Log, views bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-l.over:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	f := &feeder{leader: l, log: log, views: views, dirty: make(map[any]bool)}
+	for ctx.Err() == nil {
+		f.run(ctx)
+	}
+}
+
+// feeder turns the changes of this leader into entries of a log.
+type feeder struct {
+	leader *leader
+	log    *watching.Log
+	views  bool
+	place  uint64
+	dirty  map[any]bool // what is to be read again, by the names that change.Record.Touches gives
+	lists  bool         // the short lists are to be read again
+	listed time.Time    // when they were read last
+}
+
+// run begins where the log has come to in this term, or anew, and goes on until something is missed.
+func (f *feeder) run(ctx context.Context) {
+	stream := f.leader.watch.changes
+	place, number := stream.Head()
+	had := f.log.Cursor()
+	known := false
+	if had.Term == stream.Term && (!f.views || f.log.Whole()) {
+		f.place, known = stream.After(had.Number)
+	}
+	if !known {
+		why := fmt.Sprintf("master %s leads since term %s; the last changes of the term before may be missing", stream.Leader, stream.Term)
+		if had.Term == stream.Term {
+			why = "changes came faster than they could be told"
+		} else if !f.views {
+			if first, all := stream.Begun(); all {
+				place, number = first, 0
+			}
+		}
+		f.place = place
+		clear(f.dirty)
+		f.log.Forget(watching.Cursor{Term: stream.Term, Number: number}, why)
+		if f.views && f.readAll(ctx) != nil {
+			return
+		}
+	}
+	f.lists = f.views
+	for ctx.Err() == nil {
+		more, err := f.step(ctx)
+		if err != nil {
+			return
+		}
+		if more {
+			continue
+		}
+		pause.For(ctx, sourceRest)
+		f.rest(ctx)
+	}
+}
+
+// rest waits for the next change, or until the short lists are due.
+func (f *feeder) rest(ctx context.Context) {
+	timer := time.NewTimer(listsEvery)
+	defer timer.Stop()
+	tick := timer.C
+	if !f.lists {
+		tick = nil
+	}
+	select {
+	case <-f.leader.watch.changes.Wait(f.place):
+	case <-tick:
+	case <-ctx.Done():
+	}
+}
+
+// step tells the next changes. more says that there are more already.
+func (f *feeder) step(ctx context.Context) (more bool, err error) {
+	if !f.views {
+		_, batch, next, known := f.leader.watch.changes.Next(f.place, sourceRecordsMax)
+		if !known {
+			return false, errMissed
+		}
+		more = next > f.place
+		f.place = next
+		f.log.Put(batch.Entries, batch.At, true)
+		return more, nil
+	}
+	var batch watching.Batch
+	var read []func() *apiv1.Change
+	known := true
+	err = f.leader.read(ctx, "watch", func(c view.Cluster, _ time.Time) {
+		c.Sees = rights.All()
+		var records []change.Record
+		var next uint64
+		records, batch, next, known = f.leader.watch.changes.Next(f.place, sourceRecordsMax)
+		if !known {
+			return
+		}
+		f.place = next
+		for i := range records {
+			f.touch(&records[i])
+		}
+		read = f.read(c)
+		head, _ := f.leader.watch.changes.Head()
+		more = head > f.place || len(f.dirty) > 0
+	})
+	if err != nil {
+		return false, err
+	}
+	if !known {
+		return false, errMissed
+	}
+	for _, show := range read {
+		batch.Attach(show())
+	}
+	if f.lists && !more && time.Since(f.listed) >= listsEvery {
+		f.lists, f.listed = false, time.Now()
+		for _, shown := range f.shortLists(ctx) {
+			batch.Attach(shown)
+		}
+		batch.Entries = append(batch.Entries, f.log.Without(batch.Entries, batch.At, shortKinds...)...)
+	}
+	f.log.Put(batch.Entries, batch.At, !more)
+	return more, nil
+}
+
+var errMissed = errors.New("what comes next is forgotten")
+
+// touch notes what a record makes out of date.
+func (f *feeder) touch(r *change.Record) {
+	for name := range r.Touches() {
+		f.dirty[name] = true
+	}
+	f.lists = true // roles sum up what all others have
+}
+
+// read reads some of what is out of date, in the leader's loop, and returns functions that make the messages outside it.
+func (f *feeder) read(c view.Cluster) (shows []func() *apiv1.Change) {
+	var shares allocator.Shares
+	for name := range f.dirty { // order: irrelevant because each is a thing of its own
+		if len(shows) == sourceViewsMax {
+			break
+		}
+		delete(f.dirty, name)
+		switch name := name.(type) {
+		case api.AgentID:
+			shows = append(shows, showing(c.OneAgent, name, "agent", string(name), func(v view.Agent) *apiv1.Change {
+				return &apiv1.Change{View: &apiv1.Change_Agent{Agent: showAgent(v)}}
+			}))
+		case api.FrameworkID:
+			if shares.Frameworks == nil {
+				shares = c.Leader.Shares()
+			}
+			one := func(id api.FrameworkID) (view.Framework, bool) { return c.OneFramework(id, shares) }
+			shows = append(shows, showing(one, name, "framework", string(name), func(v view.Framework) *apiv1.Change {
+				return &apiv1.Change{View: &apiv1.Change_Framework{Framework: showFramework(v)}}
+			}))
+		case api.TaskRef:
+			shows = append(shows, showing(c.OneTask, name, "task", name.String(), func(v view.Task) *apiv1.Change {
+				return &apiv1.Change{View: &apiv1.Change_Task{Task: showTask(v)}}
+			}))
+		case api.OfferID:
+			shows = append(shows, showing(c.OneOffer, name, "offer", string(name), func(v view.Offer) *apiv1.Change {
+				return &apiv1.Change{View: &apiv1.Change_Offer{Offer: showOffer(v)}}
+			}))
+		}
+	}
+	return shows
+}
+
+// showing reads one thing and returns how it is shown, or that it is no more.
+func showing[K, V any](one func(K) (V, bool), key K, kind, name string, show func(V) *apiv1.Change) func() *apiv1.Change {
+	v, there := one(key)
+	if !there {
+		return func() *apiv1.Change { return &apiv1.Change{Removed: kind + "/" + name} }
+	}
+	return func() *apiv1.Change { return show(v) }
+}
+
+// readAll reads all agents, frameworks, tasks and offers, page by page. Changes meanwhile are told afterwards.
+func (f *feeder) readAll(ctx context.Context) error {
+	at := f.log.Cursor()
+	put := func(changes []*apiv1.Change) {
+		entries := make([]watching.Entry, len(changes))
+		for i, one := range changes {
+			entries[i] = watching.Changed(one, at)
+		}
+		f.log.Put(entries, at, false)
+	}
+	return errors.Join(
+		readPages(ctx, f, view.Cluster.Agents, put, func(v view.Agent) *apiv1.Change {
+			return &apiv1.Change{View: &apiv1.Change_Agent{Agent: showAgent(v)}}
+		}),
+		readPages(ctx, f, view.Cluster.Frameworks, put, func(v view.Framework) *apiv1.Change {
+			return &apiv1.Change{View: &apiv1.Change_Framework{Framework: showFramework(v)}}
+		}),
+		readPages(ctx, f, view.Cluster.Tasks, put, func(v view.Task) *apiv1.Change {
+			return &apiv1.Change{View: &apiv1.Change_Task{Task: showTask(v)}}
+		}),
+		readPages(ctx, f, view.Cluster.Offers, put, func(v view.Offer) *apiv1.Change {
+			return &apiv1.Change{View: &apiv1.Change_Offer{Offer: showOffer(v)}}
+		}),
+	)
+}
+
+// readPages reads the pages of a list of this leader.
+func readPages[V any](
+	ctx context.Context, f *feeder, list func(view.Cluster, view.Query) view.Page[V], put func([]*apiv1.Change), show func(V) *apiv1.Change,
+) error {
+	query := view.Query{Limit: sourceViewsMax}
+	for {
+		var page view.Page[V]
+		err := f.leader.read(ctx, "watch", func(c view.Cluster, _ time.Time) {
+			c.Sees = rights.All()
+			page = list(c, query)
+		})
+		if err != nil {
+			return err
+		}
+		put(shown(page.Items, show))
+		if query.After = page.Next; page.Next == "" {
+			return nil
+		}
+	}
+}
+
+// shortKinds are the kinds whose lists are short and are read whole.
+var shortKinds = []string{"role", "master", "principal", "secret", "token"}
+
+// shortLists returns the rows of the short lists.
+func (f *feeder) shortLists(ctx context.Context) (all []*apiv1.Change) {
+	m := f.leader.master
+	put := func(changes []*apiv1.Change) { all = append(all, changes...) }
+	_ = readPages(ctx, f, view.Cluster.Roles, put, func(v view.Role) *apiv1.Change {
+		return &apiv1.Change{View: &apiv1.Change_Role{Role: showRole(v)}}
+	})
+	_ = readPages(ctx, f, view.Cluster.Secrets, put, func(v view.Secret) *apiv1.Change {
+		return &apiv1.Change{View: &apiv1.Change_Secret{Secret: showSecret(v)}}
+	})
+	for _, master := range m.listMasters(&apiv1.ListRequest{}).GetItems() {
+		master.AppliedIndex = 0 // grows all the time
+		all = append(all, &apiv1.Change{View: &apiv1.Change_Master{Master: master}})
+	}
+	for name, p := range m.raft.Principals() { // order: irrelevant because each is a thing of its own
+		if p.Revoked.IsZero() {
+			all = append(all, &apiv1.Change{View: &apiv1.Change_Principal{Principal: showPrincipal(name, p)}})
+		}
+	}
+	if tokens, err := m.listeners.proof.registrar.ListTokens(ctx, &apiv1.ListTokensRequest{}); err == nil {
+		for _, token := range tokens.GetItems() {
+			all = append(all, &apiv1.Change{View: &apiv1.Change_Token{Token: token}})
+		}
+	}
+	return all
+}
