@@ -111,6 +111,9 @@ var floors = []floor{
 	{"internal/mesos/gateway", "api framework internal/mesos internal/mesos/..."},
 	{"internal/mesos/adapter", "api internal/protocol framework/executor agent/fetch internal/mesos internal/mesos/..."},
 
+	// What tools of Mesos ask its masters, answered by a client of the cluster.
+	{"internal/mesos/operator", "api api/v1 client internal/sandbox internal/wire internal/mesos internal/mesos/..."},
+
 	// Whole clusters in memory.
 	{"framework/frameworktest", shell + "internal/verify/... internal/testing/chaos internal/testing/memnet allocator/... master/... agent/... framework/..."},
 
@@ -145,7 +148,7 @@ var floors = []floor{
 	// Programs.
 	{"tender", "tender/internal/cli"}, // the door for mains of others
 	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
-	{"tender/internal/cli/...", shell + "internal/trust/audit internal/lookout/leadersearch internal/calendar internal/trust/ticket internal/sandbox internal/web client internal/logging internal/heap internal/mesos/adapter internal/mesos/gateway agent/commands internal/verify/... internal/testing/chaos allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest tender/internal/cli/..."},
+	{"tender/internal/cli/...", shell + "internal/trust/audit internal/lookout/leadersearch internal/calendar internal/trust/ticket internal/sandbox internal/web client internal/logging internal/heap internal/mesos/adapter internal/mesos/gateway internal/mesos/operator agent/commands internal/verify/... internal/testing/chaos allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest tender/internal/cli/..."},
 	{".", "tender"},
 }
 

@@ -8,10 +8,13 @@ import (
 	"net"
 	"strconv"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/mesos/gateway"
+	"github.com/tenderhq/tender/internal/mesos/operator"
 	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
 )
@@ -121,11 +124,18 @@ func (a *App) runMesos(ctx context.Context, f mesosFlags, masters []string, toke
 		}
 		address = net.JoinHostPort(f.advertise, port)
 	}
+	tools := operator.New(operator.Config{
+		Cluster: func(ctx context.Context, token string) (operator.Cluster, error) {
+			return client.Dial(ctx, client.Config{Masters: masters, Token: token})
+		},
+		Token: token, Open: f.open || f.insecure, Address: address, Log: zerolog.New(a.Stderr).With().Timestamp().Logger().Level(zerolog.InfoLevel),
+	})
 	a.sayUnless(false)("Frameworks of Mesos find their master at %s.", address)
-	return gateway.Serve(ctx, listener, gateway.Config{
+	err = gateway.Serve(ctx, listener, gateway.Config{
 		Masters: masters, Token: token, Open: f.open || f.insecure, Address: address, Adapter: adapter,
 		Log: a.Stderr,
-	}, certificate, nil)
+	}, certificate, tools)
+	return errors.Join(err, tools.Close())
 }
 
 // mesosAdapter is the command that runs executors of old frameworks. Agents find it where this program is on the

@@ -1,0 +1,236 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/mesos"
+	"github.com/tenderhq/tender/internal/mesos/codec"
+	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
+	maintenancev1 "github.com/tenderhq/tender/internal/mesos/v1/maintenance"
+	masterv1 "github.com/tenderhq/tender/internal/mesos/v1/master"
+	quotav1 "github.com/tenderhq/tender/internal/mesos/v1/quota"
+)
+
+// serveCall answers /api/v1.
+func (o *Operator) serveCall(r request) error {
+	if r.r.Header.Get("Content-Type") == "" {
+		return refuse(http.StatusBadRequest, "Expecting 'Content-Type' to be present")
+	}
+	encoding, ok := codec.RequestEncoding(r.r.Header)
+	if !ok {
+		return refuse(http.StatusUnsupportedMediaType, "Expecting 'Content-Type' of application/json or application/x-protobuf")
+	}
+	answer, ok := codec.AnswerEncoding(r.r.Header)
+	if !ok {
+		return refuse(http.StatusNotAcceptable, "Expecting 'Accept' to allow application/json or application/x-protobuf")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(r.w, r.r.Body, callBytesMax))
+	if tooMuch := (*http.MaxBytesError)(nil); errors.As(err, &tooMuch) {
+		return refuse(http.StatusRequestEntityTooLarge, "a call of more than %d bytes", tooMuch.Limit)
+	}
+	if err != nil {
+		return refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
+	}
+	call := new(masterv1.Call)
+	if err := encoding.Unmarshal(body, call); err != nil {
+		return refuse(http.StatusBadRequest, "Failed to parse body into Call protobuf: %v", err)
+	}
+	if call.GetType() == masterv1.Call_SUBSCRIBE {
+		return o.subscribe(r, answer)
+	}
+	if act, is := actions[call.GetType()]; is {
+		return r.do(act, call)
+	}
+	response, err := o.read(r.r.Context(), r, call)
+	if err != nil {
+		return err
+	}
+	text, err := answer.Marshal(response)
+	if err != nil {
+		return err
+	}
+	r.w.Header().Set("Content-Type", answer.ContentType())
+	_, _ = r.w.Write(text) // a client that has gone needs no answer
+	return nil
+}
+
+// read answers a call that changes nothing.
+func (o *Operator) read(ctx context.Context, r request, call *masterv1.Call) (*masterv1.Response, error) {
+	response := new(masterv1.Response)
+	if name, is := masterv1.Response_Type_value[call.GetType().String()]; is {
+		response.Type = masterv1.Response_Type(name).Enum()
+	}
+	switch call.GetType() {
+	case masterv1.Call_GET_HEALTH:
+		response.GetHealth = &masterv1.Response_GetHealth{Healthy: proto.Bool(true)}
+	case masterv1.Call_GET_FLAGS:
+		response.GetFlags = new(masterv1.Response_GetFlags)
+	case masterv1.Call_GET_VERSION:
+		response.GetVersion = &masterv1.Response_GetVersion{VersionInfo: &mesosv1.VersionInfo{Version: text(mesos.Version)}}
+	case masterv1.Call_GET_LOGGING_LEVEL:
+		response.GetLoggingLevel = &masterv1.Response_GetLoggingLevel{Level: proto.Uint32(0)}
+	case masterv1.Call_GET_OPERATIONS:
+		response.GetOperations = new(masterv1.Response_GetOperations) // an operation is done or refused by the time that it can be asked for
+	case masterv1.Call_GET_MASTER:
+		response.GetMaster = &masterv1.Response_GetMaster{
+			MasterInfo: o.masterInfo(), StartTime: proto.Float64(seconds(o.began)), ElectedTime: proto.Float64(seconds(o.began)),
+		}
+	case masterv1.Call_LIST_FILES:
+		infos, err := r.listFiles(ctx, call.GetListFiles().GetPath())
+		if err != nil {
+			return nil, err
+		}
+		response.ListFiles = &masterv1.Response_ListFiles{FileInfos: infos}
+	case masterv1.Call_READ_FILE:
+		asked := call.GetReadFile()
+		data, size, err := r.readFile(ctx, asked.GetPath(), int64(asked.GetOffset()), asked.Length)
+		if err != nil {
+			return nil, err
+		}
+		response.ReadFile = &masterv1.Response_ReadFile{Size: proto.Uint64(uint64(size)), Data: data}
+	default:
+		return o.readLists(ctx, r, call, response)
+	}
+	return response, nil
+}
+
+// lists are the parts that each call is answered from.
+var lists = map[masterv1.Call_Type]parts{
+	masterv1.Call_GET_STATE:                agents | frameworks | tasks | offers,
+	masterv1.Call_GET_AGENTS:               agents,
+	masterv1.Call_GET_FRAMEWORKS:           agents | frameworks | offers,
+	masterv1.Call_GET_TASKS:                tasks,
+	masterv1.Call_GET_EXECUTORS:            tasks,
+	masterv1.Call_GET_ROLES:                frameworks | roles,
+	masterv1.Call_GET_WEIGHTS:              roles,
+	masterv1.Call_GET_QUOTA:                roles,
+	masterv1.Call_GET_MAINTENANCE_SCHEDULE: agents,
+	masterv1.Call_GET_MAINTENANCE_STATUS:   agents,
+	masterv1.Call_GET_METRICS:              agents | frameworks | tasks | offers,
+}
+
+// readLists answers a call from lists of the leader.
+func (o *Operator) readLists(ctx context.Context, r request, call *masterv1.Call, response *masterv1.Response) (*masterv1.Response, error) {
+	want, known := lists[call.GetType()]
+	if !known {
+		return nil, refuse(http.StatusNotImplemented, "%s has no equivalent in Tender", call.GetType())
+	}
+	s, err := readState(ctx, r.cluster, want)
+	if err != nil {
+		return nil, err
+	}
+	switch call.GetType() {
+	case masterv1.Call_GET_STATE:
+		response.GetState = s.getState()
+	case masterv1.Call_GET_AGENTS:
+		response.GetAgents = s.getAgents()
+	case masterv1.Call_GET_FRAMEWORKS:
+		response.GetFrameworks = s.getFrameworks()
+	case masterv1.Call_GET_TASKS:
+		response.GetTasks = s.getTasks()
+	case masterv1.Call_GET_EXECUTORS:
+		response.GetExecutors = s.getExecutors()
+	case masterv1.Call_GET_ROLES:
+		response.GetRoles = s.getRoles()
+	case masterv1.Call_GET_WEIGHTS:
+		response.GetWeights = &masterv1.Response_GetWeights{WeightInfos: s.weights()}
+	case masterv1.Call_GET_QUOTA:
+		response.GetQuota = &masterv1.Response_GetQuota{Status: &quotav1.QuotaStatus{Configs: s.quotas()}}
+	case masterv1.Call_GET_MAINTENANCE_SCHEDULE:
+		response.GetMaintenanceSchedule = &masterv1.Response_GetMaintenanceSchedule{Schedule: s.schedule()}
+	case masterv1.Call_GET_MAINTENANCE_STATUS:
+		response.GetMaintenanceStatus = &masterv1.Response_GetMaintenanceStatus{Status: s.maintenance()}
+	case masterv1.Call_GET_METRICS:
+		metrics := o.metrics(s)
+		response.GetMetrics = new(masterv1.Response_GetMetrics)
+		for _, name := range slices.Sorted(keys(metrics)) {
+			response.GetMetrics.Metrics = append(response.GetMetrics.Metrics, &mesosv1.Metric{Name: text(name), Value: proto.Float64(metrics[name])})
+		}
+	}
+	return response, nil
+}
+
+func (s *state) getState() *masterv1.Response_GetState {
+	return &masterv1.Response_GetState{GetTasks: s.getTasks(), GetExecutors: s.getExecutors(), GetFrameworks: s.getFrameworks(), GetAgents: s.getAgents()}
+}
+
+// weights lists the weights that were set. Mesos lists no others.
+func (s *state) weights() (list []*mesosv1.WeightInfo) {
+	for _, role := range s.roles {
+		if role.GetWeight() != 1 {
+			list = append(list, &mesosv1.WeightInfo{Role: text(everything.MesosRole(api.Role(role.GetRole()))), Weight: proto.Float64(role.GetWeight())})
+		}
+	}
+	return list
+}
+
+// quotas lists the roles that have a guarantee or a limit.
+func (s *state) quotas() (list []*quotav1.QuotaConfig) {
+	for _, role := range s.roles {
+		guarantee, limit := amounts(role.GetGuarantee()), amounts(role.GetLimit())
+		if guarantee.IsZero() && limit.IsZero() {
+			continue
+		}
+		list = append(list, &quotav1.QuotaConfig{
+			Role: text(everything.MesosRole(api.Role(role.GetRole()))), Guarantees: scalars(guarantee), Limits: scalars(limit),
+		})
+	}
+	return list
+}
+
+func scalars(resources api.Resources) map[string]*mesosv1.Value_Scalar {
+	all := make(map[string]*mesosv1.Value_Scalar)
+	for _, item := range resources.Items() {
+		if len(item.Ranges) == 0 && len(item.Set) == 0 {
+			all[item.Name] = &mesosv1.Value_Scalar{Value: proto.Float64(item.Scalar.Float())}
+		}
+	}
+	return all
+}
+
+func machineID(a *apiv1.AgentView) *mesosv1.MachineID {
+	return &mesosv1.MachineID{Hostname: text(a.GetHostname()), Ip: text(ipOf(a))}
+}
+
+// schedule lists the windows of maintenance, each with the machines that have it.
+func (s *state) schedule() *maintenancev1.Schedule {
+	schedule := new(maintenancev1.Schedule)
+	for _, a := range s.agents {
+		if a.GetMaintenance() == nil {
+			continue
+		}
+		u := &mesosv1.Unavailability{Start: timeInfo(a.GetMaintenance().GetStart())}
+		if d := a.GetMaintenance().GetDuration().AsDuration(); d > 0 {
+			u.Duration = &mesosv1.DurationInfo{Nanoseconds: proto.Int64(int64(d))}
+		}
+		at := slices.IndexFunc(schedule.GetWindows(), func(w *maintenancev1.Window) bool { return proto.Equal(w.GetUnavailability(), u) })
+		if at < 0 {
+			at = len(schedule.GetWindows())
+			schedule.Windows = append(schedule.Windows, &maintenancev1.Window{Unavailability: u})
+		}
+		schedule.Windows[at].MachineIds = append(schedule.Windows[at].MachineIds, machineID(a))
+	}
+	return schedule
+}
+
+// maintenance lists the machines that drain and those that are down: drained, and in no use.
+func (s *state) maintenance() *maintenancev1.ClusterStatus {
+	status := new(maintenancev1.ClusterStatus)
+	for _, a := range s.agents {
+		switch {
+		case marked(a, api.MarkDrained):
+			status.DownMachines = append(status.DownMachines, machineID(a))
+		case marked(a, api.MarkDraining) || a.GetMaintenance() != nil:
+			status.DrainingMachines = append(status.DrainingMachines, &maintenancev1.ClusterStatus_DrainingMachine{Id: machineID(a)})
+		}
+	}
+	return status
+}

@@ -1,0 +1,286 @@
+package operator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/mesos/translate"
+	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
+	"github.com/tenderhq/tender/internal/sandbox"
+)
+
+const (
+	// readBytesMax bounds how much of a file one read returns, as in Mesos: 16 pages of memory.
+	readBytesMax = 16 * 4096
+	// filesMax bounds the entries of a folder that are listed.
+	filesMax = 10_000
+)
+
+// directoryOf is the path by which tools find the sandbox of a task: that of its executor, as agents of Mesos lay it out.
+func directoryOf(t *apiv1.TaskView) string {
+	folder := path.Join("/slaves", t.GetAgentId(), "frameworks", t.GetFrameworkId(), "executors", executorOf(t), "runs", "latest")
+	if t.GetExecutorId() != string(api.CommandExecutor) {
+		folder = path.Join(folder, "tasks", translate.UnescapeID(t.GetId()))
+	}
+	return folder
+}
+
+// findFile finds the file that a path of Mesos's layout names:
+// slaves/AGENT/frameworks/FRAMEWORK/executors/EXECUTOR/runs/RUN[/tasks/TASK]/FILE. The path may have a beginning that
+// tools have read elsewhere, such as the agent's working folder.
+func (r request) findFile(ctx context.Context, name string) (sandbox.File, error) {
+	unknown := refuse(http.StatusNotFound, "%s is no file of a task; write /slaves/AGENT/frameworks/FRAMEWORK/executors/EXECUTOR/runs/latest/FILE", name)
+	words := strings.Split(strings.Trim(path.Clean("/"+name), "/"), "/")
+	at := slices.Index(words, "slaves")
+	if at < 0 || len(words) < at+8 || words[at+2] != "frameworks" || words[at+4] != "executors" || words[at+6] != "runs" {
+		return sandbox.File{}, unknown
+	}
+	agent, framework, executor, rest := words[at+1], words[at+3], words[at+5], words[at+8:]
+	s, err := readTasksOf(ctx, r.cluster, agent, framework)
+	if err != nil {
+		return sandbox.File{}, err
+	}
+	task := ""
+	if len(rest) >= 2 && rest[0] == "tasks" {
+		task, rest = rest[1], rest[2:]
+	}
+	var found *apiv1.TaskView
+	for _, t := range s.tasks {
+		if executorOf(t) == executor && (task == "" || translate.UnescapeID(t.GetId()) == task) {
+			found = t // the last one is the newest
+		}
+	}
+	if found == nil {
+		return sandbox.File{}, unknown
+	}
+	ref := api.TaskRef{Framework: api.FrameworkID(framework), Task: api.TaskID(found.GetId())}
+	ticket, _, err := r.cluster.ReadTicket(ctx, ref, api.AgentID(agent))
+	return sandbox.File{
+		Task: ref, Executor: task == "" && found.GetExecutorId() != string(api.CommandExecutor), Path: path.Join(rest...),
+		Address: found.GetAgentAddress(), Dial: r.cluster.DialAgent, Ticket: ticket,
+	}, err
+}
+
+// readTasksOf reads the tasks of a framework on an agent.
+func readTasksOf(ctx context.Context, cluster Cluster, agent, framework string) (*state, error) {
+	s := new(state)
+	for token := ""; ; {
+		page, err := cluster.Operator().ListTasks(ctx, &apiv1.ListTasksRequest{PageToken: token, AgentId: agent, FrameworkId: framework, All: true})
+		if err != nil {
+			return nil, err
+		}
+		s.tasks = append(s.tasks, page.GetItems()...)
+		if token = page.GetNextPageToken(); token == "" {
+			return s, nil
+		}
+	}
+}
+
+// listFiles lists a folder, each entry with its whole path.
+func (r request) listFiles(ctx context.Context, name string) (infos []*mesosv1.FileInfo, err error) {
+	file, err := r.findFile(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	items, _, err := file.List(ctx, filesMax)
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range items {
+		mode, links := uint32(0o100600), int32(1) // of a regular file
+		if item.Kind == "folder" {
+			mode, links = 0o040700, 2
+		}
+		infos = append(infos, &mesosv1.FileInfo{
+			Path: text(path.Join(name, item.Name)), Nlink: &links, Size: proto.Uint64(uint64(item.Bytes)), Mode: &mode,
+			Mtime: &mesosv1.TimeInfo{Nanoseconds: proto.Int64(item.Modified.UnixNano())}, Uid: text("nobody"), Gid: text("nogroup"),
+		})
+	}
+	return infos, nil
+}
+
+// errEnough ends the reading of a file.
+var errEnough = errors.New("enough was read")
+
+// window keeps a part of what is written to it.
+type window struct {
+	skip int64
+	most int64
+	kept bytes.Buffer
+}
+
+func (w *window) Write(p []byte) (int, error) {
+	size := len(p)
+	if w.skip >= int64(len(p)) {
+		w.skip -= int64(len(p))
+		return size, nil
+	}
+	p = p[w.skip:]
+	w.skip = 0
+	if left := w.most - int64(w.kept.Len()); int64(len(p)) > left {
+		w.kept.Write(p[:left])
+		return 0, errEnough
+	}
+	w.kept.Write(p)
+	return size, nil
+}
+
+// readFile reads a part of a file, and tells its size.
+func (r request) readFile(ctx context.Context, name string, offset int64, length *uint64) ([]byte, int64, error) {
+	file, err := r.findFile(ctx, name)
+	if err != nil {
+		return nil, 0, err
+	}
+	folder := file
+	folder.Path = path.Dir(file.Path)
+	items, _, err := folder.List(ctx, filesMax)
+	if err != nil {
+		return nil, 0, err
+	}
+	at := slices.IndexFunc(items, func(i sandbox.Item) bool { return i.Name == path.Base(file.Path) })
+	switch {
+	case at < 0 || file.Path == "" || file.Path == ".":
+		return nil, 0, refuse(http.StatusNotFound, "%s is no file", name)
+	case items[at].Kind != "file":
+		return nil, 0, refuse(http.StatusBadRequest, "Cannot read from a directory")
+	}
+	size := items[at].Bytes
+	most := int64(readBytesMax)
+	if length != nil {
+		most = int64(min(*length, readBytesMax))
+	}
+	if offset < 0 || offset >= size || most == 0 {
+		return nil, size, nil
+	}
+	part := &window{skip: offset, most: most}
+	if err := file.Copy(ctx, part); err != nil && !errors.Is(err, errEnough) && int64(part.kept.Len()) < most {
+		return nil, 0, err
+	}
+	return part.kept.Bytes(), size, nil
+}
+
+// pathOf is the path that a request names.
+func pathOf(r request) (string, error) {
+	name := r.r.FormValue("path")
+	if name == "" {
+		return "", refuse(http.StatusBadRequest, "Expecting 'path=value' in query.")
+	}
+	return name, nil
+}
+
+// modeText writes a mode as ls does.
+func modeText(mode uint32) string {
+	if mode&0o040000 != 0 {
+		return "drwx------"
+	}
+	return "-rw-------"
+}
+
+// serveBrowse lists a folder.
+func serveBrowse(r request) error {
+	name, err := pathOf(r)
+	if err != nil {
+		return err
+	}
+	infos, err := r.listFiles(r.r.Context(), name)
+	if err != nil {
+		return err
+	}
+	list := []object{}
+	for _, info := range infos {
+		list = append(list, object{
+			"path": info.GetPath(), "nlink": info.GetNlink(), "size": info.GetSize(), "mtime": float64(info.GetMtime().GetNanoseconds() / 1e9),
+			"mode": modeText(info.GetMode()), "uid": info.GetUid(), "gid": info.GetGid(),
+		})
+	}
+	return writeJSON(r.w, list)
+}
+
+// serveRead reads a part of a file. With offset=-1 it only tells the size, by which tools find the end.
+func serveRead(r request) error {
+	name, err := pathOf(r)
+	if err != nil {
+		return err
+	}
+	offset := int64(-1)
+	if given := r.r.FormValue("offset"); given != "" {
+		if offset, err = strconv.ParseInt(given, 10, 64); err != nil || offset < -1 {
+			return refuse(http.StatusBadRequest, "Failed to parse offset: %s", given)
+		}
+	}
+	var length *uint64
+	if given := r.r.FormValue("length"); given != "" && given != "-1" {
+		most, err := strconv.ParseUint(given, 10, 63)
+		if err != nil {
+			return refuse(http.StatusBadRequest, "Failed to parse length: %s", given)
+		}
+		length = &most
+	}
+	data, size, err := r.readFile(r.r.Context(), name, offset, length)
+	if err != nil {
+		return err
+	}
+	if offset < 0 {
+		offset = size
+	}
+	return writeJSON(r.w, object{"offset": offset, "data": string(data)})
+}
+
+// serveDownload sends a whole file.
+func serveDownload(r request) error {
+	name, err := pathOf(r)
+	if err != nil {
+		return err
+	}
+	file, err := r.findFile(r.r.Context(), name)
+	if err != nil {
+		return err
+	}
+	r.w.Header().Set("Content-Type", "application/octet-stream")
+	r.w.Header().Set("Content-Disposition", "attachment; filename="+strconv.Quote(path.Base(name)))
+	to := &sent{to: r.w}
+	err = file.Copy(r.r.Context(), to)
+	if err != nil && to.begun {
+		panic(http.ErrAbortHandler) // the client must not take a part for the whole
+	}
+	if err != nil {
+		r.w.Header().Del("Content-Disposition")
+	}
+	return err
+}
+
+// sent remembers whether anything was written.
+type sent struct {
+	to    http.ResponseWriter
+	begun bool
+}
+
+func (s *sent) Write(p []byte) (int, error) {
+	s.begun = true
+	return s.to.Write(p)
+}
+
+// serveDebug lists the sandboxes by their paths.
+func serveDebug(r request) error {
+	s, err := readState(r.r.Context(), r.cluster, tasks)
+	if err != nil {
+		return err
+	}
+	all := object{}
+	for _, t := range s.tasks {
+		if t.GetAgentId() != "" {
+			all[directoryOf(t)] = directoryOf(t)
+		}
+	}
+	return writeJSON(r.w, all)
+}

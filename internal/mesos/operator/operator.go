@@ -1,0 +1,257 @@
+// Package operator answers what tools ask the master of a Mesos cluster, out of what Tender's masters say: the operator
+// API, /api/v1, and the older routes such as /state. It is a client of the cluster like any other: what a caller may see
+// and do is what the masters grant to the principal whose token the caller shows. It holds no state of the cluster.
+package operator
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/internal/mesos/codec"
+)
+
+const (
+	// callBytesMax bounds a call; a larger one is refused (413).
+	callBytesMax = 4 << 20
+	// callersMax bounds how many callers' connections to the cluster are kept. Beyond it the one that was used least
+	// recently is closed.
+	callersMax = 64
+	// DefaultHeartbeat is how often a stream of events is sent a heartbeat.
+	DefaultHeartbeat = 15 * time.Second
+)
+
+// Cluster is what a caller sees of the cluster; [*client.Client] is one.
+type Cluster interface {
+	Operator() apiv1.OperatorServiceClient
+	Watch(ctx context.Context, request *apiv1.WatchRequest) iter.Seq2[*apiv1.WatchResponse, error]
+	ReadTicket(ctx context.Context, task api.TaskRef, agent api.AgentID) (ticket string, fresh time.Duration, err error)
+	DialAgent(ctx context.Context, address string) (net.Conn, error)
+	Close() error
+}
+
+// Config says which cluster is shown, and to whom.
+type Config struct {
+	// Cluster connects with a caller's token.
+	Cluster func(ctx context.Context, token string) (Cluster, error)
+	// Open lets in who shows no credentials, as the owner of Token. Otherwise each caller names a token of the cluster as
+	// the password of its basic authentication.
+	Open  bool
+	Token string
+	// Address is the host:port at which clients reach this process: what they take for the leading master.
+	Address string
+	// Heartbeat is the pause between two heartbeats of a stream. Default [DefaultHeartbeat].
+	Heartbeat time.Duration
+	// Log takes the log.
+	Log zerolog.Logger
+}
+
+var _ Cluster = (*client.Client)(nil)
+
+// Operator answers as a master of Mesos does.
+type Operator struct {
+	config Config
+	began  time.Time
+	now    func() time.Time
+	routes map[string]route
+
+	mu      sync.Mutex
+	callers []*caller // the one used most recently is last
+}
+
+// caller is a connection to the cluster with one token.
+type caller struct {
+	proof   [sha256.Size]byte
+	cluster Cluster
+	users   int  // requests that use it
+	dropped bool // to be closed by the last user
+}
+
+// New makes an Operator. Close ends it.
+func New(config Config) *Operator {
+	config.Heartbeat = cmp.Or(config.Heartbeat, DefaultHeartbeat)
+	o := &Operator{config: config, began: time.Now(), now: time.Now}
+	o.routes = o.table()
+	return o
+}
+
+// Close closes the connections to the cluster. Requests that are under way end with an error.
+func (o *Operator) Close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var errs []error
+	for _, c := range o.callers {
+		errs = append(errs, c.cluster.Close())
+	}
+	o.callers = nil
+	return errors.Join(errs...)
+}
+
+// problem is an answer other than success.
+type problem struct {
+	code int
+	text string
+}
+
+func (p *problem) Error() string { return p.text }
+
+func refuse(code int, format string, args ...any) error {
+	return &problem{code, fmt.Sprintf(format, args...)}
+}
+
+// problemOf is how an error of the cluster is answered.
+func problemOf(err error) *problem {
+	if p := (*problem)(nil); errors.As(err, &p) {
+		return p
+	}
+	code := http.StatusInternalServerError
+	switch err := client.Error(err); api.KindOf(err) {
+	case api.Denied, api.Removed, api.Fenced:
+		code = http.StatusForbidden
+	case api.NotFound:
+		code = http.StatusNotFound
+	case api.Invalid, api.Stale:
+		code = http.StatusBadRequest
+	case api.Exists, api.Limit:
+		code = http.StatusConflict
+	case api.Unsupported:
+		code = http.StatusNotImplemented
+	case api.Unavailable, api.NotLeader:
+		code = http.StatusServiceUnavailable
+	}
+	return &problem{code, client.Error(err).Error()}
+}
+
+// request is one request with its caller's view of the cluster.
+type request struct {
+	w       http.ResponseWriter
+	r       *http.Request
+	cluster Cluster
+}
+
+// route answers one path.
+type route struct {
+	methods string // those that it takes
+	public  bool   // it shows nothing of the cluster, and needs no credentials
+	answer  func(request) error
+}
+
+// ServeHTTP answers a request. Paths may begin with /master, as those of Mesos's master do.
+func (o *Operator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	err := o.serve(w, r)
+	if err == nil {
+		return
+	}
+	p := problemOf(err)
+	if p.code == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Basic realm="mesos-master-readwrite"`)
+	}
+	o.config.Log.Debug().Str("path", r.URL.Path).Int("status", p.code).Str("why", p.text).Str("from", r.RemoteAddr).Msg("request refused")
+	http.Error(w, p.text, p.code)
+}
+
+func (o *Operator) serve(w http.ResponseWriter, r *http.Request) error {
+	name := strings.TrimSuffix(r.URL.Path, "/")
+	if rest := strings.TrimPrefix(name, "/master"); rest == "" || rest[0] == '/' {
+		name = rest
+	}
+	name = strings.TrimSuffix(name, ".json") // of releases before 1.0, which tools still ask for
+	route, known := o.routes[name]
+	switch {
+	case !known:
+		return refuse(http.StatusNotFound, "Tender's gateway for Mesos has no %s", r.URL.Path)
+	case !strings.Contains(route.methods, r.Method):
+		w.Header().Set("Allow", route.methods)
+		return refuse(http.StatusMethodNotAllowed, "Expecting one of { '%s' }, but received '%s'", strings.ReplaceAll(route.methods, ", ", "', '"), r.Method)
+	case route.public:
+		return route.answer(request{w: w, r: r})
+	}
+	caller, err := o.enter(r)
+	if err != nil {
+		return err
+	}
+	defer o.leave(caller)
+	return route.answer(request{w, r, caller.cluster})
+}
+
+// enter returns the caller's connection to the cluster, which leave gives back.
+func (o *Operator) enter(r *http.Request) (*caller, error) {
+	token := o.config.Token
+	if !o.config.Open {
+		name, password, ok := r.BasicAuth()
+		if !ok || name == "" || password == "" {
+			return nil, refuse(http.StatusUnauthorized, "authenticate as a principal, with a token of the cluster as the password")
+		}
+		token = password
+	}
+	proof := sha256.Sum256([]byte(token))
+	if c := o.known(proof); c != nil {
+		return c, nil
+	}
+	cluster, err := o.config.Cluster(r.Context(), token)
+	if api.Is(err, api.Denied) || api.Is(err, api.Invalid) {
+		return nil, refuse(http.StatusUnauthorized, "the token is none of the cluster: %v", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c := &caller{proof: proof, cluster: cluster, users: 1}
+	if len(o.callers) == callersMax {
+		oldest := o.callers[0]
+		o.callers = o.callers[1:]
+		if oldest.dropped = true; oldest.users == 0 {
+			_ = oldest.cluster.Close() // nobody waits for it
+		}
+	}
+	o.callers = append(o.callers, c)
+	return c, nil
+}
+
+// known finds a caller that has come before, and marks it as used.
+func (o *Operator) known(proof [sha256.Size]byte) *caller {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, c := range o.callers {
+		if c.proof == proof {
+			o.callers = append(append(o.callers[:i:i], o.callers[i+1:]...), c)
+			c.users++
+			return c
+		}
+	}
+	return nil
+}
+
+func (o *Operator) leave(c *caller) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c.users--; c.users == 0 && c.dropped {
+		_ = c.cluster.Close() // nobody waits for it
+	}
+}
+
+// writeJSON answers with a value as JSON.
+func writeJSON(w http.ResponseWriter, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", codec.JSON.ContentType())
+	_, _ = w.Write(append(text, '\n')) // a client that has gone needs no answer
+	return nil
+}
