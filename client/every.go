@@ -29,7 +29,7 @@ type Silent struct{ ID, Why string }
 // without one. A master is asked at the address that it names itself, and at the addresses that the client was given,
 // which may differ.
 func AskEvery[Answer FromMaster](
-	ctx context.Context, c *Client, ask func(context.Context, apiv1.OperatorServiceClient) (Answer, error),
+	ctx context.Context, c *Client, ask func(context.Context, grpc.ClientConnInterface) (Answer, error),
 ) (answers []Answer, silent []Silent, err error) {
 	members, err := c.Operator().ListMasters(ctx, &apiv1.ListRequest{Stale: true})
 	if err != nil {
@@ -40,7 +40,7 @@ func AskEvery[Answer FromMaster](
 	var asked sync.WaitGroup
 	for _, address := range c.addressesOf(members.GetItems()) {
 		asked.Go(func() {
-			answer, err := ask(ctx, apiv1.NewOperatorServiceClient(c.At(address)))
+			answer, err := ask(ctx, c.At(address))
 			mu.Lock()
 			defer mu.Unlock()
 			same := func(other Answer) bool { return other.GetMasterId() == answer.GetMasterId() }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -27,8 +28,8 @@ func (n *network) quorum(names ...string) {
 // everyone asks all masters, and returns those that have answered.
 func everyone(t *testing.T, c *client.Client) (answered []string, silent []client.Silent, err error) {
 	t.Helper()
-	answers, silent, err := client.AskEvery(t.Context(), c, func(ctx context.Context, master apiv1.OperatorServiceClient) (*apiv1.ListChangesResponse, error) {
-		return master.ListChanges(ctx, &apiv1.ListChangesRequest{})
+	answers, silent, err := client.AskEvery(t.Context(), c, func(ctx context.Context, master grpc.ClientConnInterface) (*apiv1.ListChangesResponse, error) {
+		return apiv1.NewOperatorServiceClient(master).ListChanges(ctx, &apiv1.ListChangesRequest{})
 	})
 	for _, answer := range answers {
 		answered = append(answered, answer.GetMasterId())

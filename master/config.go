@@ -80,6 +80,8 @@ type Config struct {
 	// AllocatorJournal is a file to which what the policy is told and proposes is written while this master leads, for
 	// `tender allocator replay`. Default: none.
 	AllocatorJournal string
+	// History says how much of what happens this master keeps on its disk.
+	History History
 	// Core configures the leader's core: times and limits. Its fields Master, Client, Version and Compile are set by
 	// this package, and so is ReceiptKey where the cluster has a key.
 	Core core.Config
@@ -308,6 +310,9 @@ func (c Config) check() error {
 		bad = append(bad, err)
 	}
 	if err := c.checkTrust(); err != nil {
+		bad = append(bad, err)
+	}
+	if err := c.History.check(); err != nil {
 		bad = append(bad, err)
 	}
 	bad = append(bad, c.checkListeners()...)

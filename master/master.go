@@ -148,6 +148,7 @@ func (m *Master) open() (err error) {
 	if m.config.Trust.Insecure {
 		m.log.Warn().Msg("--insecure: nothing is encrypted and there are no identities: everybody who reaches a master can run commands on every agent")
 	}
+	m.openHistory()
 	if err := m.renewOwn(); err != nil {
 		return err
 	}
@@ -348,6 +349,7 @@ func (m *Master) Run(ctx context.Context) error {
 	part(func() error { return m.lead(ctx) })
 	part(func() error { m.announce(ctx); return nil })
 	part(func() error { m.watchCluster(ctx); return nil })
+	part(func() error { m.keepHistory(ctx); return nil })
 	part(func() error { m.guard.Watch(ctx, m.rights.wait); return nil })
 	part(func() error { return m.keepIdentity(ctx) })
 	part(func() error { m.joinQuorum(ctx); return nil })

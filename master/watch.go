@@ -54,11 +54,6 @@ func (m *Master) besides(run func()) {
 	m.under.beside.Go(run)
 }
 
-// ListEvents refuses, because this master keeps no events.
-func (s watchService) ListEvents(context.Context, *apiv1.ListEventsRequest) (*apiv1.ListEventsResponse, error) {
-	return nil, api.E("events.list", api.Unsupported, s.master.config.ID, errors.New("this master keeps no events"))
-}
-
 // eventWriteMax is how long writing one server-sent event may take before its reader is given up.
 const eventWriteMax = 30 * time.Second
 

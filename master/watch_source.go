@@ -13,6 +13,7 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/master/change"
+	"github.com/tenderhq/tender/master/history"
 	"github.com/tenderhq/tender/master/internal/watching"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -22,6 +23,8 @@ import (
 // watchLogs is what this master tells watchers. It outlives leaderships.
 type watchLogs struct {
 	events, views *watching.Log
+	history       *history.History // what it keeps of the events on its disk; nil: noHistory says why there is none
+	noHistory     *api.Error
 	over          chan struct{} // closed when this master ends
 	ends          sync.Once
 }

@@ -153,6 +153,22 @@ func (c *checker) signedDuration(noun string, d *durationpb.Duration) time.Durat
 	return value
 }
 
+// Span reads the times between which a request asks for the past; absent ones are zero.
+func Span(op string, since, until *timestamppb.Timestamp) (from, to time.Time, err error) {
+	for _, end := range []struct {
+		name string
+		at   *timestamppb.Timestamp
+		into *time.Time
+	}{{"since", since, &from}, {"until", until, &to}} {
+		c := checker{}
+		*end.into = c.time(end.name, end.at)
+		if refusal := c.refusal(op, end.name); refusal != nil {
+			return from, to, refusal
+		}
+	}
+	return from, to, nil
+}
+
 // time reads a time; absent is the zero time.
 func (c *checker) time(noun string, t *timestamppb.Timestamp) time.Time {
 	if t == nil {

@@ -4,6 +4,7 @@
 package change
 
 import (
+	"fmt"
 	"iter"
 	"strings"
 	"time"
@@ -32,6 +33,8 @@ type Record struct {
 	Why string // a sentence, or ""
 	// Reason is that of a task's status.
 	Reason api.Reason
+	// Asked is what a framework has asked for in a role: all that it wants there from now on. Never edited.
+	Asked []api.Shape
 	// Decision is what became of an offer. Its sentence is made when somebody asks.
 	Decision *view.Decision
 }
@@ -75,10 +78,35 @@ func (r *Record) Sentence() string {
 	if r.Decision != nil {
 		return r.Decision.Words()
 	}
+	if r.What == Asked {
+		return asked(r.Asked)
+	}
 	if r.Why == "" && r.Reason != api.ReasonNone {
 		return strings.ToLower(strings.ReplaceAll(r.Reason.String(), "_", " "))
 	}
 	return r.Why
+}
+
+// shapesSaid is how many shapes of a demand a sentence names.
+const shapesSaid = 5
+
+// asked says what a framework wants, such as "3 x (cpus:1;mem:64)".
+func asked(shapes []api.Shape) string {
+	if len(shapes) == 0 {
+		return "nothing more"
+	}
+	var said []string
+	for _, shape := range shapes[:min(len(shapes), shapesSaid)] {
+		text := fmt.Sprintf("%d x (%s)", shape.Count, shape.Resources)
+		if shape.Constraint != "" {
+			text += " where " + shape.Constraint
+		}
+		said = append(said, text)
+	}
+	if more := len(shapes) - shapesSaid; more > 0 {
+		said = append(said, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(said, ", ")
 }
 
 // IsEvent reports whether something has happened, more than that figures have changed.
@@ -89,6 +117,8 @@ func (r *Record) Notable() bool {
 	switch r.Kind {
 	case Offer:
 		return r.What == AskedBack || r.What == TookBack
+	case Framework:
+		return r.What != Asked
 	case Executor, Operation:
 		return r.What == Refused
 	case Task:

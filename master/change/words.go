@@ -44,6 +44,7 @@ const (
 	Updated      What = "updated"
 	Registered   What = "registered"
 	Subscribed   What = "subscribed"
+	Asked        What = "asked"
 	Disconnected What = "disconnected"
 	Removed      What = "removed"
 	Refused      What = "refused"
@@ -85,7 +86,7 @@ const (
 var Whats = map[Kind][]What{
 	Agent: append([]What{Admitted, Updated, Registered, Removed, Refused, Unable, Able, Draining, Drained, Deactivated, Reactivated, Gone},
 		StateOfAgent(api.AgentIniting), StateOfAgent(api.AgentRunning), StateOfAgent(api.AgentDisconnected), StateOfAgent(api.AgentTombstone)),
-	Framework:   {Admitted, Updated, Subscribed, Disconnected, Removed, Refused},
+	Framework:   {Admitted, Updated, Subscribed, Asked, Disconnected, Removed, Refused},
 	Task:        append([]What{Launched, Reported, KillAsked}, taskStates()...),
 	Executor:    {Started, Reported, Ended, Lost},
 	Offer:       append([]What{Made}, outcomes()...),

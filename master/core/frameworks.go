@@ -425,7 +425,7 @@ func (r *demands) setDemand(s *session, number uint64, call protocol.SetDemand) 
 // either of them. (R38)
 func (r *demands) state(fw *framework, role api.Role, shapes []api.Shape) {
 	fw.share.Add(view.Tally{Shapes: fw.wants.State(role, shapes)})
-	r.noteFramework(fw, change.Figures, "")
+	r.note(change.Record{Kind: change.Framework, What: change.Asked, Framework: fw.id, Role: role, Asked: slices.Clone(shapes)})
 	r.policy.SetDemand(fw.id, role, shapes)
 }
 

@@ -93,7 +93,7 @@ func TestDamageIsSeen(t *testing.T) {
 		h.write(began)
 		for _, q := range []Query{{}, {Of: "framework/f1"}, {Of: "agent/a3", Kinds: []string{"task"}}} {
 			got, gaps := pages(t, h, q)
-			all := selected(wanted, q.selects)
+			all := selected(wanted, q.Selects)
 			story := fmt.Sprintf("damage %d, %s, sealed %t, of %q", n, what, n%2 == 1, q.Of)
 			at := len(all)
 			for _, e := range got {

@@ -17,14 +17,13 @@ func (c Cursor) Compare(d Cursor) int {
 
 func (c Cursor) isZero() bool { return c == Cursor{} }
 
-// sameTerm reports whether one leader has told both.
-func (c Cursor) sameTerm(d Cursor) bool { return c.Epoch == d.Epoch && c.Term == d.Term }
-
-func cursorOf(c *apiv1.Cursor) Cursor {
+// CursorOf reads a cursor; that of nil is zero.
+func CursorOf(c *apiv1.Cursor) Cursor {
 	return Cursor{c.GetTerm().GetEpoch(), c.GetTerm().GetNumber(), c.GetNumber()}
 }
 
-func (c Cursor) message() *apiv1.Cursor {
+// Message returns the cursor as a message.
+func (c Cursor) Message() *apiv1.Cursor {
 	return &apiv1.Cursor{Term: &apiv1.Term{Epoch: c.Epoch, Number: c.Term}, Number: c.Number}
 }
 

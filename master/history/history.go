@@ -101,7 +101,7 @@ func open(config Config, disk disk) (*History, error) {
 
 // gap returns the record that says what is missing behind a cursor.
 func gap(behind Cursor, at time.Time, why string) record {
-	return record{kind: gapFrame, event: &apiv1.Event{Cursor: behind.message(), At: timestamppb.New(at), Why: why}}
+	return record{kind: gapFrame, event: &apiv1.Event{Cursor: behind.Message(), At: timestamppb.New(at), Why: why}}
 }
 
 // tellHarm logs what is damaged, each once.
@@ -128,13 +128,9 @@ func (h *History) Add(events []*apiv1.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range events {
-		at := cursorOf(e.GetCursor())
+		at := CursorOf(e.GetCursor())
 		if at.Compare(h.last) <= 0 {
 			continue
-		}
-		if !h.last.isZero() && !at.sameTerm(h.last) {
-			h.enqueue(gap(Cursor{at.Epoch, at.Term, 0}, e.GetAt().AsTime(), fmt.Sprintf(
-				"what the leader of term %d did last, before that of term %d began at %s, may be missing", h.last.Term, at.Term, moment(e))))
 		}
 		h.last = at
 		h.enqueue(record{kind: eventFrame, event: e})
@@ -190,7 +186,7 @@ func (l *loss) add(one record, why string) {
 
 // gap returns the event of the gap that says what was lost. It stands behind the cursor, if that is the newer one.
 func (l *loss) gap(behind Cursor) *apiv1.Event {
-	if to := cursorOf(l.to.GetCursor()); to.Compare(behind) > 0 {
+	if to := CursorOf(l.to.GetCursor()); to.Compare(behind) > 0 {
 		behind = to
 	}
 	return gap(behind, l.to.GetAt().AsTime(), fmt.Sprintf(

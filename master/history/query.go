@@ -41,6 +41,8 @@ type Page struct {
 const (
 	// examinedMax is how many records one page reads of a ring. Then the page ends, however short it is.
 	examinedMax = 100_000
+	// pageBytesMax is at how many bytes of events a page ends.
+	pageBytesMax = 512 << 10
 	// gapsMax bounds the sentences of a page.
 	gapsMax = 100
 	// vanishedMax is how often a query begins again because segments were joined meanwhile.
@@ -50,8 +52,8 @@ const (
 // errVanished means that a segment is no longer what it was, because the ring has dropped or joined it.
 var errVanished = errors.New("the segment was replaced")
 
-// selects reports whether an event is what the query looks for.
-func (q *Query) selects(e *apiv1.Event) bool {
+// Selects reports whether an event is what the query looks for; Before and Limit do not count.
+func (q *Query) Selects(e *apiv1.Event) bool {
 	if !q.inTime(e) || len(q.Kinds) > 0 && !slices.Contains(q.Kinds, e.GetKind()) {
 		return false
 	}
@@ -123,7 +125,7 @@ type hit struct {
 	event *apiv1.Event
 }
 
-func (h hit) cursor() Cursor { return cursorOf(h.event.GetCursor()) }
+func (h hit) cursor() Cursor { return CursorOf(h.event.GetCursor()) }
 
 // hits is what a ring has found for a query.
 type hits struct {
@@ -133,6 +135,7 @@ type hits struct {
 	last             Cursor
 	whole            bool
 	events, examined int
+	bytes            int
 }
 
 // find returns the newest records that a query selects.
@@ -211,7 +214,7 @@ func (s *segment) find(q *Query, file io.ReaderAt, h *hits) (done bool, err erro
 		offsets = offsets[:sort.Search(len(offsets), func(i int) bool {
 			for ; i < len(offsets); i++ { // for one that is damaged the next one speaks
 				if _, e, ok := readRecord(file, offsets[i]); ok {
-					return cursorOf(e.GetCursor()).Compare(q.Before) >= 0
+					return CursorOf(e.GetCursor()).Compare(q.Before) >= 0
 				}
 			}
 			return true
@@ -236,7 +239,7 @@ func (s *segment) find(q *Query, file io.ReaderAt, h *hits) (done bool, err erro
 func (h *hits) add(q *Query, one hit) (done bool) {
 	// A page never ends between records of one cursor, because the next one begins behind it.
 	at := one.cursor()
-	if (h.events >= q.Limit || h.examined >= examinedMax) && at != h.last {
+	if (h.events >= q.Limit || h.bytes >= pageBytesMax || h.examined >= examinedMax) && at != h.last {
 		return true
 	}
 	h.last = at
@@ -244,9 +247,10 @@ func (h *hits) add(q *Query, one hit) (done bool) {
 	switch {
 	case one.kind == gapFrame && q.inTime(one.event):
 		h.found = append(h.found, one)
-	case one.kind == eventFrame && q.selects(one.event):
+	case one.kind == eventFrame && q.Selects(one.event):
 		h.found = append(h.found, one)
 		h.events++
+		h.bytes += weightOf(one.event)
 	}
 	return false
 }
@@ -259,6 +263,7 @@ func (h *History) Select(q Query) (Page, error) {
 	}
 	var page Page
 	var all []hit
+	bytes := 0
 	for _, r := range rings {
 		found, err := r.find(&q)
 		if err != nil {
@@ -276,12 +281,13 @@ func (h *History) Select(q Query) (Page, error) {
 		if one.cursor().Compare(page.Next) < 0 { // one of the rings may have others before it
 			break
 		}
-		if len(page.Events) >= q.Limit && one.cursor() != all[i-1].cursor() {
+		if (len(page.Events) >= q.Limit || bytes >= pageBytesMax) && one.cursor() != all[i-1].cursor() {
 			page.Next = all[i-1].cursor()
 			break
 		}
 		if one.kind == eventFrame {
 			page.Events = append(page.Events, one.event)
+			bytes += weightOf(one.event)
 		} else if len(page.Gaps) < gapsMax {
 			page.Gaps = append(page.Gaps, one.event.GetWhy())
 		}

@@ -40,7 +40,7 @@ type contents struct {
 
 // add notes that an event stands at an offset.
 func (c *contents) add(offset int64, f frame, e *apiv1.Event) {
-	at, cursor := e.GetAt().AsTime(), cursorOf(e.GetCursor())
+	at, cursor := e.GetAt().AsTime(), CursorOf(e.GetCursor())
 	if c.Records == 0 {
 		c.First, c.Oldest, c.Newest, c.Shares = cursor, at, at, map[key]int64{}
 	}
@@ -67,7 +67,7 @@ func (c *contents) read(offset int64, f frame) bool {
 	if proto.Unmarshal(f.payload(), e) != nil {
 		return false
 	}
-	order := cursorOf(e.GetCursor()).Compare(c.Last)
+	order := CursorOf(e.GetCursor()).Compare(c.Last)
 	if c.Records > 0 && (order < 0 || order == 0 && f.kind() == eventFrame) {
 		return false
 	}

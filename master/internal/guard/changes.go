@@ -43,17 +43,8 @@ func queryOf(r *apiv1.ListChangesRequest) (q audit.Query, err error) {
 			return q, api.E(op, api.Invalid, "page_token", fmt.Errorf("%.40q is no token of a page", token))
 		}
 	}
-	if r.GetSince() != nil {
-		if err := r.GetSince().CheckValid(); err != nil {
-			return q, api.E(op, api.Invalid, "since", err)
-		}
-		q.Since = r.GetSince().AsTime()
-	}
-	if r.GetUntil() != nil {
-		if err := r.GetUntil().CheckValid(); err != nil {
-			return q, api.E(op, api.Invalid, "until", err)
-		}
-		q.Until = r.GetUntil().AsTime()
+	if q.Since, q.Until, err = wire.Span(op, r.GetSince(), r.GetUntil()); err != nil {
+		return q, err
 	}
 	if q.On, err = audit.ParseObject(r.GetOn()); err != nil {
 		return q, api.E(op, api.Invalid, "on", err)

@@ -210,6 +210,12 @@ func (e *Entry) seen(by rights.Scope, state *registry.State) bool {
 	return true // agents and what is on them, roles, masters: everybody's lists show them
 }
 
+// Sees reports whether a caller with this scope may see an event, as seen does for one that is watched.
+func Sees(event *apiv1.Event, by rights.Scope, state *registry.State) bool {
+	e := Entry{kind: event.GetKind(), name: event.GetName(), about: aboutEvent(event)}
+	return e.seen(by, state)
+}
+
 // object returns the thing as the object of a grant.
 func (e *Entry) object(state *registry.State) rights.Object {
 	o := rights.Object{Role: api.Role(e.role), Framework: api.FrameworkID(e.framework), Agent: api.AgentID(e.agent), Owner: e.owner}

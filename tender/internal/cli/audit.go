@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -25,10 +26,10 @@ const changesShown = 100
 
 // auditWish holds the values of the flags.
 type auditWish struct {
-	since, until string
-	on, by       string
-	denied       bool
-	limit        int
+	span   spanFlags
+	on, by string
+	denied bool
+	limit  int
 }
 
 func (w auditWish) check() error {
@@ -62,8 +63,7 @@ func (a *App) auditCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&w.since, "since", "", "show only what came later: after a time of the clock (14:00), a date (2026-01-02T14:00), or less than this ago (1h)")
-	flags.StringVar(&w.until, "until", "", "show only what came earlier, written like --since")
+	w.span.add(flags)
 	flags.StringVar(&w.on, "on", "", "show only changes of this object, KIND/NAME, such as agent/ID or role/eng")
 	flags.StringVar(&w.by, "by", "", "show only what this principal has asked for")
 	flags.BoolVar(&w.denied, "denied", false, "show only what was denied")
@@ -121,32 +121,50 @@ func (a *App) auditObjects(ctx context.Context, start string) (found []string, _
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
+// spanFlags are --since and --until of what lists the past.
+type spanFlags struct{ since, until string }
+
+func (s *spanFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&s.since, "since", "", "show only what came later: after a time of the clock (14:00), a date (2026-01-02T14:00), or less than this ago (1h)")
+	flags.StringVar(&s.until, "until", "", "show only what came earlier, written like --since")
+}
+
+// read returns the times that the flags name; zero: unrestricted on that side.
+func (s *spanFlags) read(now time.Time) (since, until time.Time, err error) {
+	for _, end := range []struct {
+		flag, text string
+		into       *time.Time
+	}{{"since", s.since, &since}, {"until", s.until, &until}} {
+		if end.text == "" {
+			continue
+		}
+		if *end.into, err = settings.Before(end.text, now); err != nil {
+			return since, until, fmt.Errorf("--%s: %w", end.flag, err)
+		}
+	}
+	if s.since != "" && s.until != "" && !since.Before(until) {
+		return since, until, fmt.Errorf("--since %s is not before --until %s", s.since, s.until)
+	}
+	return since, until, nil
+}
+
 // auditSpan is the time that the flags restrict the changes to; nil: unrestricted on that side.
 type auditSpan struct{ since, until *timestamppb.Timestamp }
 
 func (a *App) auditSpan(w auditWish) (s auditSpan, err error) {
-	for _, end := range []struct {
-		flag, text string
-		into       **timestamppb.Timestamp
-	}{{"since", w.since, &s.since}, {"until", w.until, &s.until}} {
-		if end.text == "" {
-			continue
-		}
-		at, err := settings.Before(end.text, a.Now())
-		if err != nil {
-			return s, fmt.Errorf("--%s: %w", end.flag, err)
-		}
-		*end.into = timestamppb.New(at)
+	since, until, err := w.span.read(a.Now())
+	if !since.IsZero() {
+		s.since = timestamppb.New(since)
 	}
-	if s.since != nil && s.until != nil && !s.since.AsTime().Before(s.until.AsTime()) {
-		return s, fmt.Errorf("--since %s is not before --until %s", w.since, w.until)
+	if !until.IsZero() {
+		s.until = timestamppb.New(until)
 	}
-	return s, nil
+	return s, err
 }
 
 func (a *App) showChanges(ctx context.Context, c *client.Client, w auditWish, s auditSpan, format *show.Format) error {
-	answers, silent, err := client.AskEvery(ctx, c, func(ctx context.Context, master apiv1.OperatorServiceClient) (*apiv1.ListChangesResponse, error) {
-		return askChanges(ctx, master, w, s)
+	answers, silent, err := client.AskEvery(ctx, c, func(ctx context.Context, master grpc.ClientConnInterface) (*apiv1.ListChangesResponse, error) {
+		return askChanges(ctx, apiv1.NewOperatorServiceClient(master), w, s)
 	})
 	if err != nil {
 		return err

@@ -111,16 +111,16 @@ func TestWrongWishesAreRefused(t *testing.T) {
 			t.Errorf("%+v: %v", w, err)
 		}
 	}
-	if err := (auditWish{since: "1h", on: "secret/eng/db", limit: 1}).check(); err != nil {
+	if err := (auditWish{span: spanFlags{since: "1h"}, on: "secret/eng/db", limit: 1}).check(); err != nil {
 		t.Error(err)
 	}
 	e := &App{Now: func() time.Time { return began }}
-	for _, w := range []auditWish{{since: "-1h"}, {until: "yesterday"}, {since: "1h", until: "2h"}} {
-		if _, err := e.auditSpan(w); err == nil {
+	for _, w := range []spanFlags{{since: "-1h"}, {until: "yesterday"}, {since: "1h", until: "2h"}} {
+		if _, err := e.auditSpan(auditWish{span: w}); err == nil {
 			t.Errorf("%+v is taken", w)
 		}
 	}
-	if s, err := e.auditSpan(auditWish{since: "02:00", until: "3m"}); err != nil || s.since.AsTime().Format(time.RFC3339) != "2026-01-02T02:00:00Z" || s.until.AsTime().Format(time.RFC3339) != "2026-01-02T03:01:05Z" {
+	if s, err := e.auditSpan(auditWish{span: spanFlags{since: "02:00", until: "3m"}}); err != nil || s.since.AsTime().Format(time.RFC3339) != "2026-01-02T02:00:00Z" || s.until.AsTime().Format(time.RFC3339) != "2026-01-02T03:01:05Z" {
 		t.Errorf("%v, %v", s, err)
 	}
 	if kinds, _ := (&App{}).auditObjects(t.Context(), "t"); !slices.Equal(kinds, []string{"task/", "token/"}) {

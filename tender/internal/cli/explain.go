@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,28 +13,40 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
+	"github.com/tenderhq/tender/tender/internal/cli/past"
+	"github.com/tenderhq/tender/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
 func (a *App) explainCommand() *cobra.Command {
-	var agent string
+	var agent, at string
 	command := &cobra.Command{
-		Use:   "explain FRAMEWORK|TASK [AGENT]",
-		Short: "Say why a framework is offered what it is offered, or nothing, or what became of a task",
+		Use:   "explain FRAMEWORK|TASK|JOB [AGENT]",
+		Short: "Say why a framework is offered what it is offered, or nothing, or what became of a task, also in the past",
 		Long: "Say why a framework is offered what it is offered, or nothing: first for the framework as a whole, then for each agent.\n" +
 			"Below that stand the latest decisions: which offers it had, and what became of them.\n\n" +
 			"Of a task it says where it is, or how it has ended and why. A task that still waits for an offer is not known to the\n" +
-			"masters: ask about its framework. Of a job manager it also says what each job waits for.",
+			"masters: ask about its framework. Of a job manager it also says what each job waits for.\n\n" +
+			"With --at it tells the whole way instead, from the masters' histories: what was asked for, offered, declined and why,\n" +
+			"launched, and each state with its time. That also works for what is no more, for a job, and without a leader.",
 		Example: "  tender explain framework-3\n" +
 			"  tender explain framework-3 agent-1\n" +
-			"  tender explain framework-3/web.0",
-		Args:              between(1, "FRAMEWORK|TASK", "AGENT"),
+			"  tender explain framework-3/web.0\n" +
+			"  tender explain framework-3/web.0 --at 14:03",
+		Args:              between(1, "FRAMEWORK|TASK|JOB", "AGENT"),
 		ValidArgsFunction: a.completeIDs("frameworks"),
 	}
 	command.Flags().StringVar(&agent, "agent", "", "explain only this agent")
+	command.Flags().StringVar(&at, "at", "", "tell how it has come to be as it was then: a time of the clock (14:03), a date (2026-01-02T14:03), or so long ago (1h)")
 	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
 	a.completeFlags(command)
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		if at != "" {
+			if len(args) == 2 || agent != "" {
+				return usagef("--at tells the past of a task, a framework or a job on all agents; leave the agent out")
+			}
+			return a.explainedPast(ctx, c, args[0], at, format.Is(show.AsJSON))
+		}
 		if len(args) == 2 {
 			if agent != "" && agent != args[1] {
 				return usagef("two agents are named, %s and %s; write one", args[1], agent)
@@ -63,6 +76,47 @@ func (a *App) explainCommand() *cobra.Command {
 		return a.explained(answer)
 	})
 	return command
+}
+
+// explainedPast tells how a task, a framework or a job has come to be as it was at a moment.
+func (a *App) explainedPast(ctx context.Context, c *client.Client, word, at string, asJSON bool) error {
+	moment, err := settings.Before(at, a.Now())
+	if err != nil {
+		return usagef("--at: %w", err)
+	}
+	for _, of := range pastNames(ctx, c, word) {
+		story, err := past.Tell(ctx, c, of, moment)
+		switch {
+		case err != nil:
+			return err
+		case len(story.Events) == 0:
+			continue
+		case asJSON:
+			return show.JSON(a.Stdout, &apiv1.ListEventsResponse{Items: story.Events, Gaps: story.Missing()})
+		}
+		fmt.Fprintln(a.Stdout, show.Clean(story.Head()))
+		for _, line := range story.Lines() {
+			fmt.Fprintln(a.Stdout, line)
+		}
+		a.tellMissingEvents(story.Answer, true)
+		return nil
+	}
+	return api.E("explain", api.NotFound, word, fmt.Errorf("no history tells of a task, a framework or a job called %s before %s", word, moment.UTC().Format(time.RFC3339)))
+}
+
+// pastNames returns what a word may name in the past: a task, a framework or a job. What is no more has only its ID.
+func pastNames(ctx context.Context, c *client.Client, word string) []string {
+	if strings.Contains(word, "/") {
+		if task, err := nouns.Task(ctx, c, word); err == nil {
+			word = nouns.TaskRef(task)
+		}
+		return []string{"task/" + word}
+	}
+	framework := word
+	if found, err := nouns.Frameworks.Find(ctx, c, word); err == nil {
+		framework = found.ID
+	}
+	return []string{"framework/" + framework, "task/" + word, "job/" + word}
 }
 
 // explainedJobs says, if the framework is a job manager, what each of its jobs waits for.

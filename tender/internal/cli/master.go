@@ -30,6 +30,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/master"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/history"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
@@ -46,6 +47,7 @@ type masterFlags struct {
 	minOffer, audit              string
 	storeBytes                   int64
 	lives                        trust.Lives
+	history                      master.History
 	times                        core.Config
 	goneAfterOf                  []string
 	addressed                    bool // an address was given; otherwise the folder may know a better one
@@ -78,6 +80,8 @@ func (a *App) masterCommand() *cobra.Command {
 	flags.StringVar(&f.allocator, "allocator", "fairshare", "how resources are shared: "+strings.Join(allocator.Names(), ", ")+"; must be the same on all masters")
 	flags.StringVar(&f.journal, "allocator-journal", "", "file that records what the allocator is told and what it proposes, for 'tender allocator replay'")
 	flags.StringVar(&f.audit, "audit-log", "", "file that gets a line of JSON for each change that somebody asks for; '-' = standard output, 'off' = none (default audit.log in the data folder)")
+	flags.Int64Var(&f.history.Bytes, "history-size", history.BytesDefault, "how many bytes each half of the history on this master's disk may take: what is notable, and routine")
+	flags.DurationVar(&f.history.Age, "history-age", history.AgeDefault, "how long the history keeps what has happened, as far as there is room")
 	flags.StringVar(&f.minOffer, "min-offer", "", "smallest offer for frameworks that set none themselves: any one of these amounts is enough; must be the same on all masters (default 'cpus:0.01;mem:32')")
 	flags.Int64Var(&f.storeBytes, "store-bytes-max", 1<<30, "how many bytes the stores of all frameworks may hold together; must be the same on all masters")
 	flags.DurationVar(&f.lives.Others, "certificate-life", trust.Lives{}.Of(trust.Master), "how long certificates of masters, frameworks and people are valid; they are renewed at half of it; must be the same on all masters")
@@ -151,7 +155,7 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	config := master.Config{
 		ID: f.idOr(d), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Trust: master.Trust{Insecure: d.insecure, OpenHTTP: d.openHTTP, Lives: f.lives},
 		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log.Logger, Log: master.Log{Dropped: log.written.Dropped, Level: log.level},
-		AllocatorConfig: allocator.Config{MinOffer: least}, Access: master.Access{AuditLog: f.audit}, DNS: f.dns, NoPage: !f.ui,
+		AllocatorConfig: allocator.Config{MinOffer: least}, Access: master.Access{AuditLog: f.audit}, DNS: f.dns, NoPage: !f.ui, History: f.history,
 	}
 	config.Core.StoreBytesMax = f.storeBytes
 	if f.addressed {

@@ -113,6 +113,7 @@ func (a *App) snapshotRestoreCommand() *cobra.Command {
 		}
 		_, err = fmt.Fprintf(a.Stdout, "%s is the folder of master %s now, with %s and %s of %s, in epoch %d\n"+
 			"a cluster with certificates: copy its %s, which no snapshot holds, into the folder; another one: add --insecure\n"+
+			"what has happened so far is in the folder history of each old data folder: copy one into the folder to keep it\n"+
 			"start it with: tender master --data-dir %s\n",
 			dataDir, id, words.Count(found.Agents, "agent"), words.Count(found.Frameworks, "framework"), found.Cluster, found.Epoch+1, trust.KeyFile, dataDir)
 		if err != nil || len(found.Principals)+len(found.Tokens) == 0 {

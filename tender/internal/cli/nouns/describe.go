@@ -15,6 +15,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/words"
+	"github.com/tenderhq/tender/tender/internal/cli/past"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
@@ -28,6 +29,35 @@ type describer struct {
 // Describe writes everything that is known about one item, and below that the tasks that belong to it.
 func Describe(ctx context.Context, c *client.Client, w io.Writer, now time.Time, found Item) error {
 	d := describer{c, w, now}
+	if err := d.describe(ctx, found); err != nil {
+		return err
+	}
+	if of := eventsOf(found); of != "" {
+		return past.Tail(ctx, c, w, of)
+	}
+	return nil
+}
+
+// eventsOf returns the thing, as its events name it; "" where nothing tells of it.
+func eventsOf(found Item) string {
+	switch found.Message.(type) {
+	case *apiv1.AgentView:
+		return "agent/" + found.ID
+	case *apiv1.FrameworkView:
+		return "framework/" + found.ID
+	case *apiv1.TaskView:
+		return "task/" + found.ID
+	case *apiv1.MasterView:
+		return "master/" + found.ID
+	case *apiv1.RoleView:
+		return "role/" + found.ID
+	case *apiv1.PrincipalView:
+		return "principal/" + found.ID
+	}
+	return ""
+}
+
+func (d describer) describe(ctx context.Context, found Item) error {
 	switch view := found.Message.(type) {
 	case *apiv1.AgentView:
 		return d.describeAgent(ctx, view)

@@ -1,0 +1,139 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/history"
+	"github.com/tenderhq/tender/master/internal/guard"
+	"github.com/tenderhq/tender/master/internal/watching"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// This file keeps what happens on this master's disk, and lists it.
+
+// History says how much of what happens a master keeps on its disk. Zero fields mean the defaults.
+type History struct {
+	// Bytes bounds each of its two rings, one for what is notable and one for routine. At least 8 MiB. Default 256 MiB.
+	Bytes int64
+	// Age is how long events are kept, as far as there is room. Default 30 days.
+	Age time.Duration
+}
+
+// historyFolder is below the data folder.
+const historyFolder = "history"
+
+// historyBytesMin leaves room for a few segments of each share.
+const historyBytesMin = 8 << 20
+
+func (h History) check() error {
+	switch {
+	case h.Bytes != 0 && h.Bytes < historyBytesMin:
+		return fmt.Errorf("each ring of the history may take %d bytes; it must be at least %d", h.Bytes, historyBytesMin)
+	case h.Age < 0:
+		return fmt.Errorf("the history's age is %v; it must not be negative", h.Age)
+	}
+	return nil
+}
+
+// openHistory opens the history of the data folder. A master whose history can't be read goes on without one.
+func (m *Master) openHistory() {
+	if m.config.DataDir == "" {
+		m.watches.noHistory = api.E("events.list", api.Unsupported, m.config.ID, errors.New("this master keeps no history, because it has no data folder"))
+		return
+	}
+	folder := filepath.Join(m.config.DataDir, historyFolder)
+	opened, err := history.Open(history.Config{Folder: folder, Bytes: m.config.History.Bytes, Age: m.config.History.Age, Logger: &m.log})
+	if err != nil {
+		m.watches.noHistory = api.E("events.list", api.Unavailable, m.config.ID, fmt.Errorf("the history in %s can't be read: %w", folder, err))
+		m.log.Error().Err(err).Str("folder", folder).Msg("the history can't be read, and this master goes on without one")
+		return
+	}
+	m.watches.history = opened
+}
+
+// historyAgain is how long keeping the history rests when its stream has broken.
+const historyAgain = 200 * time.Millisecond
+
+// keepHistory writes what happens until ctx ends. (Protocol rule R70.)
+func (m *Master) keepHistory(ctx context.Context) {
+	h := m.watches.history
+	if h == nil {
+		return
+	}
+	var following sync.WaitGroup
+	following.Go(func() {
+		for ctx.Err() == nil {
+			var after *apiv1.Cursor
+			if last := h.Last(); last != (history.Cursor{}) {
+				after = last.Message()
+			}
+			_ = m.watches.events.Follow(ctx, after, m.raft.Read, func(events []*apiv1.Event, missed string) {
+				if missed != "" {
+					h.Missed(time.Now(), missed)
+				}
+				h.Add(events)
+			})
+			pause.For(ctx, historyAgain)
+		}
+	})
+	if err := h.Run(ctx); err != nil {
+		m.log.Warn().Err(err).Msg("the end of the history was not written")
+	}
+	following.Wait()
+}
+
+// ListEvents lists what has happened, the newest first, as this master keeps it.
+func (s watchService) ListEvents(ctx context.Context, r *apiv1.ListEventsRequest) (*apiv1.ListEventsResponse, error) {
+	m := s.master
+	if m.watches.noHistory != nil {
+		return nil, m.watches.noHistory
+	}
+	query, err := eventsQuery(r)
+	if err != nil {
+		return nil, err
+	}
+	if by := guard.ScopeOf(ctx); !by.Everything {
+		query.Sees = func(e *apiv1.Event) (sees bool) {
+			m.raft.Read(func(state *registry.State) { sees = watching.Sees(e, by, state) })
+			return sees
+		}
+	}
+	page, err := m.watches.history.Select(query)
+	if err != nil {
+		return nil, api.E("events.list", api.Unavailable, m.config.ID, fmt.Errorf("the history can't be read: %w", err))
+	}
+	answer := &apiv1.ListEventsResponse{Items: page.Events, MasterId: string(m.config.ID), Gaps: page.Gaps}
+	if page.Next != (history.Cursor{}) {
+		answer.NextPageToken = fmt.Sprintf("%d.%d.%d", page.Next.Epoch, page.Next.Term, page.Next.Number)
+	}
+	return answer, nil
+}
+
+// eventsQuery converts the request for a page to a query.
+func eventsQuery(r *apiv1.ListEventsRequest) (q history.Query, err error) {
+	const op = "events.list"
+	q = history.Query{Of: r.GetOf(), Kinds: r.GetKinds(), By: r.GetBy(), NotableOnly: r.GetNotableOnly(), Limit: int(r.GetLimit())}
+	if q.Limit <= 0 || q.Limit > api.PageItemsMax {
+		q.Limit = api.PageItemsMax
+	}
+	if _, name, named := strings.Cut(q.Of, "/"); q.Of != "" && (!named || name == "") {
+		return q, api.E(op, api.Invalid, "of", fmt.Errorf("%.80q is not KIND/NAME", q.Of))
+	}
+	if token := r.GetPageToken(); token != "" {
+		if _, err := fmt.Sscanf(token, "%d.%d.%d", &q.Before.Epoch, &q.Before.Term, &q.Before.Number); err != nil {
+			return q, api.E(op, api.Invalid, "page_token", fmt.Errorf("%.40q is no token of a page", token))
+		}
+	}
+	q.Since, q.Until, err = wire.Span(op, r.GetSince(), r.GetUntil())
+	return q, err
+}
