@@ -157,7 +157,7 @@ func (l *lobby) browse(p page) shown {
 	}
 	for name, part := range map[string]string{
 		"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self';", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
-		"Referrer-Policy": "no-referrer",
+		"Referrer-Policy":            "no-referrer",
 		"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
 	} {
 		if got := answer.header.Get(name); !strings.HasPrefix(got, part) {

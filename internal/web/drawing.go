@@ -3,6 +3,8 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/tenderhq/tender/internal/words"
@@ -18,6 +20,29 @@ func (g group) viewBox() string {
 }
 
 func agentsText(n int) string { return words.Count(n, "agent") }
+
+// eventsOf is the address of the patches for a page; "": there are none.
+func eventsOf(p page, address string) string {
+	if p.still || p.code != 0 {
+		return ""
+	}
+	return "/events?at=" + url.QueryEscape(address)
+}
+
+// does is the link to an action on a thing, which fields name: each with its value.
+func does(name string, fields ...string) link {
+	i := slices.IndexFunc(actions, func(a action) bool { return a.name == name })
+	query := url.Values{}
+	for at := 0; at < len(fields); at += 2 {
+		query.Set(fields[at], fields[at+1])
+	}
+	return link{actions[i].title, "/do/" + name + "?" + query.Encode()}
+}
+
+// asksFor says whether people fill in the field.
+func (a action) asksFor(field string) bool {
+	return slices.ContainsFunc(a.fields, func(f input) bool { return f.name == field })
+}
 
 // tabindex keeps pictures of many agents out of the way of the keyboard; the list of agents has them too.
 func tabindex(many bool) string {

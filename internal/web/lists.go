@@ -45,18 +45,25 @@ func (s *Server) agents(r *http.Request) (page, error) {
 	}, nil
 }
 
-// agent is one agent, and what is on it.
-func (s *Server) agent(r *http.Request) (page, error) {
-	id := r.PathValue("id")
-	found, err := s.operator.ListAgents(r.Context(), &apiv1.ListRequest{Prefix: id})
+// agentOf returns an agent by its ID or its hostname.
+func (s *Server) agentOf(ctx context.Context, id string) (*apiv1.AgentView, error) {
+	found, err := s.operator.ListAgents(ctx, &apiv1.ListRequest{Prefix: id})
 	if err != nil {
-		return page{}, err
+		return nil, err
 	}
 	i := slices.IndexFunc(found.GetItems(), func(one *apiv1.AgentView) bool { return one.GetId() == id || one.GetHostname() == id })
 	if i < 0 {
-		return page{}, missing("agent", id)
+		return nil, missing("agent", id)
 	}
-	agent := found.GetItems()[i]
+	return found.GetItems()[i], nil
+}
+
+// agent is one agent, and what is on it.
+func (s *Server) agent(r *http.Request) (page, error) {
+	agent, err := s.agentOf(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return page{}, err
+	}
 	how, class := condition(agent)
 	facts := []field{
 		{"Is", cell{text: how, class: class}}, {"Why", text(agent.GetWhy())}, {"Since", since(timeOf(agent.GetSince()))}, {"Host", text(agent.GetHostname())},
@@ -76,7 +83,9 @@ func (s *Server) agent(r *http.Request) (page, error) {
 	return page{
 		title: agent.GetId(), nav: "/agents", command: "tender describe agent " + quoted(agent.GetId()),
 		blocks: []block{
-			{key: "facts", title: "Agent " + agent.GetId(), body: fieldsView(facts)},
+			{key: "facts", title: "Agent " + agent.GetId(), body: fieldsView(facts), actions: []link{
+				does("drain", "agent", agent.GetId()), does("deactivate", "agent", agent.GetId()), does("reactivate", "agent", agent.GetId()), does("maintenance", "agent", agent.GetId()),
+			}},
 			{key: "tasks", title: "Its tasks", wide: true, command: "tender get tasks --agent " + quoted(agent.GetId()), body: tableView(tasks)},
 		},
 	}, nil
@@ -162,7 +171,9 @@ func (s *Server) framework(r *http.Request) (page, error) {
 	return page{
 		title: cmp.Or(framework.GetName(), id), nav: "/frameworks", command: "tender describe framework " + quoted(id),
 		blocks: []block{
-			{key: "facts", title: "Framework " + id, body: fieldsView(facts)},
+			{key: "facts", title: "Framework " + id, body: fieldsView(facts), actions: []link{
+				{"Why is it not running?", "/why?q=" + url.QueryEscape(id)}, does("teardown", "framework", id),
+			}},
 			{key: "wanted", title: "What it wants", command: "tender explain " + quoted(id), body: tableView(wanted)},
 			{key: "tasks", title: "Its tasks", wide: true, command: "tender get tasks --framework " + quoted(id), body: tableView(tasks)},
 		},

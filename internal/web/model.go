@@ -12,7 +12,8 @@ type page struct {
 	nav     string // the entry of the navigation that it belongs to: an address
 	command string // what shows the same on the command line
 	blocks  []block
-	code    int // of the answer; 0: 200
+	code    int  // of the answer; 0: 200
+	still   bool // it says what was so when it was made, and gets no patches
 	head    head
 }
 
@@ -21,7 +22,8 @@ type block struct {
 	key         string // unique in its page
 	title, note string
 	command     string // what shows the same on the command line
-	links       []link
+	links       []link // to views beside it
+	actions     []link // to what one can do about it
 	body        templ.Component
 	wide        bool
 }

@@ -3,6 +3,7 @@ package web_test
 import (
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -27,11 +28,15 @@ func (*pipe) FlushError() error                { return nil }
 func (*pipe) SetReadDeadline(time.Time) error  { return nil }
 func (*pipe) SetWriteDeadline(time.Time) error { return nil }
 
-// views are the addresses of all views, those of a thing with this name, escaped.
+// views are the addresses of all views, those of a thing with this name.
 func views(name string) []string {
+	path, query := url.PathEscape(name), url.QueryEscape(name)
 	return []string{
-		"/", "/?by=state&fill=framework&size=mem", "/?by=" + name, "/agents", "/agents?q=" + name, "/agents/" + name, "/frameworks", "/frameworks/" + name,
-		"/tasks", "/tasks?all=1&q=" + name, "/tasks/" + name + "/" + name, "/search?q=" + name, "/help",
+		"/", "/?by=state&fill=framework&size=mem", "/?by=" + query, "/agents", "/agents?q=" + query, "/agents/" + path, "/frameworks", "/frameworks/" + path,
+		"/tasks", "/tasks?all=1&q=" + query, "/tasks/" + path + "/" + path, "/search?q=" + query, "/help",
+		"/roles", "/offers", "/masters", "/jobs", "/jobs/" + path, "/why", "/why?q=" + query, "/access",
+		"/do/kill?framework=" + query + "&task=" + query, "/do/drain?agent=" + query, "/do/deactivate?agent=" + query, "/do/reactivate?agent=" + query,
+		"/do/maintenance?agent=" + query, "/do/role?role=" + query, "/do/teardown?framework=" + query, "/do/stop-job?job=" + query, "/do/rollback-job?job=" + query,
 	}
 }
 

@@ -92,9 +92,19 @@ func New(config Config) *Server {
 		"/tasks/{framework}/{task}": s.task,
 		"/help":                     s.help,
 		"/search":                   s.search,
+		"/roles":                    s.roles,
+		"/offers":                   s.offers,
+		"/masters":                  s.masters,
+		"/jobs":                     s.jobList,
+		"/jobs/{name}":              s.job,
+		"/why":                      s.why,
+		"/access":                   s.access,
 		"/":                         s.nothing,
 	} {
 		s.views.Handle("GET "+pattern, s.serve(view)) // order: irrelevant because patterns do not overlap unclearly
+	}
+	for _, action := range actions {
+		s.views.Handle("GET /do/"+action.name, s.serve(action.ask(s)))
 	}
 	return s
 }
@@ -107,6 +117,9 @@ func (s *Server) Handler() http.Handler {
 	}
 	mux.HandleFunc("GET /events", s.events)
 	mux.HandleFunc("GET /tasks/{framework}/{task}/{stream}", s.output)
+	for _, action := range actions {
+		mux.HandleFunc("POST /do/"+action.name, s.act(action))
+	}
 	mux.Handle("/", s.views)
 	return WithHeaders(http.NewCrossOriginProtection().Handler(mux))
 }

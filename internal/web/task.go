@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,10 +14,9 @@ import (
 	"github.com/tenderhq/tender/internal/sandbox"
 )
 
-// findTask returns the task that the path names.
-func (s *Server) findTask(r *http.Request) (*apiv1.TaskView, error) {
-	framework, id := r.PathValue("framework"), r.PathValue("task")
-	found, err := s.operator.ListTasks(r.Context(), &apiv1.ListTasksRequest{Prefix: framework + "/" + id, All: true})
+// taskOf returns a task by its framework's ID and its own.
+func (s *Server) taskOf(ctx context.Context, framework, id string) (*apiv1.TaskView, error) {
+	found, err := s.operator.ListTasks(ctx, &apiv1.ListTasksRequest{Prefix: framework + "/" + id, All: true})
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (s *Server) findTask(r *http.Request) (*apiv1.TaskView, error) {
 
 // task is one task, with its output.
 func (s *Server) task(r *http.Request) (page, error) {
-	task, err := s.findTask(r)
+	task, err := s.taskOf(r.Context(), r.PathValue("framework"), r.PathValue("task"))
 	if err != nil {
 		return page{}, err
 	}
@@ -45,9 +45,13 @@ func (s *Server) task(r *http.Request) (page, error) {
 	if task.ExitCode != nil {
 		facts = append(facts, field{"Exit code", text(strconv.Itoa(int(task.GetExitCode())))})
 	}
+	var actions []link
+	if state, err := api.ParseTaskState(task.GetState()); err == nil && !state.Terminal() {
+		actions = append(actions, does("kill", "framework", task.GetFrameworkId(), "task", task.GetId()))
+	}
 	shown := page{
 		title: task.GetId(), nav: "/tasks", command: "tender describe task " + quoted(ref),
-		blocks: []block{{key: "facts", title: "Task " + task.GetId(), body: fieldsView(facts)}},
+		blocks: []block{{key: "facts", title: "Task " + task.GetId(), body: fieldsView(facts), actions: actions}},
 	}
 	for _, stream := range []string{"stdout", "stderr"} {
 		command := "tender logs -f " + quoted(ref)
@@ -78,7 +82,7 @@ func commandOf(task *apiv1.TaskView) string {
 // output sends an output of a task as text, and what is added to it for as long as the task runs.
 func (s *Server) output(w http.ResponseWriter, r *http.Request) {
 	stream := r.PathValue("stream")
-	task, err := s.findTask(r)
+	task, err := s.taskOf(r.Context(), r.PathValue("framework"), r.PathValue("task"))
 	if err == nil && stream != "stdout" && stream != "stderr" {
 		err = missing("output", stream)
 	}

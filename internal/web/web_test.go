@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/internal/web"
 	"github.com/tenderhq/tender/internal/wire"
 )
@@ -30,10 +30,12 @@ const hostile = `"'></td></a></text></svg></title></style><script>alert(1)</scri
 // fake is a cluster that answers each call with what it was told.
 type fake struct {
 	answers map[string]func() (proto.Message, error) // by method
+	called  map[string]bool                          // the methods that were called
 	changed chan struct{}                            // each value is a change for a watch
 }
 
 func (f *fake) Invoke(_ context.Context, method string, _, reply any, _ ...grpc.CallOption) error {
+	f.called[method] = true
 	answer, known := f.answers[method[strings.LastIndexByte(method, '/')+1:]]
 	if !known {
 		return wire.Status(api.E("fake", api.Unsupported, method, errors.New("the test has no answer to it")))
@@ -124,7 +126,7 @@ func fill(m protoreflect.Message, text string, depth int) {
 
 // answering is a cluster all of whose names and sentences are the text.
 func answering(text string) *fake {
-	f := &fake{answers: map[string]func() (proto.Message, error){}, changed: make(chan struct{})}
+	f := &fake{answers: map[string]func() (proto.Message, error){}, called: map[string]bool{}, changed: make(chan struct{})}
 	for _, service := range []protoreflect.FileDescriptor{apiv1.File_api_v1_operator_proto, apiv1.File_api_v1_jobs_proto} {
 		for i := range service.Services().Len() {
 			methods := service.Services().Get(i).Methods()
@@ -148,8 +150,7 @@ func ask(handler http.Handler, method, path string) *httptest.ResponseRecorder {
 // TestEveryNameIsShownAsAText: whatever agents, frameworks and people have called things stands in the views as a text.
 func TestEveryNameIsShownAsAText(t *testing.T) {
 	page := web.New(web.Config{Cluster: answering(hostile)})
-	escaped := url.PathEscape(hostile)
-	for _, path := range views(escaped) {
+	for _, path := range views(hostile) {
 		answer := ask(page.Handler(), http.MethodGet, path)
 		if answer.Code != http.StatusOK {
 			t.Errorf("%s is answered with %d %s", path, answer.Code, answer.Body)
@@ -253,6 +254,29 @@ func TestAnotherSitesFormIsRefused(t *testing.T) {
 		w := httptest.NewRecorder()
 		if page.ServeHTTP(w, request); w.Code != http.StatusForbidden {
 			t.Errorf("a form with %v is answered with %d", header, w.Code)
+		}
+	}
+}
+
+// TestFormsAreWhatACookieMayChange: each change that the table of rights gives to cookies has a form, and no other has.
+func TestFormsAreWhatACookieMayChange(t *testing.T) {
+	cluster := answering("x")
+	page := web.New(web.Config{Cluster: cluster}).Handler()
+	for _, path := range views("x") {
+		path, query, is := strings.Cut(path, "?")
+		if !is || !strings.HasPrefix(path, "/do/") {
+			continue
+		}
+		request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(query))
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		if page.ServeHTTP(w, request); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "Done") {
+			t.Errorf("%s is answered with %d %s", path, w.Code, w.Body)
+		}
+	}
+	for _, row := range rights.Table {
+		if called := cluster.called[row.Call]; row.Changes && called != row.Page {
+			t.Errorf("%s: the page does it: %v, and the table says %v", row.Call, called, row.Page)
 		}
 	}
 }
