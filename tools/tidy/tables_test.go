@@ -107,7 +107,7 @@ var floors = []floor{
 	{"agent/commands", values + "internal/datafolder framework/executor agent/beneath agent/images/setup agent/proc agent/tail agent/walls/cell agent/walls/entry agent/walls/paths agent/walls/spaces"},
 
 	// What runs executors for Mesos: a user of the executors' SDK, which fetches as agents do.
-	{"internal/mesos/translate", "api internal/mesos/envelope internal/mesos/v1/..."},
+	{"internal/mesos/translate", "api internal/mesos/codec internal/mesos/envelope internal/mesos/v1/..."},
 	{"internal/mesos/gateway", "api framework internal/mesos internal/mesos/..."},
 	{"internal/mesos/adapter", "api internal/protocol framework/executor agent/fetch internal/mesos internal/mesos/..."},
 

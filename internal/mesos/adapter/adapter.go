@@ -176,6 +176,9 @@ func (a *adapter) Kill(given *executor.Task, grace time.Duration) {
 		a.tell(t, own(mesosv1.TaskState_TASK_KILLED, mesosv1.TaskStatus_REASON_TASK_KILLED_DURING_LAUNCH, "Killed before it was delivered to the executor"))
 		return
 	}
+	if grace == given.KillGrace {
+		grace = 0 // the task's own, which the executor knows
+	}
 	t.kill = &grace
 	t.state = max(t.state, api.TaskKilling)
 	a.send(killEvent(t.info, grace))

@@ -17,6 +17,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
 	"github.com/tenderhq/tender/internal/mesos"
+	"github.com/tenderhq/tender/internal/mesos/codec"
 	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
 	"github.com/tenderhq/tender/internal/protocol"
 )
@@ -110,17 +111,34 @@ func urisOf(command *mesosv1.CommandInfo) (uris []api.URI) {
 	return uris
 }
 
-// begin fetches the old executor's files and starts it as a process in a group of its own: executors kill their own
-// group when they are told to end. It stays in the agent's session, so that nothing of it is missed at the end.
-func begin(ctx context.Context, command Command) (Program, error) {
-	sandbox, err := os.OpenRoot(command.Sandbox)
+// Fetch brings the files of a command, which is Mesos's CommandInfo as JSON, into a sandbox. A task without an executor
+// of its own does so itself.
+func Fetch(ctx context.Context, command, sandbox string) error {
+	info := new(mesosv1.CommandInfo)
+	if err := codec.JSON.Unmarshal([]byte(command), info); err != nil {
+		return api.E("mesos.fetch", api.Invalid, "", err)
+	}
+	return fetchURIs(ctx, sandbox, urisOf(info))
+}
+
+func fetchURIs(ctx context.Context, folder string, uris []api.URI) error {
+	sandbox, err := os.OpenRoot(folder)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer sandbox.Close()
 	fetcher := fetch.Fetcher{Unchecked: true}
-	if err := fetcher.Fetch(ctx, sandbox, command.URIs); err != nil {
-		return nil, fmt.Errorf("failed to fetch all URIs: %w", err)
+	if err := fetcher.Fetch(ctx, sandbox, uris); err != nil {
+		return fmt.Errorf("failed to fetch all URIs: %w", err)
+	}
+	return nil
+}
+
+// begin fetches the old executor's files and starts it as a process in a group of its own: executors kill their own
+// group when they are told to end. It stays in the agent's session, so that nothing of it is missed at the end.
+func begin(ctx context.Context, command Command) (Program, error) {
+	if err := fetchURIs(ctx, command.Sandbox, command.URIs); err != nil {
+		return nil, err
 	}
 	name, err := lookUp(command)
 	if err != nil {

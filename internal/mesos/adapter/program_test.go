@@ -75,6 +75,33 @@ func TestProgram(t *testing.T) {
 	}
 }
 
+// TestFetch: a command's files are brought as its framework has described them.
+func TestFetch(t *testing.T) {
+	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/none" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, "content")
+	}))
+	defer shop.Close()
+	sandbox := t.TempDir()
+	if err := Fetch(t.Context(), `{"uris":[{"value":"`+shop.URL+`/a?b=c","output_file":"as"},{"value":"`+shop.URL+`/run","executable":true}]}`, sandbox); err != nil {
+		t.Fatal(err)
+	}
+	for name, mode := range map[string]os.FileMode{"as": 0, "run": 0o100} {
+		info, err := os.Stat(filepath.Join(sandbox, name))
+		if err != nil || info.Mode()&0o100 != mode || info.Size() != int64(len("content")) {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	for _, wrong := range []string{"{", `{"uris":[{"value":"` + shop.URL + `/none"}]}`, `{"uris":[{"value":"hdfs://host/a"}]}`} {
+		if err := Fetch(t.Context(), wrong, sandbox); err == nil {
+			t.Errorf("%s was fetched", wrong)
+		}
+	}
+}
+
 // TestPeers: the port is for the processes of its own user, and those of root.
 func TestPeers(t *testing.T) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")

@@ -388,7 +388,7 @@ func (w *world) launch(name string, named map[string]string) protocol.ExecutorLa
 	if named["bad"] != "" {
 		data = []byte(named["bad"])
 	}
-	return protocol.ExecutorLaunch{Task: api.Task{ID: api.TaskID("tender-" + name), Data: data}, Sandbox: "/sandbox/tasks/" + name}
+	return protocol.ExecutorLaunch{Task: api.Task{ID: api.TaskID("tender-" + name), Data: data, KillGrace: duration(w.t, named["grace"])}, Sandbox: "/sandbox/tasks/" + name}
 }
 
 // status is an update as an old executor sends it: it names neither the agent nor the time.

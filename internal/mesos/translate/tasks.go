@@ -11,12 +11,18 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/mesos/codec"
 	"github.com/tenderhq/tender/internal/mesos/envelope"
 	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
 )
 
-// killGrace is how long Mesos's own executors give a killed task that names no time.
-const killGrace = 3 * time.Second
+const (
+	// killGrace is how long Mesos's own executors give a killed task that names no time.
+	killGrace = 3 * time.Second
+	// ownKillGrace is how long an executor of a framework's own may take for it. Mesos sets it no limit, and Tender ends
+	// an executor for a task that does not end.
+	ownKillGrace = 10 * time.Minute
+)
 
 // Launch is what is needed beside a task's own description to launch it.
 type Launch struct {
@@ -90,6 +96,9 @@ func (l Launch) readExecutor(task *api.Task, info *mesosv1.TaskInfo, executor *m
 	if err != nil {
 		return fmt.Errorf("Executor uses invalid resources: %w", err) //nolint:staticcheck // Mesos's words
 	}
+	if info.GetKillPolicy().GetGracePeriod() == nil {
+		task.KillGrace = ownKillGrace
+	}
 	command := l.Adapter
 	command.User = userOf(executor.GetCommand(), l.Framework)
 	task.Executor = &api.Executor{
@@ -124,14 +133,23 @@ func (l Launch) readCommand(task *api.Task, info *mesosv1.TaskInfo) error {
 		env[name] = value
 	}
 	task.Command = &api.Command{Env: env, User: userOf(command, l.Framework)}
-	for _, uri := range command.GetUris() {
-		one, err := readURI(uri)
+	before := volumeLinks(info.GetResources())
+	remote := slices.ContainsFunc(command.GetUris(), isRemote)
+	switch {
+	case remote && task.Image != "": // it does not see the program that fetches
+		return unsupported("a URI of another machine for a task in an image")
+	case remote:
+		fetch, err := l.fetch(command)
 		if err != nil {
 			return err
 		}
-		task.Command.URIs = append(task.Command.URIs, one)
+		before = fetch + before
+	default:
+		for _, uri := range command.GetUris() {
+			task.Command.URIs = append(task.Command.URIs, readURI(uri))
+		}
 	}
-	if err := program(task, command, volumeLinks(info.GetResources())); err != nil {
+	if err := program(task, command, before); err != nil {
 		return err
 	}
 	if limits := info.GetLimits(); len(limits) > 0 {
@@ -212,16 +230,32 @@ func environment(environment *mesosv1.Environment) (map[string]string, error) {
 // archives are the names of files that Mesos's fetcher unpacks, as far as Tender's does.
 var archives = []string{".tar", ".tar.gz", ".tgz", ".zip"}
 
-func readURI(uri *mesosv1.CommandInfo_URI) (api.URI, error) {
+func readURI(uri *mesosv1.CommandInfo_URI) api.URI {
 	one := api.URI{Source: uri.GetValue(), Name: uri.GetOutputFile(), Executable: uri.GetExecutable()}
-	scheme, _, remote := strings.Cut(uri.GetValue(), "://")
-	if remote && scheme != "file" {
-		return one, unsupported("a URI of scheme " + scheme + " for a task without an executor of its own")
-	}
 	if uri.GetExtract() && !uri.GetExecutable() {
 		one.Extract = slices.ContainsFunc(archives, func(end string) bool { return strings.HasSuffix(uri.GetValue(), end) })
 	}
-	return one, nil
+	return one
+}
+
+// isRemote says whether a URI names a file of another machine.
+func isRemote(uri *mesosv1.CommandInfo_URI) bool {
+	scheme, _, named := strings.Cut(uri.GetValue(), "://")
+	return named && scheme != "file"
+}
+
+// fetch is a command by which a task brings its files itself. Agents bring no file of another machine without its
+// checksum, which Mesos's frameworks can't name.
+func (l Launch) fetch(command *mesosv1.CommandInfo) (string, error) {
+	files, err := codec.JSON.Marshal(&mesosv1.CommandInfo{Uris: command.GetUris()})
+	if err != nil {
+		return "", err
+	}
+	var words []string
+	for _, word := range append(slices.Clone(l.Adapter.Argv), "fetch", string(files)) {
+		words = append(words, quote(word))
+	}
+	return strings.Join(words, " ") + " || exit 1; ", nil
 }
 
 // readPorts names the ports of the discovery info that are among the task's resources.

@@ -12,7 +12,7 @@ import (
 
 // adapterCommand is the command that agents start for tasks of `tender mesos` that name an executor of their own.
 func (a *App) adapterCommand() *cobra.Command {
-	return &cobra.Command{
+	command := &cobra.Command{
 		Use: "adapter", Short: "The adapter below which executors for Apache Mesos run; agents start it", Hidden: true, Args: exactly(),
 		RunE: func(command *cobra.Command, _ []string) error {
 			err := givingBack(command.Context(), func(ctx context.Context) error { return adapter.Run(ctx, os.Environ()) })
@@ -22,4 +22,11 @@ func (a *App) adapterCommand() *cobra.Command {
 			return err
 		},
 	}
+	command.AddCommand(&cobra.Command{
+		Use: "fetch COMMAND", Short: "Bring the files of a command for Apache Mesos; tasks start it", Hidden: true, Args: exactly("COMMAND"),
+		RunE: func(command *cobra.Command, args []string) error {
+			return adapter.Fetch(command.Context(), args[0], ".")
+		},
+	})
+	return command
 }
