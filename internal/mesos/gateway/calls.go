@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -141,12 +143,43 @@ func (s *session) acknowledge(call *schedulerv1.Call_Acknowledge) error {
 	return s.client.Acknowledge(status)
 }
 
+// reconcile asks for the states of tasks. Of a task whose status the framework has yet to acknowledge that status is the
+// answer, because the SDK tells nothing more of a task until then.
 func (s *session) reconcile(call *schedulerv1.Call_Reconcile) error {
-	ids := make([]api.TaskID, len(call.GetTasks()))
-	for i, task := range call.GetTasks() {
-		ids[i] = translate.ReadTaskID(task.GetTaskId())
+	held := make(map[api.TaskID]api.Status)
+	s.mu.Lock()
+	for _, status := range s.unacked {
+		held[status.Task] = status
+	}
+	s.mu.Unlock()
+	if len(call.GetTasks()) == 0 {
+		for _, id := range slices.Sorted(maps.Keys(held)) {
+			s.tellAgain(held[id])
+		}
+		return s.client.Reconcile()
+	}
+	var ids []api.TaskID
+	for _, task := range call.GetTasks() {
+		id := translate.ReadTaskID(task.GetTaskId())
+		if status, is := held[id]; is {
+			s.tellAgain(status)
+		} else {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
 	}
 	return s.client.Reconcile(ids...)
+}
+
+// tellAgain tells a status as the answer to a reconciliation.
+func (s *session) tellAgain(status api.Status) {
+	status.Reason = api.ReasonReconciliation
+	s.mu.Lock()
+	written := s.framework.WriteStatus(status, s.gateway.hosts.ip(s.gateway.life, status.Hostname))
+	s.mu.Unlock()
+	s.update(written)
 }
 
 func (s *session) reconcileOperations(call *schedulerv1.Call_ReconcileOperations) error {
@@ -227,7 +260,6 @@ func (s *session) accept(ctx context.Context, call *schedulerv1.Call_Accept) err
 		}
 		return s.client.Answer(answer) // what is still open is given back
 	}
-	var launched []api.TaskID
 	for _, operation := range call.GetOperations() {
 		switch operation.GetType() {
 		case mesosv1.Offer_Operation_LAUNCH:
@@ -235,24 +267,77 @@ func (s *session) accept(ctx context.Context, call *schedulerv1.Call_Accept) err
 		case mesosv1.Offer_Operation_LAUNCH_GROUP:
 			answer.Operations = append(answer.Operations, s.launchGroup(agent, operation.GetLaunchGroup())...)
 		default:
-			changes, err := s.change(ctx, agent, operation)
+			changes, err := s.change(ctx, operation)
 			if err != nil {
 				s.failOperation(operation, agent, mesosv1.OperationState_OPERATION_ERROR, err.Error())
 			}
 			answer.Operations = append(answer.Operations, changes...)
 		}
 	}
-	for _, operation := range answer.Operations {
-		for _, task := range operation.Tasks {
-			launched = append(launched, task.ID)
+	return s.answer(ctx, agent, answer)
+}
+
+// launchTimeout bounds how long the answer to an accept waits until a leader has its launches.
+const launchTimeout = 5 * time.Second
+
+// answer sends an accept, and waits until a leader has its launches: what the framework is told was accepted happens,
+// also if the gateway is killed a moment later. A leader that takes longer is not waited for; then the framework has to
+// reconcile, as with Mesos.
+func (s *session) answer(ctx context.Context, agent api.AgentID, answer api.Answer) error {
+	last := -1
+	for i := range answer.Operations {
+		if answer.Operations[i].Kind.Launches() {
+			last = i
 		}
 	}
+	if last < 0 {
+		return s.client.Answer(answer)
+	}
 	s.mu.Lock()
-	for _, task := range launched {
-		s.launching[task] = agent
+	s.accepts++
+	id := api.OperationID(fmt.Sprintf("%s%s-%d", launchPrefix, s.stream, s.accepts))
+	answer.Operations[last].ID = id
+	known := make(chan struct{})
+	s.unknown[id] = known
+	for _, operation := range answer.Operations {
+		for _, task := range operation.Tasks {
+			s.launching[task.ID] = launch{agent, id}
+		}
 	}
 	s.mu.Unlock()
-	return s.client.Answer(answer)
+	if err := s.client.Answer(answer); err != nil {
+		return err
+	}
+	late := time.NewTimer(launchTimeout)
+	defer late.Stop()
+	select {
+	case <-known:
+	case <-late.C:
+	case <-s.done:
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.isKnown(id)
+	return nil
+}
+
+// launchPrefix begins the IDs of operations by which the gateway learns that a leader has a launch. The framework is not
+// told of them.
+const launchPrefix = "tender-launch-"
+
+// launch is a launch of which nothing was heard yet.
+type launch struct {
+	agent     api.AgentID
+	operation api.OperationID
+}
+
+// isKnown ends the wait for a launch. The caller holds mu.
+func (s *session) isKnown(id api.OperationID) {
+	if known := s.unknown[id]; known != nil {
+		delete(s.unknown, id)
+		close(known)
+	}
 }
 
 // launcher returns what is needed to read the framework's tasks.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -21,7 +22,7 @@ type change struct {
 
 // change reads an operation that changes reservations or volumes. Where a volume is wanted is in the framework's store
 // before the operation is sent.
-func (s *session) change(ctx context.Context, agent api.AgentID, operation *mesosv1.Offer_Operation) ([]api.Operation, error) {
+func (s *session) change(ctx context.Context, operation *mesosv1.Offer_Operation) ([]api.Operation, error) {
 	var changes []api.Operation
 	var converted []*mesosv1.Resource
 	switch operation.GetType() {
@@ -69,13 +70,16 @@ func (s *session) change(ctx context.Context, agent api.AgentID, operation *meso
 		s.changes[last.ID] = change{converted}
 		s.mu.Unlock()
 	}
-	_ = agent
 	return changes, nil
 }
 
 // OperationDone passes on the outcome of an operation that was given an ID.
 func (s *session) OperationDone(_ context.Context, agent api.AgentID, operation api.OperationID, err error) {
 	s.mu.Lock()
+	if s.isKnown(operation); strings.HasPrefix(string(operation), launchPrefix) {
+		s.mu.Unlock()
+		return
+	}
 	awaited := s.changes[operation]
 	delete(s.changes, operation)
 	s.mu.Unlock()

@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,8 +51,10 @@ type session struct {
 	framework *translate.Framework
 	client    *framework.Client // set before ready is closed
 	offers    map[api.OfferID]api.Offer
-	launching map[api.TaskID]api.AgentID // launched, and nothing was heard of them yet
-	unacked   map[string]api.Status      // by uuid
+	launching map[api.TaskID]launch
+	unknown   map[api.OperationID]chan struct{} // accepts that wait until a leader has their launches
+	accepts   int
+	unacked   map[string]api.Status // by uuid
 	places    map[api.VolumeID]translate.Place
 	changes   map[api.OperationID]change // operations whose outcome is awaited
 }
@@ -66,7 +70,7 @@ func (g *Gateway) subscribe(w http.ResponseWriter, r *http.Request, who caller, 
 	}
 	s := &session{
 		gateway: g, who: who, stream: newStreamID(), out: newEvents(encoding), ready: make(chan struct{}), done: make(chan struct{}),
-		offers: make(map[api.OfferID]api.Offer), launching: make(map[api.TaskID]api.AgentID), unacked: make(map[string]api.Status),
+		offers: make(map[api.OfferID]api.Offer), launching: make(map[api.TaskID]launch), unknown: make(map[api.OperationID]chan struct{}), unacked: make(map[string]api.Status),
 		places: make(map[api.VolumeID]translate.Place), changes: make(map[api.OperationID]change),
 	}
 	config, err := s.read(call)
@@ -241,14 +245,14 @@ func (s *session) id() api.FrameworkID {
 // unready is the answer to a subscription that never began for a reason that is not the framework's; nil for others,
 // which are told by an ERROR on a stream.
 func unready(err error) *problem {
-	kind := api.Internal
-	if e := new(api.Error); errors.As(err, &e) {
-		kind = e.Kind
+	e := new(api.Error)
+	if !errors.As(err, &e) {
+		return nil
 	}
-	switch kind {
-	case api.Denied:
+	switch token := strings.HasPrefix(e.Op, "token.") || strings.HasPrefix(e.Op, "trust."); {
+	case token, e.Kind == api.Denied:
 		return refuse(http.StatusUnauthorized, "%v", err)
-	case api.Unavailable, api.NotLeader:
+	case e.Kind == api.Unavailable, e.Kind == api.NotLeader:
 		return refuse(http.StatusServiceUnavailable, "No leader elected: %v", err)
 	}
 	return nil
@@ -367,10 +371,11 @@ func (s *session) InverseOffers(_ context.Context, offers []api.InverseOffer) {
 func (s *session) Update(ctx context.Context, status api.Status) error {
 	ip := s.gateway.hosts.ip(ctx, status.Hostname)
 	s.mu.Lock()
-	if status.Agent == "" {
-		status.Agent = s.launching[status.Task]
+	if launch, is := s.launching[status.Task]; is {
+		status.Agent = cmp.Or(status.Agent, launch.agent)
+		s.isKnown(launch.operation)
+		delete(s.launching, status.Task)
 	}
-	delete(s.launching, status.Task)
 	if status.State == api.TaskKilling && !s.framework.KnowsKilling() {
 		s.mu.Unlock()
 		return nil

@@ -33,7 +33,8 @@ import (
 // TestCallsAndEvents plays the stories in testdata on a whole cluster in virtual time, in both encodings: what a
 // framework of Mesos posts, and what it is answered and told. Lines:
 //
-//	post {JSON of the call}      the framework_id and the stream are added if the call names none
+//	post {JSON of the call}      the framework_id and the stream are added if the call names none; with the word kill, the
+//	                             gateway is killed the moment it has answered; with quiet, the events are left out
 //	raw METHOD {headers} body    an HTTP request as it is
 //	ack TASK                     acknowledges the task's latest status that has a uuid; "_" stands for a space
 //	wait TIME                    lets time pass
@@ -55,7 +56,11 @@ func TestCallsAndEvents(t *testing.T) {
 			t.Run(name+"/"+strings.TrimPrefix(encoding.ContentType(), "application/"), func(t *testing.T) {
 				executors := map[api.ExecutorID]frameworktest.ExecutorFunc{"own": runOwn}
 				machine := frameworktest.Machine{Resources: api.MustParseResources("cpus:4;mem:4096;disk:1000;gpus:1;ports:[31000-31009]")}
-				frameworktest.Run(t, frameworktest.Cluster{Machine: machine, Executors: executors}, func(h *frameworktest.Handle) {
+				cluster := frameworktest.Cluster{Machine: machine, Executors: executors}
+				if name == "killed" {
+					cluster.Latency = 100 * time.Millisecond // so that what was sent is under way for a while
+				}
+				frameworktest.Run(t, cluster, func(h *frameworktest.Handle) {
 					s := &story{h: h, encoding: encoding, uuids: make(map[string]string), latest: make(map[string]*mesosv1.TaskStatus)}
 					s.start()
 					defer s.stop()
@@ -130,6 +135,15 @@ func (s *story) stop() {
 	s.client.CloseIdleConnections()
 }
 
+func (s *story) restart() {
+	for _, f := range s.h.Frameworks() {
+		f.Kill()
+	}
+	s.stop()
+	s.told = nil // what it said while it was killed
+	s.start()
+}
+
 func (s *story) hangUp() {
 	if s.reply != nil {
 		_ = s.reply.Body.Close()
@@ -143,6 +157,9 @@ func (s *story) play(d *datadriven.TestData) string {
 	switch words := strings.Fields(d.Input); d.Cmd {
 	case "post":
 		out.WriteString(s.post(d.Input))
+		if d.HasArg("kill") {
+			s.restart()
+		}
 	case "raw":
 		out.WriteString(s.raw(d))
 	case "ack":
@@ -156,12 +173,7 @@ func (s *story) play(d *datadriven.TestData) string {
 	case "hang-up":
 		s.hangUp()
 	case "restart":
-		for _, f := range s.h.Frameworks() {
-			f.Kill()
-		}
-		s.stop()
-		s.told = nil // what it said while it was killed
-		s.start()
+		s.restart()
 	case "agent":
 		agent := s.h.Agent(1)
 		map[string]func(){
@@ -175,7 +187,9 @@ func (s *story) play(d *datadriven.TestData) string {
 		d.Fatalf(s.h.T(), "no such line: %s %v", d.Cmd, words)
 	}
 	s.h.Advance(3500 * time.Millisecond)
-	out.WriteString(s.heard())
+	if heard := s.heard(); !d.HasArg("quiet") {
+		out.WriteString(heard)
+	}
 	if out.Len() == 0 {
 		return "nothing\n"
 	}

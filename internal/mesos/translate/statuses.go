@@ -116,6 +116,8 @@ func (f *Framework) WriteStatus(status api.Status, ip string) *mesosv1.TaskStatu
 		s.Timestamp = ptr(float64(status.At.UnixMicro()) / 1e6)
 	}
 	switch {
+	case status.Reason == api.ReasonReconciliation:
+		s.Uuid, s.Reason = nil, mesosv1.TaskStatus_REASON_RECONCILIATION.Enum()
 	case !NeedsAcknowledgement(status):
 		s.Uuid = nil
 	case len(s.GetUuid()) != len(UUID(status)):

@@ -66,7 +66,7 @@ func (p *proc) endedUntold() {
 // start starts the binary. What still runs at the test's end is killed.
 func start(t *testing.T, env []string, args ...string) *proc {
 	t.Helper()
-	return launch(t, env, !slices.Contains([]string{"dev", "agent", "master", "jobs"}, args[0]), args)
+	return launch(t, env, !slices.Contains([]string{"dev", "agent", "master", "jobs", "mesos"}, args[0]), args)
 }
 
 // launch starts the binary; mayEnd says that it may end without being told to.

@@ -1,0 +1,40 @@
+package cli_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestMesosIsClosed: without --open nobody gets in who does not prove to be a principal, and --open is for loopback.
+func TestMesosIsClosed(t *testing.T) {
+	d := startDev(t)
+	g := start(t, d.env, "mesos", "--port", "0")
+	g.await("find their master at")
+	address := regexp.MustCompile(`master at (\S+)\.`).FindStringSubmatch(g.stderr.String())[1]
+	for name, password := range map[string]string{"": "", "ann": "", "bob": "tender-token-of-nobody"} {
+		request, err := http.NewRequest(http.MethodPost, "http://"+address+"/api/v1/scheduler",
+			strings.NewReader(`{"type":"SUBSCRIBE","subscribe":{"framework_info":{"user":"u","name":"n"}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		if name != "" {
+			request.SetBasicAuth(name, password)
+		}
+		reply, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = reply.Body.Close()
+		if reply.StatusCode != http.StatusUnauthorized || reply.Header.Get("WWW-Authenticate") == "" {
+			t.Errorf("%q with %q is answered %s", name, password, reply.Status)
+		}
+	}
+	for _, args := range [][]string{{"--open", "--bind", "0.0.0.0", "--advertise", "here"}, {"--bind", "0.0.0.0"}, {"--bind", "0.0.0.0", "--advertise", "here"}, {"--cert", "x"}} {
+		if _, stderr, code := tender(t, d.env, append([]string{"mesos"}, args...)...); code != 2 {
+			t.Errorf("%v: exit code %d, %s", args, code, stderr)
+		}
+	}
+}
