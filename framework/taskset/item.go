@@ -65,7 +65,6 @@ type item struct {
 	added    time.Time
 	service  *service // the service to which it belongs; nil: none
 	place    int      // its number in the service
-	seat     seat     // what the survey knows of it while the service changes
 	version  string   // what the item runs, see [VersionLabel]; "": it belongs to no service
 	trial    *trial   // its trial while it is being changed; nil: it is not being changed
 	changed  bool     // it was changed: tasks of another version have to end

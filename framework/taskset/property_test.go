@@ -17,6 +17,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/locality"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // world is a cluster without a clock of its own, in which chance decides how tasks end.
@@ -128,29 +129,23 @@ func (w *world) checkSurvey() {
 	w.set.mu.Lock()
 	defer w.set.mu.Unlock()
 	for _, v := range w.set.state.rollouts.rolling { // order: irrelevant because each must hold
-		down := 0
-		for i := range v.n {
-			it := w.set.state.items[v.id(i)]
-			switch {
-			case it == nil || it.seat.stale && it.seat.seen == unseen:
-			case it.seat.stale: // it will be looked at again
-				if it.seat.seen == seenDown {
-					down++
-				}
-			case (it.seat.seen == seenUp) != it.up() || it.seat.old != (it.trial == nil && it.runsOld(v.roll)):
-				w.t.Fatalf("%s is remembered as %+v; up: %v, runs the old version: %v, in change: %v", it.ID, it.seat, it.up(), it.runsOld(v.roll), it.trial != nil)
-			case it.seat.seen == seenDown:
-				down++
+		w.set.state.rollouts.look(v, time.Now())
+		said, fresh := v.survey, v.survey
+		fresh.Begin(v.n)
+		v.survey = fresh
+		w.set.state.rollouts.look(v, time.Now())
+		for _, stand := range []work.Stand{work.Old, work.Tried, work.Changed} {
+			if said.Count(stand) != fresh.Count(stand) {
+				w.t.Fatalf("%d items of %s are remembered as %d, %d are", said.Count(stand), v.name, stand, fresh.Count(stand))
 			}
 		}
-		for _, it := range v.survey.stale {
-			if w.set.state.items[it.ID] != it && it.seat.seen == seenDown { // it was dropped
-				down++
+		for atOnce := range v.n {
+			next, is := said.Next(atOnce, false)
+			if again, is2 := fresh.Next(atOnce, false); again != next || is != is2 {
+				w.t.Fatalf("of %s, %d at once, %d is next (%t), but by a new look %d (%t)", v.name, atOnce, next, is, again, is2)
 			}
 		}
-		if down != v.survey.down {
-			w.t.Fatalf("%d items of %s are remembered as down, %d are", v.survey.down, v.name, down)
-		}
+		v.survey = said
 	}
 }
 

@@ -167,7 +167,7 @@ func (o *rollouts) roll(r *roll) {
 	}
 	v.roll = r
 	o.rolling[v.name] = v
-	o.beginSurvey(v)
+	v.survey.Begin(v.n)
 }
 
 // rollOn continues all changes as far as they can go now.
@@ -182,26 +182,51 @@ func (o *rollouts) rollOn(now time.Time) {
 		}
 		if v.roll.trying == 0 && v.roll.end != rollGoesOn {
 			delete(o.rolling, name)
+			v.survey = work.Survey{}
 		}
 	}
 }
 
-// rollNext changes the next items, first those that are not up. When no item is left, the change is done.
+// rollNext changes the next items. When no item is left, the change is done.
 func (o *rollouts) rollNext(v *service, now time.Time) {
 	r := v.roll
 	o.look(v, now)
-	for it := v.survey.next(); it != nil; it = v.survey.next() {
-		if r.trying >= r.AtOnce || it.seat.seen == seenUp && v.survey.down >= r.AtOnce && !r.Beside {
-			return
-		}
-		o.replace(it, r)
+	for number, is := v.survey.Next(r.AtOnce, r.Beside); is; number, is = v.survey.Next(r.AtOnce, r.Beside) {
+		o.replace(o.state.items[v.id(number)], r)
 		o.look(v, now)
 	}
-	if r.trying == 0 {
+	if r.trying == 0 && v.survey.Count(work.Old) == 0 {
 		r.end = rollDone
 		v.like = r.to
 		o.state.changed(serviceKeys + v.name)
 		o.rolled = append(o.rolled, *o.progress(v))
+	}
+}
+
+// look has the survey look at the items that were touched. It continues the change of an item that already runs the new
+// version.
+func (o *rollouts) look(v *service, now time.Time) {
+	v.survey.Look(func(number int) (work.Stand, bool) {
+		it := o.state.items[v.id(number)]
+		switch {
+		case it == nil || it.service != v:
+			return work.Absent, false
+		case it.trial != nil:
+		case it.runsOld(v.roll):
+			return work.Old, it.up()
+		default:
+			if o.takeUp(it, v.roll, now); it.trial == nil {
+				return work.Changed, it.up()
+			}
+		}
+		return work.Tried, it.up()
+	})
+}
+
+// touch has the item looked at again, because something of it or of its tasks has changed.
+func (o *rollouts) touch(it *item) {
+	if it.service != nil {
+		it.service.survey.Touch(it.place)
 	}
 }
 

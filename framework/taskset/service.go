@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // VersionLabel is the label of each task of a service that names the version that it runs. By this label [Set.Roll]
@@ -51,7 +52,7 @@ type service struct {
 	n    int
 	roll *roll // the latest rolling change; nil: there was none
 
-	survey survey // what is known of its items while it changes
+	survey work.Survey // what is known of its items while it changes
 }
 
 func (v *service) id(number int) string { return fmt.Sprintf("%s-%d", v.name, number) }

@@ -13,6 +13,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/internal/testing/transcript"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // world plays everything around a JobMaster: its manager, its store, the masters and the agents. Chance decides what
@@ -80,7 +81,25 @@ func (w *world) step(happened Event) {
 			w.waiting = append(w.waiting, effect)
 		}
 	}
+	w.checkSurvey()
 	w.plan()
+}
+
+// checkSurvey fails unless what a change remembers of the slots is what a look at all of them finds.
+func (w *world) checkSurvey() {
+	if w.m.Job.Rolling() == nil || !w.m.Roll.Active || w.m.Roll.first() || w.m.Phase != jobs.Running {
+		return
+	}
+	s := w.m.Subs[0]
+	said := s.Survey
+	s.Survey.Begin(s.Next)
+	w.m.look(s)
+	for _, stand := range []work.Stand{work.Old, work.Tried, work.Changed} {
+		if said.Count(stand) != s.Survey.Count(stand) {
+			w.t.Fatalf("%d slots are remembered as %d, %d are:\n%s", said.Count(stand), stand, s.Survey.Count(stand), w.m.Dump())
+		}
+	}
+	s.Survey = said
 }
 
 // plan tells the JobMaster when the next run of a cron job is due.

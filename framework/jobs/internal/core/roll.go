@@ -80,6 +80,7 @@ func (m *JobMaster) become(number int) {
 
 // changeTo sets the version of the slot's next task.
 func (m *JobMaster) changeTo(s *subJob, one *slot, number int) {
+	s.Survey.Touch(one.Index)
 	if one.Version == number {
 		return
 	}
@@ -121,45 +122,9 @@ func (m *JobMaster) prune() {
 	}
 }
 
-// standing says how far a change has come.
-type standing struct {
-	old             []*slot // slots of the old version, those that are not up first
-	changed, trying int
-	down            int
-}
-
-// standing returns how far the change to the version has come.
-func (s *subJob) standing(version int) (at standing) {
-	for _, one := range s.all() {
-		if one.Index >= s.Tasks || s.EachAgent && !one.busy() && !one.Trial {
-			continue
-		}
-		switch {
-		case one.Version != version:
-			at.old = append(at.old, one)
-		case one.Trial:
-			at.trying++
-		default:
-			at.changed++
-		}
-		if !one.up() {
-			at.down++
-		}
-	}
-	slices.SortStableFunc(at.old, func(a, b *slot) int { return rankUp(a) - rankUp(b) })
-	return at
-}
-
-func rankUp(one *slot) int {
-	if one.up() {
-		return 1
-	}
-	return 0
-}
-
 // rollOn continues a change: tasks that have proven themselves are done, and the next ones are changed.
 func (m *JobMaster) rollOn() {
-	if !m.Roll.Active || m.Phase != jobs.Running {
+	if !m.Roll.Active && !m.Roll.Stopped || m.Phase != jobs.Running {
 		return
 	}
 	how := m.Job.Rolling()
@@ -168,6 +133,10 @@ func (m *JobMaster) rollOn() {
 		return
 	}
 	s := m.Subs[0]
+	m.look(s)
+	if !m.Roll.Active {
+		return
+	}
 	if m.Roll.first() {
 		if m.allProven(s, time.Duration(how.Proof)) {
 			m.rolled()
@@ -175,28 +144,48 @@ func (m *JobMaster) rollOn() {
 		m.giveUpIfStuck(s)
 		return
 	}
-	at := s.standing(m.Version)
+	changed := s.Survey.Count(work.Changed)
 	atOnce, proof := how.AtOnce, time.Duration(how.Proof)
-	if at.changed < min(how.Canary, s.Tasks) && !m.Roll.Back {
-		atOnce, proof = how.Canary-at.changed, time.Duration(how.CanaryProof)
+	if changed < min(how.Canary, s.Tasks) && !m.Roll.Back {
+		atOnce, proof = how.Canary-changed, time.Duration(how.CanaryProof)
 	}
-	for _, one := range s.all() {
-		if one.Trial && one.Version == m.Version && one.up() && m.now.Sub(one.live().Up) >= proof {
+	for _, index := range s.Survey.Tried() {
+		if one := s.slot(index); m.proven(one, proof) {
 			one.Trial = false
 			m.Roll.Progress = m.now
-			at.trying--
-			at.changed++
-			m.savePart(s, one.Index)
+			s.Survey.Touch(index)
+			m.savePart(s, index)
 		}
 	}
-	if how.Canary > 0 && at.changed == how.Canary && !m.Roll.Back {
+	m.look(s)
+	if how.Canary > 0 && s.Survey.Count(work.Changed) == how.Canary && !m.Roll.Back {
 		atOnce = how.AtOnce
 	}
-	m.changeSome(s, &at, atOnce)
-	if len(at.old) == 0 && at.trying == 0 {
+	for index, is := s.Survey.Next(atOnce, false); is; index, is = s.Survey.Next(atOnce, false) {
+		m.change(s, s.slot(index))
+		m.look(s)
+	}
+	if s.Survey.Count(work.Old)+s.Survey.Count(work.Tried) == 0 {
 		m.rolled()
 	}
 	m.giveUpIfStuck(s)
+	m.look(s)
+}
+
+// look has the survey look at the slots that were touched.
+func (m *JobMaster) look(s *subJob) {
+	s.Survey.Look(func(index int) (work.Stand, bool) {
+		one := s.slot(index)
+		switch {
+		case one == nil || index >= s.Tasks || s.EachAgent && !one.busy() && !one.Trial:
+			return work.Absent, false
+		case one.Version != m.Version:
+			return work.Old, one.up()
+		case one.Trial:
+			return work.Tried, one.up()
+		}
+		return work.Changed, one.up()
+	})
 }
 
 // beginRoll begins a change, and watches that it makes progress.
@@ -208,9 +197,14 @@ func (m *JobMaster) beginRoll(r roll) {
 
 // watchProgress sets the alarm at which the change is given up, if no task proves itself until then.
 func (m *JobMaster) watchProgress() {
-	if how := m.Job.Rolling(); how != nil && m.Roll.Active {
-		m.Roll.Progress = m.now
-		m.Alarms.set(alarm{At: m.now.Add(time.Duration(how.ProgressDeadline)), Kind: progressDue})
+	how := m.Job.Rolling()
+	if how == nil || !m.Roll.Active && !m.Roll.Stopped {
+		return
+	}
+	m.Roll.Progress = m.now
+	m.Alarms.set(alarm{At: m.now.Add(time.Duration(how.ProgressDeadline)), Kind: progressDue})
+	if !m.Roll.first() {
+		m.Subs[0].Survey.Begin(m.Subs[0].Next)
 	}
 }
 
@@ -263,22 +257,6 @@ func (m *JobMaster) giveUpIfStuck(s *subJob) {
 	}
 }
 
-// changeSome changes further slots, as many as may be in change at a time.
-func (m *JobMaster) changeSome(s *subJob, at *standing, atOnce int) {
-	for at.trying < atOnce && len(at.old) > 0 {
-		one := at.old[0]
-		if one.up() && at.down >= atOnce {
-			return
-		}
-		if one.up() {
-			at.down++
-		}
-		at.old = at.old[1:]
-		at.trying++
-		m.change(s, one)
-	}
-}
-
 // change replaces the slot's task.
 func (m *JobMaster) change(s *subJob, one *slot) {
 	if !s.Keep {
@@ -302,6 +280,9 @@ func (m *JobMaster) rolled() {
 		m.Roll = roll{}
 	}
 	m.Roll.Active, m.Roll.Stopped = false, false
+	for _, s := range m.Subs {
+		s.Survey = work.Survey{}
+	}
 	m.Stable = m.Version
 	if m.Job.Rolling() != nil {
 		m.note("all run version %d", m.Version)

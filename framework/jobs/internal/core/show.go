@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // Status returns the job as it is shown to people, with its tasks if they are wanted.
@@ -42,11 +43,11 @@ func (m *JobMaster) Status(tasks bool) jobs.Status {
 		}
 	}
 	if m.Job.Rolling() != nil && (m.Roll.Active || m.Roll.Stopped) && m.Phase == jobs.Running {
-		at := m.Subs[0].standing(m.Version)
+		changed, trying := m.Subs[0].Survey.Count(work.Changed), m.Subs[0].Survey.Count(work.Tried)
 		if m.Roll.first() {
-			at.changed, at.trying = 0, m.Subs[0].Running
+			changed, trying = 0, m.Subs[0].Running
 		}
-		status.Roll = &jobs.RollStatus{To: m.Version, From: m.Roll.From, Changed: at.changed, Trying: at.trying, Of: status.SubJobs[0].Tasks,
+		status.Roll = &jobs.RollStatus{To: m.Version, From: m.Roll.From, Changed: changed, Trying: trying, Of: status.SubJobs[0].Tasks,
 			Stopped: m.Roll.Stopped, Back: m.Roll.Back}
 	}
 	if status.Next = m.Cron.Next; m.Phase != jobs.Running {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // partSlots is how many indexes have one record in the store.
@@ -35,6 +36,7 @@ type subJob struct {
 	AtAgent map[api.AgentID]int // indexes by agent, in a sub-job on each agent
 	Avoid   int                 // number of indexes that avoid an agent
 	Pace    pace                // for copies of slow tasks
+	Survey  work.Survey         // of the slots, in a change to another version
 }
 
 // folded are parts whose indexes have all ended, and the counts of these.
@@ -186,6 +188,7 @@ func (s *subJob) pause(one *slot, until time.Time) {
 // count counts what the slot has into the sums of the sub-job, or out of them (by -1). Who changes it counts it out
 // before, and in again.
 func (s *subJob) count(one *slot, by int) {
+	s.Survey.Touch(one.Index)
 	for _, a := range one.Attempts {
 		if a.Missed {
 			continue

@@ -237,7 +237,8 @@ func (m *JobMaster) goesOn(s *subJob, one *slot, a *attempt, status api.Status) 
 	wasUp, wasSilent, runs := !a.Up.IsZero(), !a.Silent.IsZero(), a.State == api.TaskRunning
 	checked := len(m.task(s, a.Version).Checks) > 0
 	a.Hear(status, checked, m.now)
-	if a == one.live() && runs != (a.State == api.TaskRunning) {
+	s.Survey.Touch(one.Index)
+	if runs != (a.State == api.TaskRunning) && a == one.live() {
 		s.Running += map[bool]int{true: -1, false: 1}[runs]
 	}
 	if status.State == api.TaskUnreachable {
