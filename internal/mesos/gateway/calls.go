@@ -176,8 +176,9 @@ func (s *session) reconcile(call *schedulerv1.Call_Reconcile) error {
 // tellAgain tells a status as the answer to a reconciliation.
 func (s *session) tellAgain(status api.Status) {
 	status.Reason = api.ReasonReconciliation
+	ip := s.ip(s.gateway.life, status)
 	s.mu.Lock()
-	written := s.framework.WriteStatus(status, s.gateway.hosts.ip(s.gateway.life, status.Hostname))
+	written := s.framework.WriteStatus(status, ip)
 	s.mu.Unlock()
 	s.update(written)
 }

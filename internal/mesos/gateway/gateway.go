@@ -60,6 +60,10 @@ type Config struct {
 	Dialer func(ctx context.Context, address string) (net.Conn, error)
 	// Address is the host:port at which clients reach this gateway.
 	Address string
+	// Peers are the host:port of other gateways. A call of a framework that has not subscribed here is passed on to them.
+	Peers []string
+	// Secure says that peers are reached by TLS, as this gateway is.
+	Secure bool
 	// Adapter is the command that agents start for executors of the frameworks' own.
 	Adapter api.Command
 	// Heartbeat is the pause between two heartbeats of a stream. Default [DefaultHeartbeat].
@@ -68,6 +72,8 @@ type Config struct {
 	Lookup func(ctx context.Context, host string) ([]net.IP, error)
 	// Log takes the log of the gateway and of the SDK. Default: discarded.
 	Log io.Writer
+	// Dial opens connections to peers. Default: TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Run runs a framework. Default: [framework.Run].
 	Run func(context.Context, framework.Config, framework.Scheduler) error
 }
@@ -79,6 +85,7 @@ type Gateway struct {
 	life   context.Context // ends with the gateway: streams end, and no framework is removed
 	stop   context.CancelFunc
 	hosts  hosts
+	peers  *http.Client
 
 	mu       sync.Mutex
 	sessions map[api.FrameworkID]*session // those whose framework has its ID
@@ -97,7 +104,10 @@ func New(config Config) *Gateway {
 			return net.DefaultResolver.LookupIP(ctx, "ip", host)
 		}
 	}
-	g := &Gateway{config: config, log: slog.New(slog.DiscardHandler), sessions: make(map[api.FrameworkID]*session)}
+	g := &Gateway{config: config, peers: &http.Client{Timeout: passTimeout}, log: slog.New(slog.DiscardHandler), sessions: make(map[api.FrameworkID]*session)}
+	if config.Dial != nil {
+		g.peers.Transport = &http.Transport{DialContext: config.Dial}
+	}
 	if config.Log != nil {
 		g.log = slog.New(slog.NewTextHandler(config.Log, nil))
 	}
@@ -111,6 +121,7 @@ func New(config Config) *Gateway {
 func (g *Gateway) Close() {
 	g.stop()
 	g.running.Wait()
+	g.peers.CloseIdleConnections()
 }
 
 // problem is an answer other than success, in Mesos's words.
@@ -153,7 +164,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	call, err := readCall(w, r)
+	call, body, err := readCall(w, r)
 	if err != nil {
 		return err
 	}
@@ -163,19 +174,21 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) error {
 	if call.GetType() == schedulerv1.Call_SUBSCRIBE {
 		return g.subscribe(w, r, who, call.GetSubscribe())
 	}
-	return g.act(w, r, who, call)
+	return g.act(w, r, who, call, body)
 }
 
 // act answers a call of a framework that is subscribed here.
-func (g *Gateway) act(w http.ResponseWriter, r *http.Request, who caller, call *schedulerv1.Call) error {
+func (g *Gateway) act(w http.ResponseWriter, r *http.Request, who caller, call *schedulerv1.Call, body []byte) error {
 	id := api.FrameworkID(call.GetFrameworkId().GetValue())
 	g.mu.Lock()
 	s := g.sessions[id]
 	g.mu.Unlock()
 	stream := r.Header.Get(streamHeader)
 	switch {
+	case s == nil && g.passOn(w, r, body):
+		return nil
 	case s == nil:
-		return refuse(http.StatusForbidden, "Framework is not subscribed")
+		return refuse(http.StatusForbidden, notSubscribed)
 	case who.proof != s.who.proof:
 		return refuse(http.StatusUnauthorized, "the credentials are not those with which the framework has subscribed")
 	case stream == "":
@@ -212,29 +225,30 @@ func (g *Gateway) identify(r *http.Request) (caller, error) {
 	return caller{name: name, token: password, proof: sha256.Sum256([]byte(header))}, nil
 }
 
-func readCall(w http.ResponseWriter, r *http.Request) (*schedulerv1.Call, error) {
+// readCall returns a call, and the body in which it came.
+func readCall(w http.ResponseWriter, r *http.Request) (*schedulerv1.Call, []byte, error) {
 	if r.Header.Get("Content-Type") == "" {
-		return nil, refuse(http.StatusBadRequest, "Expecting 'Content-Type' to be present")
+		return nil, nil, refuse(http.StatusBadRequest, "Expecting 'Content-Type' to be present")
 	}
 	encoding, ok := codec.RequestEncoding(r.Header)
 	if !ok {
-		return nil, refuse(http.StatusUnsupportedMediaType, "Expecting 'Content-Type' of application/json or application/x-protobuf")
+		return nil, nil, refuse(http.StatusUnsupportedMediaType, "Expecting 'Content-Type' of application/json or application/x-protobuf")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, callBytesMax))
 	if tooMuch := new(http.MaxBytesError); errors.As(err, &tooMuch) {
-		return nil, refuse(http.StatusRequestEntityTooLarge, "a call of more than %d bytes", tooMuch.Limit)
+		return nil, nil, refuse(http.StatusRequestEntityTooLarge, "a call of more than %d bytes", tooMuch.Limit)
 	}
 	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
+		return nil, nil, refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
 	}
 	call := new(schedulerv1.Call)
 	switch err := encoding.Unmarshal(body, call); {
 	case err != nil && encoding == codec.Protobuf:
-		return nil, refuse(http.StatusBadRequest, "Failed to parse body into Call protobuf")
+		return nil, nil, refuse(http.StatusBadRequest, "Failed to parse body into Call protobuf")
 	case err != nil:
-		return nil, refuse(http.StatusBadRequest, "Failed to convert JSON into Call protobuf: %v", err)
+		return nil, nil, refuse(http.StatusBadRequest, "Failed to convert JSON into Call protobuf: %v", err)
 	}
-	return call, nil
+	return call, body, nil
 }
 
 // validate checks what Mesos checks of every call. principal is who has authenticated, or "".

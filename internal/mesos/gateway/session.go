@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,6 +57,7 @@ type session struct {
 	accepts   int
 	unacked   map[string]api.Status // by uuid
 	places    map[api.VolumeID]translate.Place
+	hostnames map[api.AgentID]string     // of the agents that were offered
 	changes   map[api.OperationID]change // operations whose outcome is awaited
 }
 
@@ -71,7 +73,7 @@ func (g *Gateway) subscribe(w http.ResponseWriter, r *http.Request, who caller, 
 	s := &session{
 		gateway: g, who: who, stream: newStreamID(), out: newEvents(encoding), ready: make(chan struct{}), done: make(chan struct{}),
 		offers: make(map[api.OfferID]api.Offer), launching: make(map[api.TaskID]launch), unknown: make(map[api.OperationID]chan struct{}), unacked: make(map[string]api.Status),
-		places: make(map[api.VolumeID]translate.Place), changes: make(map[api.OperationID]change),
+		places: make(map[api.VolumeID]translate.Place), hostnames: make(map[api.AgentID]string), changes: make(map[api.OperationID]change),
 	}
 	config, err := s.read(call)
 	if err == nil {
@@ -249,8 +251,8 @@ func unready(err error) *problem {
 	if !errors.As(err, &e) {
 		return nil
 	}
-	switch token := strings.HasPrefix(e.Op, "token.") || strings.HasPrefix(e.Op, "trust."); {
-	case token, e.Kind == api.Denied:
+	switch {
+	case strings.HasPrefix(e.Op, "token."), strings.HasPrefix(e.Op, "trust."), e.Op == "framework.join":
 		return refuse(http.StatusUnauthorized, "%v", err)
 	case e.Kind == api.Unavailable, e.Kind == api.NotLeader:
 		return refuse(http.StatusServiceUnavailable, "No leader elected: %v", err)
@@ -319,6 +321,9 @@ func (s *session) Subscribed(ctx context.Context, client *framework.Client) erro
 	return nil
 }
 
+// offersPerEventMax keeps an event far below the 4 MiB that old clients read as one.
+const offersPerEventMax = 1000
+
 // Offers passes offers on. They are kept until the framework answers them.
 func (s *session) Offers(ctx context.Context, offers []api.Offer) []api.Answer {
 	answers := make([]api.Answer, len(offers))
@@ -329,12 +334,14 @@ func (s *session) Offers(ctx context.Context, offers []api.Offer) []api.Answer {
 	}
 	s.mu.Lock()
 	for i, offer := range offers {
-		s.offers[offer.ID] = offer
+		s.offers[offer.ID], s.hostnames[offer.Agent] = offer, offer.Hostname
 		answers[i] = api.Keep(offer)
 		list[i] = s.framework.WriteOffer(offer, ips[i], s.places)
 	}
 	s.mu.Unlock()
-	s.send(&schedulerv1.Event{Type: schedulerv1.Event_OFFERS.Enum(), Offers: &schedulerv1.Event_Offers{Offers: list}})
+	for some := range slices.Chunk(list, offersPerEventMax) {
+		s.send(&schedulerv1.Event{Type: schedulerv1.Event_OFFERS.Enum(), Offers: &schedulerv1.Event_Offers{Offers: some}})
+	}
 	return answers
 }
 
@@ -369,7 +376,7 @@ func (s *session) InverseOffers(_ context.Context, offers []api.InverseOffer) {
 
 // Update passes a status on, and waits for its acknowledgement.
 func (s *session) Update(ctx context.Context, status api.Status) error {
-	ip := s.gateway.hosts.ip(ctx, status.Hostname)
+	ip := s.ip(ctx, status)
 	s.mu.Lock()
 	if launch, is := s.launching[status.Task]; is {
 		status.Agent = cmp.Or(status.Agent, launch.agent)
@@ -391,6 +398,14 @@ func (s *session) Update(ctx context.Context, status api.Status) error {
 		return framework.ErrLater
 	}
 	return nil
+}
+
+// ip returns an address of the agent of a status. The status of a task that has ended does not name its host.
+func (s *session) ip(ctx context.Context, status api.Status) string {
+	s.mu.Lock()
+	host := cmp.Or(status.Hostname, s.hostnames[status.Agent])
+	s.mu.Unlock()
+	return s.gateway.hosts.ip(ctx, host)
 }
 
 func (s *session) update(status *mesosv1.TaskStatus) {

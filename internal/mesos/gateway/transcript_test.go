@@ -34,7 +34,8 @@ import (
 // framework of Mesos posts, and what it is answered and told. Lines:
 //
 //	post {JSON of the call}      the framework_id and the stream are added if the call names none; with the word kill, the
-//	                             gateway is killed the moment it has answered; with quiet, the events are left out
+//	                             gateway is killed the moment it has answered; with quiet, the events are left out; with
+//	                             elsewhere, it is posted to another gateway
 //	raw METHOD {headers} body    an HTTP request as it is
 //	ack TASK                     acknowledges the task's latest status that has a uuid; "_" stands for a space
 //	wait TIME                    lets time pass
@@ -86,9 +87,9 @@ type story struct {
 	encoding codec.Encoding
 	network  *memnet.Net
 	gateways int
-	end      context.CancelFunc
-	ended    chan struct{}
+	end      func()
 	client   *http.Client
+	other    *http.Client // of another gateway, which has the first one as its peer
 
 	framework, stream string
 	reply             *http.Response // of SUBSCRIBE
@@ -106,33 +107,38 @@ func (s *story) start() {
 		s.network = memnet.New()
 	}
 	address := fmt.Sprintf("gateway%d:5050", s.gateways)
-	listener, err := s.network.Listen(address)
+	ctx, end := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	s.end = func() { end(); serving.Wait() }
+	s.client = s.serve(ctx, &serving, address, "127.0.0.1:5050")
+	s.other = s.serve(ctx, &serving, fmt.Sprintf("other%d:5050", s.gateways), "127.0.0.1:5051", "nobody:5050", address)
+}
+
+// serve starts a gateway that has these peers, and returns a client of it.
+func (s *story) serve(ctx context.Context, serving *sync.WaitGroup, listen, address string, peers ...string) *http.Client {
+	listener, err := s.network.Listen(listen)
 	if err != nil {
 		s.h.T().Fatal(err)
 	}
-	ctx, end := context.WithCancel(context.Background())
-	s.end, s.ended = end, make(chan struct{})
+	dial := func(ctx context.Context, _, address string) (net.Conn, error) { return s.network.Dial(ctx, address) }
 	config := gateway.Config{
-		Open: true, Address: "127.0.0.1:5050", Heartbeat: time.Hour, Adapter: api.Command{Argv: []string{"tender", "adapter"}},
+		Open: true, Address: address, Peers: peers, Dial: dial, Heartbeat: time.Hour, Adapter: api.Command{Argv: []string{"tender", "adapter"}},
 		Lookup: func(context.Context, string) ([]net.IP, error) { return []net.IP{{10, 0, 0, 1}}, nil },
 		Run: func(ctx context.Context, config framework.Config, scheduler framework.Scheduler) error {
 			return s.h.StartContext(ctx, config, scheduler).Await()
 		},
 	}
-	go func() {
-		defer close(s.ended)
-		_ = gateway.Serve(ctx, listener, config, nil, nil)
-	}()
-	s.client = &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return s.network.Dial(ctx, address) },
+	serving.Go(func() { _ = gateway.Serve(ctx, listener, config, nil, nil) })
+	return &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return s.network.Dial(ctx, listen) },
 	}}
 }
 
 func (s *story) stop() {
 	s.hangUp()
-	s.end()
-	<-s.ended
 	s.client.CloseIdleConnections()
+	s.other.CloseIdleConnections()
+	s.end()
 }
 
 func (s *story) restart() {
@@ -156,7 +162,13 @@ func (s *story) play(d *datadriven.TestData) string {
 	var out strings.Builder
 	switch words := strings.Fields(d.Input); d.Cmd {
 	case "post":
-		out.WriteString(s.post(d.Input))
+		if d.HasArg("elsewhere") {
+			s.client, s.other = s.other, s.client
+			out.WriteString(s.post(d.Input))
+			s.client, s.other = s.other, s.client
+		} else {
+			out.WriteString(s.post(d.Input))
+		}
 		if d.HasArg("kill") {
 			s.restart()
 		}

@@ -123,7 +123,7 @@ func (f *Framework) WriteStatus(status api.Status, ip string) *mesosv1.TaskStatu
 	case len(s.GetUuid()) != len(UUID(status)):
 		s.Uuid = UUID(status)
 	}
-	if s.ContainerStatus == nil && status.Agent != "" && !status.State.Settled() && status.State != api.TaskStaging {
+	if s.ContainerStatus == nil && status.Agent != "" && status.State != api.TaskStaging && (status.Number > 0 || !status.State.Settled()) {
 		s.ContainerStatus = containerStatus(status, ip)
 	}
 	return s

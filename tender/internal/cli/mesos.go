@@ -27,6 +27,7 @@ type mesosFlags struct {
 	bind, advertise string
 	port            int
 	cert, key       string
+	peers           []string
 	open, insecure  bool
 }
 
@@ -39,7 +40,8 @@ func (a *App) mesosCommand() *cobra.Command {
 			"of Tender for each of them. Such a framework changes the address of its master, and nothing else;\n" +
 			"docs/from-mesos.md says what works.\n\n" +
 			"Run as many gateways as you like, on different machines: none keeps anything for itself, and a framework that\n" +
-			"subscribes at another one goes on there.\n\n" +
+			"subscribes at another one goes on there. Name the others by --peers if a framework's calls may reach another gateway\n" +
+			"than its subscription, as behind a load balancer.\n\n" +
 			"A framework authenticates as a principal of the cluster, by basic authentication with a token as the password (an\n" +
 			"operator makes one: tender token create framework --principal NAME). With --open those that come without credentials\n" +
 			"are let in too, as the gateway's own principal, whose token is TENDER_TOKEN; only on loopback.\n\n" +
@@ -55,10 +57,11 @@ func (a *App) mesosCommand() *cobra.Command {
 	flags.StringVar(&f.advertise, "advertise", "", "host at which frameworks reach it (default: the one of --bind; required when that is 0.0.0.0)")
 	flags.StringVar(&f.cert, "cert", "", "`file` with the certificate that proves the gateway to frameworks, with its chain (default: no TLS)")
 	flags.StringVar(&f.key, "key", "", "`file` with the key of --cert")
+	flags.StringSliceVar(&f.peers, "peers", nil, "other gateways, HOST:PORT,...: calls of frameworks that have subscribed there are passed on to them")
 	flags.BoolVar(&f.open, "open", false, "let frameworks in that have no credentials, as the gateway's own principal; only on loopback addresses")
 	flags.BoolVar(&f.insecure, "insecure", false, "do without credentials and TLS on any address, for trusted networks and clusters without certificates")
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		if err := settings.Merge(flags, []string{"bind", "port", "advertise", "cert", "key", "open", "insecure"}, a.Lookup, nil); err != nil {
+		if err := settings.Merge(flags, []string{"bind", "port", "advertise", "cert", "key", "peers", "open", "insecure"}, a.Lookup, nil); err != nil {
 			return usage(err)
 		}
 		if err := f.check(); err != nil {
@@ -89,6 +92,11 @@ func (f *mesosFlags) check() error {
 		return fmt.Errorf("--open lets everybody in, and --bind %s can be reached by others; have frameworks authenticate, or say --insecure if the network is trusted", f.bind)
 	case !ip.IsLoopback() && f.cert == "" && !f.insecure:
 		return fmt.Errorf("--bind %s can be reached by others and there is no TLS: name --cert and --key, or say --insecure if their network is trusted", f.bind)
+	}
+	for _, peer := range f.peers {
+		if host, _, err := net.SplitHostPort(peer); err != nil || host == "" {
+			return fmt.Errorf("--peers %q is no HOST:PORT", peer)
+		}
 	}
 	if f.advertise != "" {
 		if err := transport.CheckAdvertised(f.advertise); err != nil {
@@ -132,7 +140,7 @@ func (a *App) runMesos(ctx context.Context, f mesosFlags, masters []string, toke
 	})
 	a.sayUnless(false)("Frameworks of Mesos find their master at %s.", address)
 	err = gateway.Serve(ctx, listener, gateway.Config{
-		Masters: masters, Token: token, Open: f.open || f.insecure, Address: address, Adapter: adapter,
+		Masters: masters, Token: token, Open: f.open || f.insecure, Address: address, Peers: f.peers, Secure: certificate != nil, Adapter: adapter,
 		Log: a.Stderr,
 	}, certificate, tools)
 	return errors.Join(err, tools.Close())
