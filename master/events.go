@@ -74,8 +74,8 @@ func (m *Master) keepHistory(ctx context.Context) {
 	following.Go(func() {
 		for ctx.Err() == nil {
 			var after *apiv1.Cursor
-			if last := h.Last(); last != (history.Cursor{}) {
-				after = last.Message()
+			if last := h.Last(); !last.IsZero() {
+				after = last.Proto()
 			}
 			_ = m.watches.events.Follow(ctx, after, m.raft.Read, func(events []*apiv1.Event, missed string) {
 				if missed != "" {
@@ -113,8 +113,8 @@ func (s watchService) ListEvents(ctx context.Context, r *apiv1.ListEventsRequest
 		return nil, api.E("events.list", api.Unavailable, m.config.ID, fmt.Errorf("the history can't be read: %w", err))
 	}
 	answer := &apiv1.ListEventsResponse{Items: page.Events, MasterId: string(m.config.ID), Gaps: page.Gaps}
-	if page.Next != (history.Cursor{}) {
-		answer.NextPageToken = fmt.Sprintf("%d.%d.%d", page.Next.Epoch, page.Next.Term, page.Next.Number)
+	if !page.Next.IsZero() {
+		answer.NextPageToken = fmt.Sprintf("%d.%d.%d", page.Next.Term.Epoch, page.Next.Term.Number, page.Next.Number)
 	}
 	return answer, nil
 }
@@ -130,7 +130,7 @@ func eventsQuery(r *apiv1.ListEventsRequest) (q history.Query, err error) {
 		return q, api.E(op, api.Invalid, "of", fmt.Errorf("%.80q is not KIND/NAME", q.Of))
 	}
 	if token := r.GetPageToken(); token != "" {
-		if _, err := fmt.Sscanf(token, "%d.%d.%d", &q.Before.Epoch, &q.Before.Term, &q.Before.Number); err != nil {
+		if _, err := fmt.Sscanf(token, "%d.%d.%d", &q.Before.Term.Epoch, &q.Before.Term.Number, &q.Before.Number); err != nil {
 			return q, api.E(op, api.Invalid, "page_token", fmt.Errorf("%.40q is no token of a page", token))
 		}
 	}

@@ -162,6 +162,8 @@ var (
 	lagGauge     = gauge("tender_master_lag_entries", "How many entries another master is behind, as the leader has found it.", "of")
 	masterIll    = gauge("tender_master_ill", "1 for another master with which something is wrong, as the leader has found it; the WHY of the list says what.", "of")
 	diskGauge    = gauge("tender_raft_disk_failing", "1 while this master's disk takes no writes.")
+	historyGauge = gauge("tender_history_bytes", "What the history takes on this master's disk, by half.", "ring")
+	historyLost  = gauge("tender_history_lost_total", "Events that are missing in this master's history, as they came too fast or the disk took no more.")
 	queueGauge   = gauge("tender_proposals_waiting", "Commands that wait for the next entry of the log.")
 )
 
@@ -194,6 +196,11 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	unread := &c.master.intake.Peers.Unread
 	put(unreadGauge, float64(unread.Bytes.Load()))
 	out <- prometheus.MustNewConstMetric(unreadTotal, prometheus.CounterValue, float64(unread.Closed.Load()))
+	if h := c.master.watches.history; h != nil {
+		put(historyGauge, float64(h.Counts.Notable.Load()), "notable")
+		put(historyGauge, float64(h.Counts.Routine.Load()), "routine")
+		out <- prometheus.MustNewConstMetric(historyLost, prometheus.CounterValue, float64(h.Counts.Lost.Load()))
+	}
 	status := c.master.raft.Status()
 	put(termGauge, float64(status.Term))
 	put(appliedGauge, float64(status.Applied))

@@ -12,6 +12,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/trust/rights"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/history"
 	"github.com/tenderhq/tender/master/internal/watching"
@@ -110,7 +111,7 @@ func (m *Master) followLeader(ctx context.Context, log *watching.Log, views bool
 	}
 	defer conn.Close()
 	request := &apiv1.WatchRequest{EventsOnly: !views}
-	if after := log.Cursor(); after != (watching.Cursor{}) && (!views || log.Whole()) {
+	if after := log.Cursor(); !after.IsZero() && (!views || log.Whole()) {
 		request.After = after.Proto()
 	}
 	stream, err := apiv1.NewWatchServiceClient(conn).Watch(ctx, request)
@@ -135,7 +136,7 @@ func (m *Master) followLeader(ctx context.Context, log *watching.Log, views bool
 			entries = append(entries, watching.Changed(item, at))
 		}
 		if news.GetComplete() {
-			at = watching.CursorOf(news.GetCursor())
+			at = wire.CursorOf(news.GetCursor())
 		}
 		log.Put(entries, at, news.GetComplete())
 	}
@@ -189,7 +190,7 @@ func (f *feeder) run(ctx context.Context) {
 		}
 		f.place = place
 		clear(f.dirty)
-		f.log.Forget(watching.Cursor{Term: stream.Term, Number: number}, why)
+		f.log.Forget(wire.Cursor{Term: stream.Term, Number: number}, why)
 		if f.views && f.readAll(ctx) != nil {
 			return
 		}

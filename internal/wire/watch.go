@@ -1,10 +1,36 @@
 package wire
 
 import (
+	"cmp"
 	"strings"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
+
+// Cursor is a place in what leaders tell: later leaders have larger terms, and each counts its events from 1.
+type Cursor struct {
+	Term   api.Term
+	Number uint64
+}
+
+// CursorOf reads a cursor; that of nil is zero.
+func CursorOf(message *apiv1.Cursor) Cursor {
+	return Cursor{TermFromProto(message.GetTerm()), message.GetNumber()}
+}
+
+// Proto returns the cursor as a message.
+func (c Cursor) Proto() *apiv1.Cursor {
+	return &apiv1.Cursor{Term: TermToProto(c.Term), Number: c.Number}
+}
+
+// IsZero reports whether it is before everything.
+func (c Cursor) IsZero() bool { return c == Cursor{} }
+
+// Compare returns -1, 0 or +1 as c is before, the same as or behind d.
+func (c Cursor) Compare(d Cursor) int {
+	return cmp.Or(c.Term.Compare(d.Term), cmp.Compare(c.Number, d.Number))
+}
 
 // ChangeName returns the kind and the name of the thing whose view a change has, or that it says is no more; "" when it
 // has only an event.

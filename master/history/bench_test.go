@@ -21,7 +21,7 @@ func BenchmarkOneNameAmongAMillion(b *testing.B) {
 		var events []*apiv1.Event
 		for i := n; i < n+batch; i++ {
 			events = append(events, &apiv1.Event{
-				Cursor: Cursor{Term: 3, Number: uint64(i + 1)}.Message(), At: timestamppb.New(began.Add(time.Duration(i) * time.Second)),
+				Cursor: cursorAt(3, uint64(i+1)).Proto(), At: timestamppb.New(began.Add(time.Duration(i) * time.Second)),
 				Kind: "task", Name: fmt.Sprintf("framework-%d/web.%d", i%1000, i), What: "failed", Why: "its program ended with exit code 7 after 12 s",
 				By: fmt.Sprintf("agent agent-%d", i%50_000), About: []string{fmt.Sprintf("agent/agent-%d", i%50_000), fmt.Sprintf("framework/framework-%d", i%1000), "role/web"},
 				Notable: true,

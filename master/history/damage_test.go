@@ -295,6 +295,9 @@ func TestFullDiskIsSaid(t *testing.T) {
 	h.write(began)
 	got, gaps := pages(t, h, Query{})
 	isNewestFirst(t, got, append(first, last...))
+	if lost := h.Counts.Lost.Load(); lost != 60 {
+		t.Errorf("%d are counted as lost", lost)
+	}
 	wanted := "60 events between 2026-11-26T14:00:31Z and 2026-11-26T14:01:30Z were not kept: the disk has no room left"
 	if !slices.Equal(gaps, []string{wanted}) {
 		t.Errorf("it says %q", gaps)
@@ -324,7 +327,7 @@ func FuzzSegment(f *testing.F) {
 			found := recoverRecords(s.name, data)
 			s.summary, s.memory = found.summary, &found.index
 		}
-		for _, q := range []Query{{Limit: 5}, {Limit: 100, Of: "framework/f1", Kinds: []string{"task"}}, {Limit: 100, Before: Cursor{0, 3, 9}}} {
+		for _, q := range []Query{{Limit: 5}, {Limit: 100, Of: "framework/f1", Kinds: []string{"task"}}, {Limit: 100, Before: cursorAt(3, 9)}} {
 			h := &hits{}
 			if _, err := s.find(&q, file, h); err == nil && len(h.found) > whole {
 				t.Errorf("%d events are told, of %d records", len(h.found), whole)

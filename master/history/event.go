@@ -1,36 +1,17 @@
 package history
 
 import (
-	"cmp"
 	"strings"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// Cursor is a place in what leaders have told: later leaders have larger terms, and each counts its events from 1.
-type Cursor struct{ Epoch, Term, Number uint64 }
-
-// Compare returns -1, 0 or +1 as c is before, the same as or behind d.
-func (c Cursor) Compare(d Cursor) int {
-	return cmp.Or(cmp.Compare(c.Epoch, d.Epoch), cmp.Compare(c.Term, d.Term), cmp.Compare(c.Number, d.Number))
-}
-
-func (c Cursor) isZero() bool { return c == Cursor{} }
-
-// CursorOf reads a cursor; that of nil is zero.
-func CursorOf(c *apiv1.Cursor) Cursor {
-	return Cursor{c.GetTerm().GetEpoch(), c.GetTerm().GetNumber(), c.GetNumber()}
-}
-
-// Message returns the cursor as a message.
-func (c Cursor) Message() *apiv1.Cursor {
-	return &apiv1.Cursor{Term: &apiv1.Term{Epoch: c.Epoch, Number: c.Term}, Number: c.Number}
-}
-
 // The kinds of things, as far as this package must know them; the others are like names to it.
 const (
 	frameworkKind = "framework"
 	taskKind      = "task"
+	principalKind = "principal"
+	ownerKind     = "owner" // in Event.about: the principal for whom a framework has a task
 )
 
 // sharesOf is by kind how to tell whose room an event takes; events of other kinds share one room.
@@ -65,8 +46,11 @@ func keysOf(keys []key, e *apiv1.Event) []key {
 	}
 	for _, thing := range e.GetAbout() {
 		keys = append(keys, keyOf(thing))
-		if kind, name, _ := strings.Cut(thing, "/"); kind == taskKind {
+		switch kind, name, _ := strings.Cut(thing, "/"); kind {
+		case taskKind:
 			keys = appendBare(keys, name)
+		case ownerKind:
+			keys = append(keys, keyOf(principalKind, "/", name))
 		}
 	}
 	if kind, name := causeOf(e); kind != "" {
@@ -88,7 +72,7 @@ func causeOf(e *apiv1.Event) (kind, name string) {
 	kind, name, _ = strings.Cut(e.GetBy(), " ")
 	switch kind {
 	case "person":
-		return "principal", name
+		return principalKind, name
 	case "leader":
 		return "master", name
 	}
@@ -101,7 +85,11 @@ func concerns(e *apiv1.Event, kind, name string) bool {
 		return true
 	}
 	for _, thing := range e.GetAbout() {
-		if aboutKind, aboutName, _ := strings.Cut(thing, "/"); is(aboutKind, aboutName, kind, name) {
+		aboutKind, aboutName, _ := strings.Cut(thing, "/")
+		if aboutKind == ownerKind {
+			aboutKind = principalKind
+		}
+		if is(aboutKind, aboutName, kind, name) {
 			return true
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // Config is where a history is and how much it keeps. Zero fields mean the defaults.
@@ -46,12 +47,15 @@ const (
 
 // History keeps events. Add, Missed, Last and Select may be called from any goroutine; Run is called once.
 type History struct {
+	// Counts says how it fares.
+	Counts Counts
+
 	config           Config
 	notable, routine *ring
 
 	mu    sync.Mutex
 	queue []record        // guarded by mu
-	last  Cursor          // of the newest event that was told; guarded by mu
+	last  wire.Cursor     // of the newest event that was told; guarded by mu
 	told  map[string]bool // sentences about damage that are in the log; guarded by mu
 
 	// What follows belongs to Run.
@@ -100,8 +104,8 @@ func open(config Config, disk disk) (*History, error) {
 }
 
 // gap returns the record that says what is missing behind a cursor.
-func gap(behind Cursor, at time.Time, why string) record {
-	return record{kind: gapFrame, event: &apiv1.Event{Cursor: behind.Message(), At: timestamppb.New(at), Why: why}}
+func gap(behind wire.Cursor, at time.Time, why string) record {
+	return record{kind: gapFrame, event: &apiv1.Event{Cursor: behind.Proto(), At: timestamppb.New(at), Why: why}}
 }
 
 // tellHarm logs what is damaged, each once.
@@ -117,7 +121,7 @@ func (h *History) tellHarm(harm []string) {
 }
 
 // Last returns the cursor of the newest event that was told, now or before the last start; zero: none was.
-func (h *History) Last() Cursor {
+func (h *History) Last() wire.Cursor {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.last
@@ -128,7 +132,7 @@ func (h *History) Add(events []*apiv1.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range events {
-		at := CursorOf(e.GetCursor())
+		at := wire.CursorOf(e.GetCursor())
 		if at.Compare(h.last) <= 0 {
 			continue
 		}
@@ -158,6 +162,7 @@ func (h *History) enqueue(one record) {
 
 // lose notes in the place of a record that it is not kept. It must be called with mu held.
 func (h *History) lose(one record, why string) {
+	h.Counts.Lost.Add(1)
 	last := len(h.queue) - 1
 	if last < 0 || h.queue[last].lost == nil {
 		h.queue = append(h.queue, record{kind: gapFrame, lost: &loss{}})
@@ -185,8 +190,8 @@ func (l *loss) add(one record, why string) {
 }
 
 // gap returns the event of the gap that says what was lost. It stands behind the cursor, if that is the newer one.
-func (l *loss) gap(behind Cursor) *apiv1.Event {
-	if to := CursorOf(l.to.GetCursor()); to.Compare(behind) > 0 {
+func (l *loss) gap(behind wire.Cursor) *apiv1.Event {
+	if to := wire.CursorOf(l.to.GetCursor()); to.Compare(behind) > 0 {
 		behind = to
 	}
 	return gap(behind, l.to.GetAt().AsTime(), fmt.Sprintf(
@@ -244,6 +249,8 @@ func (h *History) write(now time.Time) {
 			err = errors.Join(err, r.trim(now))
 		}
 	}
+	h.Counts.Notable.Store(h.notable.bytes)
+	h.Counts.Routine.Store(h.routine.bytes)
 	h.tellFailure(err)
 }
 
@@ -271,6 +278,9 @@ func (h *History) writeTo(r *ring, records []record) error {
 		h.queue = slices.Insert(h.queue, 0, record{kind: gapFrame, lost: &loss{}})
 	}
 	for _, one := range records[written:] {
+		if one.lost == nil { // else it is counted already
+			h.Counts.Lost.Add(1)
+		}
 		h.queue[0].lost.add(one, err.Error())
 	}
 	return err

@@ -6,22 +6,30 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // began is when the cluster of the tests began.
 var began = time.Date(2026, 11, 26, 14, 0, 0, 0, time.UTC)
 
+// cursorAt is the place of event number n of a term.
+func cursorAt(term, n uint64) wire.Cursor {
+	return wire.Cursor{Term: api.Term{Number: term}, Number: n}
+}
+
 // event is number n of a term, a second behind the one before.
 func event(term, n uint64, kind, name, what string, about ...string) *apiv1.Event {
 	return &apiv1.Event{
-		Cursor: Cursor{Term: term, Number: n}.Message(), At: timestamppb.New(began.Add(time.Duration(n) * time.Second)),
+		Cursor: cursorAt(term, n).Proto(), At: timestamppb.New(began.Add(time.Duration(n) * time.Second)),
 		Kind: kind, Name: name, What: what, About: about, By: "leader m1", Notable: kind != "offer" && what != "running",
 	}
 }
@@ -80,10 +88,10 @@ func pages(t testing.TB, h *History, q Query) (events []*apiv1.Event, gaps []str
 			t.Errorf("a page of %d has %d events", q.Limit, len(page.Events))
 		}
 		events, gaps = append(events, page.Events...), append(gaps, page.Gaps...)
-		if page.Next.isZero() {
+		if page.Next.IsZero() {
 			return events, gaps
 		}
-		if !q.Before.isZero() && page.Next.Compare(q.Before) >= 0 {
+		if !q.Before.IsZero() && page.Next.Compare(q.Before) >= 0 {
 			t.Fatalf("behind %v a page leads to %v", q.Before, page.Next)
 		}
 		q.Before = page.Next
@@ -115,7 +123,7 @@ func TestSelect(t *testing.T) {
 	told := slices.Concat(lives(3, 1, "f1", 40), lives(3, 121, "f2", 40))
 	grant := event(3, 241, "principal", "bob", "granted")
 	grant.By = "person ann"
-	told = append(told, grant)
+	told = append(told, grant, event(3, 242, "task", "f2/own", "running", "framework/f2", "owner/carl"))
 	for i, e := range told {
 		h.Add([]*apiv1.Event{e, e}) // twice, as after a stream that broke
 		if i%50 == 0 {
@@ -134,6 +142,7 @@ func TestSelect(t *testing.T) {
 			{"a task without its framework", Query{Of: "task/t3"}, func(e *apiv1.Event) bool { return strings.HasSuffix(e.GetName(), "/t3") }},
 			{"an agent", Query{Of: "agent/a2"}, func(e *apiv1.Event) bool { return slices.Contains(e.GetAbout(), "agent/a2") }},
 			{"a framework", Query{Of: "framework/f2"}, func(e *apiv1.Event) bool { return slices.Contains(e.GetAbout(), "framework/f2") }},
+			{"a task's owner", Query{Of: "principal/carl"}, func(e *apiv1.Event) bool { return slices.Contains(e.GetAbout(), "owner/carl") }},
 			{"who caused it", Query{Of: "principal/ann"}, func(e *apiv1.Event) bool { return e == grant }},
 			{"nothing", Query{Of: "agent/none"}, func(*apiv1.Event) bool { return false }},
 			{"kinds", Query{Kinds: []string{"offer", "principal"}}, func(e *apiv1.Event) bool { return e.GetKind() != "task" }},
@@ -166,7 +175,7 @@ func TestSelect(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if h = start(t, config, realDisk()); h.Last() != (Cursor{0, 3, 241}) {
+		if h = start(t, config, realDisk()); h.Last() != cursorAt(3, 242) {
 			t.Errorf("it had come to %v", h.Last())
 		}
 	}
@@ -213,6 +222,9 @@ func TestMoreThanCanBeWritten(t *testing.T) {
 	if wanted := fmt.Sprintf("%d events between", len(told)-queueEventsMax); len(gaps) != 1 || !strings.HasPrefix(gaps[0], wanted) ||
 		!strings.HasSuffix(gaps[0], "more came than could be written") {
 		t.Errorf("it says %q", gaps)
+	}
+	if lost := h.Counts.Lost.Load(); lost != int64(len(told)-queueEventsMax) {
+		t.Errorf("%d are counted as lost", lost)
 	}
 }
 
@@ -362,5 +374,64 @@ func copyFiles(t testing.TB, from, to string) {
 			t.Fatal(err)
 		}
 		write(t, to, entry.Name(), data)
+	}
+}
+
+// TestAllAtOnce: it is told, written, trimmed and read at the same time. A reader finds each event once and in order,
+// whichever segments are joined meanwhile.
+func TestAllAtOnce(t *testing.T) {
+	config := small
+	config.Folder = t.TempDir()
+	h := start(t, config, unsynced())
+	told := lives(3, 1, "quiet", 50)
+	h.Add(told)
+	var writers, readers sync.WaitGroup
+	over := make(chan struct{})
+	writers.Go(func() {
+		number := uint64(len(told) + 1)
+		for range 12 {
+			loud := lives(3, number, "loud", 2000)
+			number += uint64(len(loud))
+			h.Add(loud)
+			h.write(began)
+		}
+	})
+	for range 2 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				last := wire.Cursor{}
+				q := Query{Limit: 500}
+				for range 3 {
+					page, err := h.Select(q)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					for _, e := range page.Events {
+						if at := wire.CursorOf(e.GetCursor()); !last.IsZero() && at.Compare(last) >= 0 {
+							t.Errorf("behind %v comes %v", last, at)
+						} else {
+							last = at
+						}
+					}
+					if q.Before = page.Next; q.Before.IsZero() {
+						break
+					}
+				}
+			}
+		})
+	}
+	writers.Wait()
+	close(over)
+	readers.Wait()
+	got, gaps := pages(t, h, Query{Of: "framework/quiet", Limit: 1000})
+	isNewestFirst(t, got, told)
+	if len(gaps) > 0 {
+		t.Errorf("it says %q", gaps)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // Query selects events: all of them, as far as its fields do not restrict that.
@@ -24,7 +25,7 @@ type Query struct {
 	// Sees says whether who asks may see an event.
 	Sees func(*apiv1.Event) bool
 	// Before restricts to what is before a cursor; zero: everything.
-	Before Cursor
+	Before wire.Cursor
 	// Limit is how many are selected; at least 1.
 	Limit int
 }
@@ -35,7 +36,7 @@ type Page struct {
 	// Gaps says what is missing in the time that the page covers, the newest first.
 	Gaps []string
 	// Next is where older ones begin, for Before; zero: there are none.
-	Next Cursor
+	Next wire.Cursor
 }
 
 const (
@@ -74,7 +75,7 @@ func (q *Query) inTime(e *apiv1.Event) bool {
 // skips reports whether no record of a segment can be selected.
 func (q *Query) skips(s *summary) bool {
 	return s.Records == 0 || s.Newest.Before(q.Since) || !q.Until.IsZero() && !s.Oldest.Before(q.Until) ||
-		!q.Before.isZero() && s.First.Compare(q.Before) >= 0
+		!q.Before.IsZero() && s.First.Compare(q.Before) >= 0
 }
 
 // candidates returns where records begin that may be selected, in order.
@@ -113,7 +114,7 @@ func causeKeys(by string) []key {
 		return []key{keyOf(kind, "/", name)}
 	}
 	var keys []key
-	for _, kind := range []string{"principal", frameworkKind, "agent", "master"} {
+	for _, kind := range []string{principalKind, frameworkKind, "agent", "master"} {
 		keys = append(keys, keyOf(kind, "/", by))
 	}
 	return keys
@@ -125,14 +126,14 @@ type hit struct {
 	event *apiv1.Event
 }
 
-func (h hit) cursor() Cursor { return CursorOf(h.event.GetCursor()) }
+func (h hit) cursor() wire.Cursor { return wire.CursorOf(h.event.GetCursor()) }
 
 // hits is what a ring has found for a query.
 type hits struct {
 	found []hit // the newest first
 	harm  []string
 	// last is the cursor down to which all is found, if not whole.
-	last             Cursor
+	last             wire.Cursor
 	whole            bool
 	events, examined int
 	bytes            int
@@ -210,11 +211,11 @@ func (s *segment) find(q *Query, file io.ReaderAt, h *hits) (done bool, err erro
 		h.harm = append(h.harm, fmt.Sprintf("%d bytes of %s are damaged and were skipped", s.summary.Bad, s.name))
 	}
 	offsets := q.candidates(index)
-	if !q.Before.isZero() && s.summary.Last.Compare(q.Before) >= 0 {
+	if !q.Before.IsZero() && s.summary.Last.Compare(q.Before) >= 0 {
 		offsets = offsets[:sort.Search(len(offsets), func(i int) bool {
 			for ; i < len(offsets); i++ { // for one that is damaged the next one speaks
 				if _, e, ok := readRecord(file, offsets[i]); ok {
-					return CursorOf(e.GetCursor()).Compare(q.Before) >= 0
+					return wire.CursorOf(e.GetCursor()).Compare(q.Before) >= 0
 				}
 			}
 			return true

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/internal/datafolder"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // ring keeps records in segments, the oldest first. One goroutine writes; others may read meanwhile.
@@ -229,13 +230,13 @@ func (r *ring) ready() error {
 }
 
 // lastCursor returns the cursor of the newest record; zero: there is none.
-func (r *ring) lastCursor() Cursor {
+func (r *ring) lastCursor() wire.Cursor {
 	for i := len(r.segments) - 1; i >= 0; i-- {
 		if s := r.segments[i].summary; s.Records > 0 {
 			return s.Last
 		}
 	}
-	return Cursor{}
+	return wire.Cursor{}
 }
 
 func (r *ring) last() *segment { return r.segments[len(r.segments)-1] }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // record is an event or a gap that is to be written.
@@ -24,7 +25,7 @@ type record struct {
 // summary says what is in a segment. It stands behind the records.
 type summary struct {
 	Records        int
-	First, Last    Cursor
+	First, Last    wire.Cursor
 	Oldest, Newest time.Time
 	// Shares is how many bytes each share takes.
 	Shares map[key]int64
@@ -40,7 +41,7 @@ type contents struct {
 
 // add notes that an event stands at an offset.
 func (c *contents) add(offset int64, f frame, e *apiv1.Event) {
-	at, cursor := e.GetAt().AsTime(), CursorOf(e.GetCursor())
+	at, cursor := e.GetAt().AsTime(), wire.CursorOf(e.GetCursor())
 	if c.Records == 0 {
 		c.First, c.Oldest, c.Newest, c.Shares = cursor, at, at, map[key]int64{}
 	}
@@ -67,7 +68,7 @@ func (c *contents) read(offset int64, f frame) bool {
 	if proto.Unmarshal(f.payload(), e) != nil {
 		return false
 	}
-	order := CursorOf(e.GetCursor()).Compare(c.Last)
+	order := wire.CursorOf(e.GetCursor()).Compare(c.Last)
 	if c.Records > 0 && (order < 0 || order == 0 && f.kind() == eventFrame) {
 		return false
 	}

@@ -16,7 +16,7 @@ import (
 
 // Entry is one change in a log: an event, a view of a thing, or both. Entries are never edited.
 type Entry struct {
-	cursor Cursor
+	cursor wire.Cursor
 	event  *apiv1.Event // nil: only figures have changed
 	view   []byte       // the rest of the Change as a message; nil: there is no view
 	gone   bool         // the view says that the thing is no more
@@ -32,27 +32,6 @@ type about struct {
 	roles                                    []string // of a framework
 }
 
-// Cursor is a place in the changes of a term.
-type Cursor struct {
-	Term   api.Term
-	Number uint64
-}
-
-// Proto returns the cursor as a message.
-func (c Cursor) Proto() *apiv1.Cursor {
-	return &apiv1.Cursor{Term: wire.TermToProto(c.Term), Number: c.Number}
-}
-
-// CursorOf returns the cursor of a message.
-func CursorOf(message *apiv1.Cursor) Cursor {
-	return Cursor{Term: wire.TermFromProto(message.GetTerm()), Number: message.GetNumber()}
-}
-
-// Compare orders cursors.
-func (c Cursor) Compare(d Cursor) int {
-	return cmp.Or(cmp.Compare(c.Term.Epoch, d.Term.Epoch), cmp.Compare(c.Term.Number, d.Term.Number), cmp.Compare(c.Number, d.Number))
-}
-
 // key returns the name under which the log keeps the latest view of the thing.
 func (e *Entry) key() string { return e.kind + "/" + e.name }
 
@@ -60,10 +39,10 @@ func (e *Entry) key() string { return e.kind + "/" + e.name }
 func (e *Entry) bytes() int { return 512 + len(e.view) }
 
 // Changed makes an entry of a change that another master has told, or of a view.
-func Changed(message *apiv1.Change, at Cursor) Entry {
+func Changed(message *apiv1.Change, at wire.Cursor) Entry {
 	e := Entry{cursor: at, event: message.GetEvent()}
 	if e.event != nil {
-		e.cursor = CursorOf(e.event.GetCursor())
+		e.cursor = wire.CursorOf(e.event.GetCursor())
 		e.kind, e.name = e.event.GetKind(), e.event.GetName()
 		e.about = aboutEvent(e.event)
 	}
@@ -85,13 +64,13 @@ func Changed(message *apiv1.Change, at Cursor) Entry {
 }
 
 // Gone makes an entry that says that a thing is no more.
-func Gone(kind, name string, at Cursor) Entry {
+func Gone(kind, name string, at wire.Cursor) Entry {
 	return Changed(&apiv1.Change{Removed: kind + "/" + name}, at)
 }
 
 // happened makes an entry of a record of this master's own core.
 func happened(s *Stream, r *numbered) Entry {
-	e := Entry{cursor: Cursor{s.Term, r.number}, kind: string(r.Kind), name: r.Of()}
+	e := Entry{cursor: wire.Cursor{Term: s.Term, Number: r.number}, kind: string(r.Kind), name: r.Of()}
 	e.event = &apiv1.Event{
 		Cursor: e.cursor.Proto(), At: wire.TimeToProto(r.At), Kind: e.kind, Name: e.name, What: string(r.What), Why: r.Sentence(),
 		By: r.By.String(), Notable: r.Notable(),
@@ -260,7 +239,7 @@ func (e *Entry) message(by rights.Scope, state *registry.State, decode bool) *ap
 // Batch is what a source tells at once, in order.
 type Batch struct {
 	Entries []Entry
-	At      Cursor         // behind the last event
+	At      wire.Cursor    // behind the last event
 	latest  map[string]int // by the name of a thing: its latest entry
 }
 
@@ -271,7 +250,7 @@ func (s *Stream) Next(from uint64, most int) (records []change.Record, batch Bat
 	if !known {
 		return nil, batch, 0, false
 	}
-	batch = Batch{At: Cursor{s.Term, number}, latest: make(map[string]int)}
+	batch = Batch{At: wire.Cursor{Term: s.Term, Number: number}, latest: make(map[string]int)}
 	for i := range numbers {
 		records = append(records, numbers[i].Record)
 		if numbers[i].IsEvent() {

@@ -12,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/trust/rights"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/master/registry"
 )
@@ -42,8 +43,8 @@ type Log struct {
 	bytes   int
 	state   map[string]Entry // the latest view of each thing
 	whole   bool             // the state is that at the cursor
-	cursor  Cursor
-	start   Cursor // everything after this is in entries, or marked there as missed
+	cursor  wire.Cursor
+	start   wire.Cursor // everything after this is in entries, or marked there as missed
 	users   int
 	left    time.Time     // when the last user left
 	news    chan struct{} // closed and replaced when anything above has changed
@@ -61,7 +62,7 @@ func (l *Log) tell() {
 }
 
 // Cursor returns how far the log has come.
-func (l *Log) Cursor() Cursor {
+func (l *Log) Cursor() wire.Cursor {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cursor
@@ -69,12 +70,12 @@ func (l *Log) Cursor() Cursor {
 
 // Forget says that what follows does not continue what the log has: watchers are told why, and the state is empty until
 // its parts are put again. A log that has told nobody anything need not say so.
-func (l *Log) Forget(at Cursor, why string) {
+func (l *Log) Forget(at wire.Cursor, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	clear(l.state)
 	l.whole = false
-	if l.cursor != (Cursor{}) {
+	if l.cursor != (wire.Cursor{}) {
 		l.append(Entry{cursor: at, missed: why})
 	} else {
 		l.start = at
@@ -84,7 +85,7 @@ func (l *Log) Forget(at Cursor, why string) {
 }
 
 // Put adds entries. whole says that the log knows everything up to the cursor now.
-func (l *Log) Put(entries []Entry, at Cursor, whole bool) {
+func (l *Log) Put(entries []Entry, at wire.Cursor, whole bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range entries {
@@ -98,7 +99,7 @@ func (l *Log) Put(entries []Entry, at Cursor, whole bool) {
 		}
 		l.append(e)
 	}
-	if l.cursor == (Cursor{}) {
+	if l.cursor == (wire.Cursor{}) {
 		l.start = at
 	}
 	if at.Compare(l.cursor) > 0 {
@@ -232,8 +233,8 @@ type reading struct {
 	Watcher
 	log   *Log
 	place uint64
-	after Cursor // events up to here were told in an earlier watch
-	told  Cursor // the last cursor that was sent
+	after wire.Cursor // events up to here were told in an earlier watch
+	told  wire.Cursor // the last cursor that was sent
 	at    time.Time
 }
 
@@ -272,7 +273,7 @@ func (r *reading) begin(ctx context.Context) error {
 	if r.Request.GetAfter() == nil {
 		return r.sendState(ctx, "")
 	}
-	r.after = CursorOf(r.Request.GetAfter())
+	r.after = wire.CursorOf(r.Request.GetAfter())
 	if err := r.log.begun(ctx); err != nil {
 		return err
 	}
@@ -282,7 +283,7 @@ func (r *reading) begin(ctx context.Context) error {
 		return nil
 	}
 	missed := fmt.Sprintf("this master does not remember what followed change %d of term %s", r.after.Number, r.after.Term)
-	r.after = Cursor{}
+	r.after = wire.Cursor{}
 	if r.log.views {
 		return r.sendState(ctx, missed)
 	}
@@ -294,7 +295,7 @@ func (r *reading) begin(ctx context.Context) error {
 func (l *Log) begun(ctx context.Context) error {
 	for {
 		l.mu.Lock()
-		begun, news := l.cursor != (Cursor{}), l.news
+		begun, news := l.cursor != (wire.Cursor{}), l.news
 		l.mu.Unlock()
 		if begun {
 			return nil
@@ -309,10 +310,10 @@ func (l *Log) begun(ctx context.Context) error {
 
 // Seed has the log of a master that was started again begin behind this event, as far as its source still knows what
 // follows.
-func (l *Log) Seed(after Cursor) {
+func (l *Log) Seed(after wire.Cursor) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.cursor == (Cursor{}) && !l.views {
+	if l.cursor == (wire.Cursor{}) && !l.views {
 		l.cursor, l.start = after, after
 	}
 }
@@ -323,13 +324,13 @@ func (l *Log) Drop() {
 	defer l.mu.Unlock()
 	if l.views && l.users == 0 {
 		l.base += uint64(len(l.entries))
-		l.entries, l.bytes, l.cursor, l.start, l.whole = nil, 0, Cursor{}, Cursor{}, false
+		l.entries, l.bytes, l.cursor, l.start, l.whole = nil, 0, wire.Cursor{}, wire.Cursor{}, false
 		clear(l.state)
 	}
 }
 
 // placeAfter returns the place of the first entry that somebody who was told everything up to a cursor does not know.
-func (l *Log) placeAfter(after Cursor) (uint64, bool) {
+func (l *Log) placeAfter(after wire.Cursor) (uint64, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if after.Compare(l.start) < 0 || l.views && !l.whole {
@@ -362,7 +363,7 @@ func (r *reading) step(ctx context.Context) (news <-chan struct{}, more bool, er
 }
 
 // take returns the next entries, and the cursor behind them; missed says why what follows does not continue them.
-func (r *reading) take() (entries []Entry, news <-chan struct{}, at Cursor, missed string, err error) {
+func (r *reading) take() (entries []Entry, news <-chan struct{}, at wire.Cursor, missed string, err error) {
 	l := r.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -379,7 +380,7 @@ func (r *reading) take() (entries []Entry, news <-chan struct{}, at Cursor, miss
 		}
 		entries = append(entries, e)
 		if len(entries) == 4*responseItemsMax {
-			return entries, news, Cursor{}, "", nil // others may have the lock meanwhile
+			return entries, news, wire.Cursor{}, "", nil // others may have the lock meanwhile
 		}
 	}
 	return entries, news, at, "", nil
@@ -409,7 +410,7 @@ func (r *reading) sendState(ctx context.Context, missed string) error {
 	at := l.cursor
 	r.place = l.base + uint64(len(l.entries))
 	l.mu.Unlock()
-	r.told = Cursor{}
+	r.told = wire.Cursor{}
 	if missed != "" {
 		if err := r.Send(&apiv1.WatchResponse{Missed: missed}); err != nil {
 			return err
@@ -420,7 +421,7 @@ func (r *reading) sendState(ctx context.Context, missed string) error {
 
 // send sends those entries that the watcher has asked for and may see. With the last of them it knows everything up to
 // the cursor, if that is not zero and whole is set.
-func (r *reading) send(entries []Entry, at Cursor, whole bool) (err error) {
+func (r *reading) send(entries []Entry, at wire.Cursor, whole bool) (err error) {
 	response, size := &apiv1.WatchResponse{}, 0
 	flush := func() error {
 		r.at = time.Now()
@@ -462,14 +463,14 @@ func (r *reading) send(entries []Entry, at Cursor, whole bool) (err error) {
 		size = kept
 	}
 	response.Items = items
-	if whole && at != (Cursor{}) {
+	if whole && at != (wire.Cursor{}) {
 		response.Complete, response.Cursor = true, at.Proto()
 	}
 	switch {
 	case len(items) > 0:
 	case !response.Complete, at == r.told:
 		return nil
-	case r.told != (Cursor{}) && time.Since(r.at) < cursorEvery:
+	case r.told != (wire.Cursor{}) && time.Since(r.at) < cursorEvery:
 		return nil
 	}
 	if response.Complete {
@@ -482,7 +483,7 @@ func (r *reading) send(entries []Entry, at Cursor, whole bool) (err error) {
 // possible, and whenever some events can't be told, missed says why, and the events follow those that are missed.
 func (l *Log) Follow(ctx context.Context, after *apiv1.Cursor, read func(func(*registry.State)), keep func(events []*apiv1.Event, missed string)) error {
 	if after != nil {
-		l.Seed(CursorOf(after))
+		l.Seed(wire.CursorOf(after))
 	}
 	var watcher Watcher
 	watcher = Watcher{
@@ -520,7 +521,7 @@ func (l *Log) Whole() bool {
 }
 
 // Without returns entries that remove those things of the kinds from the state of which entries has no view.
-func (l *Log) Without(entries []Entry, at Cursor, kinds ...string) (gone []Entry) {
+func (l *Log) Without(entries []Entry, at wire.Cursor, kinds ...string) (gone []Entry) {
 	there := make(map[string]bool, len(entries))
 	for i := range entries {
 		there[entries[i].key()] = entries[i].view != nil && !entries[i].gone || there[entries[i].key()]

@@ -10,6 +10,7 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/history"
 	"github.com/tenderhq/tender/tender/internal/cli/past"
@@ -105,7 +106,7 @@ func (a *App) eventsQuery(w eventsWish) (q history.Query, err error) {
 }
 
 func (a *App) showEvents(ctx context.Context, c *client.Client, q history.Query, follow bool, format *show.Format) error {
-	var from history.Cursor
+	var from wire.Cursor
 	if follow { // from here on the watch tells
 		var err error
 		if from, err = past.Newest(ctx, c); err != nil {

@@ -61,6 +61,10 @@ func TestThePastIsKept(t *testing.T) {
 	})
 	framework, _, _ := strings.Cut(task, "/")
 	until(t, "the end of the framework is", func() bool { return tells(events(t, c.env), "framework", framework, "removed") })
+	follower := start(t, c.env, "events", "-f")
+	follower.await("task/" + task)
+	c.must("weight", "eng", "2")
+	follower.await("set          role/eng (person admin)")
 	before := events(t, c.env, "--all")
 
 	for _, p := range c.procs {
@@ -77,6 +81,7 @@ func TestThePastIsKept(t *testing.T) {
 		stdout, _, code := tender(t, c.env, "events", "--kind", "election", "-o", "json")
 		return code == 0 && strings.Contains(stdout, `"what": "won"`)
 	})
+	follower.await("won          election/")
 	after := events(t, c.env, "--all")
 	for _, e := range before {
 		if !slices.Contains(after, e) {

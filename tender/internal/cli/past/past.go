@@ -17,6 +17,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/master/history"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
@@ -93,23 +94,23 @@ func join(pages []*apiv1.ListEventsResponse, limit int) *Answer {
 }
 
 // Cursor returns the place of an event.
-func Cursor(e *apiv1.Event) history.Cursor { return history.CursorOf(e.GetCursor()) }
+func Cursor(e *apiv1.Event) wire.Cursor { return wire.CursorOf(e.GetCursor()) }
 
 // Newest returns the place of the newest event that a master knows.
-func Newest(ctx context.Context, c *client.Client) (history.Cursor, error) {
+func Newest(ctx context.Context, c *client.Client) (wire.Cursor, error) {
 	newest, err := Read(ctx, c, history.Query{Limit: 1})
 	if err != nil || len(newest.Events) == 0 {
-		return history.Cursor{}, err
+		return wire.Cursor{}, err
 	}
 	return Cursor(newest.Events[0]), nil
 }
 
 // Follow calls each with every event behind a cursor that a query selects, until the context ends. missed says what could
 // not be told.
-func Follow(ctx context.Context, c *client.Client, q history.Query, after history.Cursor, each func(*apiv1.Event) error, missed func(string)) error {
+func Follow(ctx context.Context, c *client.Client, q history.Query, after wire.Cursor, each func(*apiv1.Event) error, missed func(string)) error {
 	request := &apiv1.WatchRequest{EventsOnly: true, Kinds: q.Kinds}
-	if after != (history.Cursor{}) {
-		request.After = after.Message()
+	if !after.IsZero() {
+		request.After = after.Proto()
 	}
 	for news, err := range c.Watch(ctx, request) {
 		if err != nil {

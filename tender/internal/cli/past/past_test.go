@@ -8,8 +8,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/master/history"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -18,7 +19,7 @@ var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func event(term, n uint64, thing, what, why string, about ...string) *apiv1.Event {
 	kind, name, _ := strings.Cut(thing, "/")
 	return &apiv1.Event{
-		Cursor: history.Cursor{Term: term, Number: n}.Message(), At: timestamppb.New(began.Add(time.Duration(n) * time.Second)),
+		Cursor: wire.Cursor{Term: api.Term{Number: term}, Number: n}.Proto(), At: timestamppb.New(began.Add(time.Duration(n) * time.Second)),
 		Kind: kind, Name: name, What: what, Why: why, About: about, By: "leader m1",
 	}
 }
