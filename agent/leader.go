@@ -261,6 +261,7 @@ func (a *Agent) noticed(s *seeker, batch protocol.AgentEvents, watch *lookout.Lo
 		switch e := event.(type) {
 		case protocol.AgentRegistered:
 			registered = true
+			a.front.visitors.BeginTelling()
 			s.Learn(e.Masters)
 			watch.Learn(e.HeartbeatInterval, s.Masters())
 			if e.SessionTimeout > 0 {
@@ -270,13 +271,14 @@ func (a *Agent) noticed(s *seeker, batch protocol.AgentEvents, watch *lookout.Lo
 			s.Learn(e.Masters)
 			s.Within(e.ReturnWithin)
 			watch.Learn(0, s.Masters())
-		case protocol.EndTickets:
+		case protocol.PrincipalChanged:
 			a.front.visitors.End(e.Principal, e.Until)
+			a.front.visitors.LetView(e.Principal, e.Views)
 			if e.Revoked {
 				a.front.visitors.Revoke(e.Principal, e.Until)
 			}
 		case protocol.Reported:
-			a.front.visitors.TellRevoked()
+			a.front.visitors.EndTelling()
 		default: // the others mean nothing here
 		}
 	}

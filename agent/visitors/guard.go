@@ -23,8 +23,9 @@ type Guard struct {
 	Denied   *atomic.Uint64                                     // counts the requests that were denied
 }
 
-// Hold guards a route by its row in the table of rights. Agents do not know what principals may do: a route that
-// requires a grant is opened by a ticket, with which the leader confirms that the one who shows it has the grant.
+// Hold guards a route by its row in the table of rights. Agents know of principals only who may look at the cluster: a
+// route that requires another grant is opened by a ticket, with which the leader confirms that the one who shows it has
+// the grant.
 func (g Guard) Hold(call string, serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		caller, identity := g.callerOf(r)
@@ -58,18 +59,21 @@ func (g Guard) admit(call string, r *http.Request, caller rights.Caller, who tru
 	if !known {
 		row = rights.Row{Call: call}
 	}
-	revoked, told := g.Visitors.isRevoked(caller.Principal())
-	if revoked {
+	knows := g.Visitors.standingOf(caller.Principal())
+	if knows.revoked {
 		caller.Revoked = "it was revoked"
+	}
+	if knows.views {
+		caller.Grants = []rights.Grant{{Verb: rights.View}}
 	}
 	scope, denied := rights.Decide(row, caller)
 	switch {
-	case denied == nil && scope.Who != "" && !told:
-		return nil, nil, api.E("agent.rights", api.Unavailable, scope.Who,
-			errors.New("this agent has met no leader since it was started, and a leader tells it who was revoked")).RetryIn(retryUntold)
+	case !knows.told && caller.Principal() != "" && (denied == nil && scope.Who != "" || row.Verb != rights.None):
+		return nil, nil, api.E("agent.rights", api.Unavailable, caller.Principal(),
+			errors.New("this agent has met no leader since it was started, and a leader tells it who may look and who was revoked")).RetryIn(retryUntold)
 	case denied == nil:
 		return r.Context(), func() {}, nil
-	case row.Ticket == "" || revoked:
+	case row.Ticket == "" || knows.revoked:
 		return nil, nil, denied
 	}
 	return g.admitByTicket(r, row.Ticket, who)

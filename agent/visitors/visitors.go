@@ -3,7 +3,7 @@
 // what the request is for. It ends what is open when the leader says that the caller's tickets are over, because the
 // principal was revoked or something was taken from it. A revoked principal is let in nowhere.
 //
-// It remembers little: a caller's rights are in the ticket, the end of tickets is forgotten once they are too old to
+// It remembers little: a caller's rights are in the ticket, beside that who may look at the cluster; the end of tickets is forgotten once they are too old to
 // open anything, and a revoked principal once its last certificate has expired.
 package visitors
 
@@ -29,7 +29,8 @@ type Visitors struct {
 	inside  map[*visit]struct{}
 	over    map[string]time.Time // by principal: until when the tickets were signed that are void
 	revoked map[string]time.Time // when each principal was revoked whose certificates may still be valid
-	told    bool                 // a leader has told which principals were revoked
+	viewers map[string]bool      // the principals that may look at the cluster, by the last leader's word
+	told    bool                 // that leader has told of all principals
 }
 
 // visit is one request that was admitted by a ticket.
@@ -89,9 +90,28 @@ func (v *Visitors) Revoke(principal string, at time.Time) {
 	v.endVisits(principal, time.Now().Add(ticket.Life))
 }
 
-// TellRevoked notes that a leader has told of all principals that were revoked. Until then a principal is let in only
-// by a ticket, of which a leader has judged within minutes.
-func (v *Visitors) TellRevoked() {
+// BeginTelling forgets who may look at the cluster: a leader is about to tell of all principals.
+func (v *Visitors) BeginTelling() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.viewers, v.told = nil, false
+}
+
+// LetView notes whether a principal may look at the cluster.
+func (v *Visitors) LetView(principal string, may bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.viewers == nil {
+		v.viewers = map[string]bool{}
+	}
+	if v.viewers[principal] = may; !may {
+		delete(v.viewers, principal)
+	}
+}
+
+// EndTelling notes that a leader has told of all principals. Until then a principal is let in only by a ticket, of which
+// a leader has judged within minutes.
+func (v *Visitors) EndTelling() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.told = true
@@ -101,12 +121,17 @@ func (v *Visitors) TellRevoked() {
 // expired.
 const revokedFor = rights.RevokedFor + ticket.ClocksApart
 
-// isRevoked returns whether a principal was revoked, and whether that is known at all.
-func (v *Visitors) isRevoked(principal string) (revoked, known bool) {
+// standing is what an agent knows of a principal.
+type standing struct {
+	revoked, views bool
+	told           bool // whether that is known at all
+}
+
+func (v *Visitors) standingOf(principal string) standing {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	at, revoked := v.revoked[principal]
-	return revoked && time.Since(at) <= revokedFor, v.told
+	return standing{revoked && time.Since(at) <= revokedFor, v.viewers[principal], v.told}
 }
 
 // noteLatest notes a time about a principal, unless a later one is known, and forgets times that are older than keep.

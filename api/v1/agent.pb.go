@@ -1651,7 +1651,7 @@ type AgentEvent struct {
 	//	*AgentEvent_Pong
 	//	*AgentEvent_Reported
 	//	*AgentEvent_LaunchGroup
-	//	*AgentEvent_EndTickets
+	//	*AgentEvent_PrincipalChanged
 	//	*AgentEvent_TaskSecrets
 	//	*AgentEvent_SendAgain
 	Event         isAgentEvent_Event `protobuf_oneof:"event"`
@@ -1822,10 +1822,10 @@ func (x *AgentEvent) GetLaunchGroup() *LaunchGroup {
 	return nil
 }
 
-func (x *AgentEvent) GetEndTickets() *EndTickets {
+func (x *AgentEvent) GetPrincipalChanged() *PrincipalChanged {
 	if x != nil {
-		if x, ok := x.Event.(*AgentEvent_EndTickets); ok {
-			return x.EndTickets
+		if x, ok := x.Event.(*AgentEvent_PrincipalChanged); ok {
+			return x.PrincipalChanged
 		}
 	}
 	return nil
@@ -1909,8 +1909,8 @@ type AgentEvent_LaunchGroup struct {
 	LaunchGroup *LaunchGroup `protobuf:"bytes,14,opt,name=launch_group,json=launchGroup,proto3,oneof"`
 }
 
-type AgentEvent_EndTickets struct {
-	EndTickets *EndTickets `protobuf:"bytes,15,opt,name=end_tickets,json=endTickets,proto3,oneof"`
+type AgentEvent_PrincipalChanged struct {
+	PrincipalChanged *PrincipalChanged `protobuf:"bytes,15,opt,name=principal_changed,json=principalChanged,proto3,oneof"`
 }
 
 type AgentEvent_TaskSecrets struct {
@@ -1949,7 +1949,7 @@ func (*AgentEvent_Reported) isAgentEvent_Event() {}
 
 func (*AgentEvent_LaunchGroup) isAgentEvent_Event() {}
 
-func (*AgentEvent_EndTickets) isAgentEvent_Event() {}
+func (*AgentEvent_PrincipalChanged) isAgentEvent_Event() {}
 
 func (*AgentEvent_TaskSecrets) isAgentEvent_Event() {}
 
@@ -2137,35 +2137,38 @@ func (x *SecretValue) GetValue() []byte {
 	return nil
 }
 
-// EndTickets makes all tickets of a principal void that were signed until a moment: the agent ends whatever these
-// tickets have opened, and they open nothing any more. The master sends it to all agents when the principal is revoked
-// or loses a grant. To an agent that registers it sends one for each revoked principal that it remembers, before
-// Reported. A second copy changes nothing. (R47)
-type EndTickets struct {
+// PrincipalChanged tells what an agent has to know of a principal. The master sends it to all agents when the principal
+// is granted the right to look at the cluster, loses a grant, or is revoked. To an agent that registers it sends one for
+// each principal that may look at the cluster, or was revoked and is remembered, before Reported. It replaces what the
+// agent knew of the principal. A second copy changes nothing. (R47)
+type PrincipalChanged struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Principal string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
-	// By the leader's clock, like the times in tickets.
+	// All tickets of the principal that were signed until then are void: the agent ends whatever these tickets have opened,
+	// and they open nothing any more. By the leader's clock, like the times in tickets. Absent: they stay valid.
 	Until *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
 	// The principal was revoked: its certificates open nothing at the agent any more, with or without a ticket.
-	Revoked       bool `protobuf:"varint,3,opt,name=revoked,proto3" json:"revoked,omitempty"`
+	Revoked bool `protobuf:"varint,3,opt,name=revoked,proto3" json:"revoked,omitempty"`
+	// The principal may look at the cluster: it needs no ticket to read the agent's metrics.
+	Views         bool `protobuf:"varint,4,opt,name=views,proto3" json:"views,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *EndTickets) Reset() {
-	*x = EndTickets{}
+func (x *PrincipalChanged) Reset() {
+	*x = PrincipalChanged{}
 	mi := &file_api_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *EndTickets) String() string {
+func (x *PrincipalChanged) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*EndTickets) ProtoMessage() {}
+func (*PrincipalChanged) ProtoMessage() {}
 
-func (x *EndTickets) ProtoReflect() protoreflect.Message {
+func (x *PrincipalChanged) ProtoReflect() protoreflect.Message {
 	mi := &file_api_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2177,28 +2180,35 @@ func (x *EndTickets) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use EndTickets.ProtoReflect.Descriptor instead.
-func (*EndTickets) Descriptor() ([]byte, []int) {
+// Deprecated: Use PrincipalChanged.ProtoReflect.Descriptor instead.
+func (*PrincipalChanged) Descriptor() ([]byte, []int) {
 	return file_api_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
-func (x *EndTickets) GetPrincipal() string {
+func (x *PrincipalChanged) GetPrincipal() string {
 	if x != nil {
 		return x.Principal
 	}
 	return ""
 }
 
-func (x *EndTickets) GetUntil() *timestamppb.Timestamp {
+func (x *PrincipalChanged) GetUntil() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Until
 	}
 	return nil
 }
 
-func (x *EndTickets) GetRevoked() bool {
+func (x *PrincipalChanged) GetRevoked() bool {
 	if x != nil {
 		return x.Revoked
+	}
+	return false
+}
+
+func (x *PrincipalChanged) GetViews() bool {
+	if x != nil {
+		return x.Views
 	}
 	return false
 }
@@ -3180,7 +3190,7 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\vAgentEvents\x12#\n" +
 	"\x04term\x18\x01 \x01(\v2\x0f.tender.v1.TermR\x04term\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12-\n" +
-	"\x06events\x18\x03 \x03(\v2\x15.tender.v1.AgentEventR\x06events\"\xe8\a\n" +
+	"\x06events\x18\x03 \x03(\v2\x15.tender.v1.AgentEventR\x06events\"\xfa\a\n" +
 	"\n" +
 	"AgentEvent\x12<\n" +
 	"\n" +
@@ -3199,9 +3209,8 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x0edestroy_volume\x18\v \x01(\v2\x18.tender.v1.DestroyVolumeH\x00R\rdestroyVolume\x12*\n" +
 	"\x04pong\x18\f \x01(\v2\x14.tender.v1.AgentPongH\x00R\x04pong\x121\n" +
 	"\breported\x18\r \x01(\v2\x13.tender.v1.ReportedH\x00R\breported\x12;\n" +
-	"\flaunch_group\x18\x0e \x01(\v2\x16.tender.v1.LaunchGroupH\x00R\vlaunchGroup\x128\n" +
-	"\vend_tickets\x18\x0f \x01(\v2\x15.tender.v1.EndTicketsH\x00R\n" +
-	"endTickets\x12;\n" +
+	"\flaunch_group\x18\x0e \x01(\v2\x16.tender.v1.LaunchGroupH\x00R\vlaunchGroup\x12J\n" +
+	"\x11principal_changed\x18\x0f \x01(\v2\x1b.tender.v1.PrincipalChangedH\x00R\x10principalChanged\x12;\n" +
 	"\ftask_secrets\x18\x14 \x01(\v2\x16.tender.v1.TaskSecretsH\x00R\vtaskSecrets\x125\n" +
 	"\n" +
 	"send_again\x18\x15 \x01(\v2\x14.tender.v1.SendAgainH\x00R\tsendAgainB\a\n" +
@@ -3216,12 +3225,12 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x03why\x18\x04 \x01(\tR\x03why\"<\n" +
 	"\vSecretValue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
-	"\x05value\x18\x02 \x01(\fB\x03\x80\x01\x01R\x05value\"v\n" +
-	"\n" +
-	"EndTickets\x12\x1c\n" +
+	"\x05value\x18\x02 \x01(\fB\x03\x80\x01\x01R\x05value\"\x92\x01\n" +
+	"\x10PrincipalChanged\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x120\n" +
 	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x18\n" +
-	"\arevoked\x18\x03 \x01(\bR\arevoked\"\xf3\x01\n" +
+	"\arevoked\x18\x03 \x01(\bR\arevoked\x12\x14\n" +
+	"\x05views\x18\x04 \x01(\bR\x05views\"\xf3\x01\n" +
 	"\x0fAgentRegistered\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x19\n" +
@@ -3320,7 +3329,7 @@ var file_api_v1_agent_proto_goTypes = []any{
 	(*SendAgain)(nil),             // 21: tender.v1.SendAgain
 	(*TaskSecrets)(nil),           // 22: tender.v1.TaskSecrets
 	(*SecretValue)(nil),           // 23: tender.v1.SecretValue
-	(*EndTickets)(nil),            // 24: tender.v1.EndTickets
+	(*PrincipalChanged)(nil),      // 24: tender.v1.PrincipalChanged
 	(*AgentRegistered)(nil),       // 25: tender.v1.AgentRegistered
 	(*Reported)(nil),              // 26: tender.v1.Reported
 	(*LaunchTask)(nil),            // 27: tender.v1.LaunchTask
@@ -3401,11 +3410,11 @@ var file_api_v1_agent_proto_depIdxs = []int32{
 	38, // 50: tender.v1.AgentEvent.pong:type_name -> tender.v1.AgentPong
 	26, // 51: tender.v1.AgentEvent.reported:type_name -> tender.v1.Reported
 	28, // 52: tender.v1.AgentEvent.launch_group:type_name -> tender.v1.LaunchGroup
-	24, // 53: tender.v1.AgentEvent.end_tickets:type_name -> tender.v1.EndTickets
+	24, // 53: tender.v1.AgentEvent.principal_changed:type_name -> tender.v1.PrincipalChanged
 	22, // 54: tender.v1.AgentEvent.task_secrets:type_name -> tender.v1.TaskSecrets
 	21, // 55: tender.v1.AgentEvent.send_again:type_name -> tender.v1.SendAgain
 	23, // 56: tender.v1.TaskSecrets.values:type_name -> tender.v1.SecretValue
-	44, // 57: tender.v1.EndTickets.until:type_name -> google.protobuf.Timestamp
+	44, // 57: tender.v1.PrincipalChanged.until:type_name -> google.protobuf.Timestamp
 	48, // 58: tender.v1.AgentRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
 	48, // 59: tender.v1.AgentRegistered.session_timeout:type_name -> google.protobuf.Duration
 	42, // 60: tender.v1.LaunchTask.task:type_name -> tender.v1.Task
@@ -3460,7 +3469,7 @@ func file_api_v1_agent_proto_init() {
 		(*AgentEvent_Pong)(nil),
 		(*AgentEvent_Reported)(nil),
 		(*AgentEvent_LaunchGroup)(nil),
-		(*AgentEvent_EndTickets)(nil),
+		(*AgentEvent_PrincipalChanged)(nil),
 		(*AgentEvent_TaskSecrets)(nil),
 		(*AgentEvent_SendAgain)(nil),
 	}

@@ -183,10 +183,11 @@ type (
 		Masters      []string
 		ReturnWithin time.Duration // over how long the agents are to spread their return, if that has changed
 	}
-	EndTickets struct {
+	PrincipalChanged struct {
 		Principal string
-		Until     time.Time // tickets that were signed until then are void
+		Until     time.Time // tickets that were signed until then are void; zero: none
 		Revoked   bool      // the principal was revoked: its certificates are void too
+		Views     bool      // the principal may look at the cluster, so also at the agent's metrics
 	}
 	TaskSecrets struct {
 		api.TaskRef
@@ -236,7 +237,7 @@ func (Drain) agentEvent()                 {}
 func (AgentGone) agentEvent()             {}
 func (CreateVolume) agentEvent()          {}
 func (DestroyVolume) agentEvent()         {}
-func (EndTickets) agentEvent()            {}
+func (PrincipalChanged) agentEvent()      {}
 func (TaskSecrets) agentEvent()           {}
 func (AgentPong) agentEvent()             {}
 

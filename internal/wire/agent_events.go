@@ -74,9 +74,9 @@ func agentEventToProto(event protocol.AgentEvent) *apiv1.AgentEvent {
 		m.Event = &apiv1.AgentEvent_DestroyVolume{DestroyVolume: &apiv1.DestroyVolume{
 			Volume: clean(event.Volume), Generation: event.Generation,
 		}}
-	case protocol.EndTickets:
-		m.Event = &apiv1.AgentEvent_EndTickets{EndTickets: &apiv1.EndTickets{
-			Principal: clean(event.Principal), Until: TimeToProto(event.Until), Revoked: event.Revoked,
+	case protocol.PrincipalChanged:
+		m.Event = &apiv1.AgentEvent_PrincipalChanged{PrincipalChanged: &apiv1.PrincipalChanged{
+			Principal: clean(event.Principal), Until: TimeToProto(event.Until), Revoked: event.Revoked, Views: event.Views,
 		}}
 	case protocol.TaskSecrets:
 		m.Event = &apiv1.AgentEvent_TaskSecrets{TaskSecrets: taskSecretsToProto(event)}
@@ -128,9 +128,10 @@ func agentEventFromProto(m *apiv1.AgentEvent) protocol.AgentEvent {
 		return protocol.DestroyVolume{
 			Volume: api.VolumeID(event.DestroyVolume.GetVolume()), Generation: event.DestroyVolume.GetGeneration(),
 		}
-	case *apiv1.AgentEvent_EndTickets:
-		return protocol.EndTickets{
-			Principal: event.EndTickets.GetPrincipal(), Until: c.time("", event.EndTickets.GetUntil()), Revoked: event.EndTickets.GetRevoked(),
+	case *apiv1.AgentEvent_PrincipalChanged:
+		return protocol.PrincipalChanged{
+			Principal: event.PrincipalChanged.GetPrincipal(), Until: c.time("", event.PrincipalChanged.GetUntil()), Revoked: event.PrincipalChanged.GetRevoked(),
+			Views: event.PrincipalChanged.GetViews(),
 		}
 	case *apiv1.AgentEvent_TaskSecrets:
 		return taskSecretsFromProto(event.TaskSecrets)

@@ -523,7 +523,7 @@ func (g gen) agentEvents() []func() protocol.AgentEvent {
 		},
 		func() protocol.AgentEvent { return protocol.SendAgain{TaskRef: g.taskRef()} },
 		func() protocol.AgentEvent {
-			return protocol.EndTickets{Principal: g.text(), Until: g.time(), Revoked: g.bool()}
+			return protocol.PrincipalChanged{Principal: g.text(), Until: g.time(), Revoked: g.bool(), Views: g.bool()}
 		},
 		func() protocol.AgentEvent {
 			return protocol.TaskSecrets{TaskRef: g.taskRef(), Values: g.secretValues(), Why: g.text()}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/core/admission"
 	"github.com/tenderhq/tender/master/core/life"
@@ -151,7 +152,7 @@ func (r *agents) openAgent(l *link, a *agent, g admission.Greeting) {
 		SessionTimeout:    r.config.SessionTimeout,
 		Masters:           r.masters(),
 	})
-	r.repeatRevoked(a)
+	r.repeatPrincipals(a)
 	r.noteAgent(a, change.Registered, "on host "+a.info.Hostname)
 	r.noteHost(a)
 	r.info("agent registered", field("agent", a.id), field("host", a.info.Hostname))
@@ -345,8 +346,8 @@ func (r *agents) agentDue(a *agent) {
 	}
 }
 
-// tellAll sends an event to all agents that are there. With EndTickets they learn that a principal has lost a grant or
-// was revoked: what was opened with its tickets must end. Whoever still has the right comes back with a new ticket.
+// tellAll sends an event to all agents that are there. With PrincipalChanged they learn that a principal has lost a grant
+// or was revoked: what was opened with its tickets must end. Whoever still has the right comes back with a new ticket.
 // (R47)
 func (r *agents) tellAll(event protocol.AgentEvent) {
 	for _, id := range sortedKeys(r.agentByID) {
@@ -354,15 +355,26 @@ func (r *agents) tellAll(event protocol.AgentEvent) {
 	}
 }
 
-// repeatRevoked tells an agent that has come back which principals were revoked, maybe while it was away. The registry
-// remembers them for longer than any of their certificates is valid.
-func (r *agents) repeatRevoked(a *agent) {
+// repeatPrincipals tells an agent that has come back which principals may look at the cluster, and which were revoked, maybe
+// while it was away. The registry remembers these for longer than any of their certificates is valid.
+func (r *agents) repeatPrincipals(a *agent) {
 	for _, name := range sortedKeys(r.registry.Principals) {
 		if revoked := r.registry.Principals[name].Revoked; !revoked.IsZero() {
-			r.tellAgent(a, protocol.EndTickets{Principal: name, Until: revoked, Revoked: true})
+			r.tellAgent(a, protocol.PrincipalChanged{Principal: name, Until: revoked, Revoked: true})
+		} else if r.views(name) {
+			r.tellAgent(a, protocol.PrincipalChanged{Principal: name, Views: true})
 		}
 	}
 }
+
+// views reports whether a principal may look at the whole cluster, and so at the metrics of all agents.
+func (r *agents) views(principal string) bool {
+	known := r.registry.Principals[principal]
+	_, refused := rights.Decide(metricsRow, rights.Caller{Kind: rights.Person, Name: principal, Grants: known.Grants})
+	return refused == nil && known.Revoked.IsZero()
+}
+
+var metricsRow, _ = rights.RowOf("agent GET /metrics")
 
 // successor is a new stream of an agent, from another boot or host than its current stream, which still looks alive.
 // The new one waits while the current one is asked (R7). A host that was booted again within a session timeout sends

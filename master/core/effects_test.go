@@ -210,10 +210,16 @@ func (w *world) toAgent(effect core.ToAgent) {
 	case protocol.AgentPong:
 	case protocol.TaskSecrets:
 		w.say("%s <- no secrets of %s: %s", a.name, event.TaskRef, event.Why)
-	case protocol.EndTickets:
+	case protocol.PrincipalChanged:
+		if event.Views {
+			w.say("%s <- %s may look at the cluster", a.name, event.Principal)
+		}
 		over := "tickets"
 		if event.Revoked {
 			over = "certificates and tickets"
+		}
+		if event.Until.IsZero() {
+			return
 		}
 		w.say("%s <- %s of %s are over that were signed until %s", a.name, over, event.Principal, event.Until.UTC().Format(time.RFC3339))
 	case protocol.AgentRegistered:

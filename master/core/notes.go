@@ -109,8 +109,6 @@ func operator(who string, by rights.Scope) change.Actor {
 // followed.
 func (c *Core) noteKept(kept registry.OnlyKept) {
 	switch kept := kept.(type) {
-	case registry.Grant:
-		c.note(change.Record{Kind: change.Principal, What: change.Granted, Name: kept.Principal, Why: "may " + kept.Grant.String()})
 	case registry.SetSecret:
 		c.note(change.Record{Kind: change.Secret, What: change.Set, Name: string(kept.ID), Role: kept.ID.Role()})
 	case registry.RemoveSecret:

@@ -421,12 +421,17 @@ func (c *Core) applied(done registry.Change, result registry.Result) {
 		c.offers.roleChanged(done.Role)
 	case registry.Expire:
 		c.agents.goneForgotten()
+	case registry.Grant:
+		c.note(change.Record{Kind: change.Principal, What: change.Granted, Name: done.Principal, Why: "may " + done.Grant.String()})
+		if c.agents.views(done.Principal) {
+			c.agents.tellAll(protocol.PrincipalChanged{Principal: done.Principal, Views: true})
+		}
 	case registry.TakeGrant:
 		c.note(change.Record{Kind: change.Principal, What: change.Taken, Name: done.Principal, Why: "may no more " + done.Grant.String()})
-		c.agents.tellAll(protocol.EndTickets{Principal: done.Principal, Until: c.now})
+		c.agents.tellAll(protocol.PrincipalChanged{Principal: done.Principal, Until: c.now, Views: c.agents.views(done.Principal)})
 	case registry.RevokePrincipal:
 		c.note(change.Record{Kind: change.Principal, What: change.Revoked, Name: done.Principal, Why: done.Why})
-		c.agents.tellAll(protocol.EndTickets{Principal: done.Principal, Until: c.now, Revoked: true})
+		c.agents.tellAll(protocol.PrincipalChanged{Principal: done.Principal, Until: c.now, Revoked: true})
 		c.revokeTokens()
 	case registry.BeginReceipts:
 		c.receiptsBegun()

@@ -51,8 +51,6 @@ func (change Grant) apply(s *State, at time.Time) Result {
 	return Result{}
 }
 
-func (Grant) onlyKept() {}
-
 // TakeGrant takes a grant back.
 type TakeGrant struct {
 	Principal string

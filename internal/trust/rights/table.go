@@ -202,7 +202,8 @@ var Table = []Row{
 
 	{Call: "agent GET /healthz", On: OnCluster, Kinds: everybody},
 	{Call: "agent GET /readyz", On: OnCluster, Kinds: everybody},
-	{Call: "agent GET /metrics", On: OnCluster, Kinds: []Kind{Master, Person}},
+	{Call: "agent GET /metrics", Verb: View, Action: "metrics", On: OnCluster, Kinds: []Kind{Master},
+		Check: "agents are told who may (R47)"},
 	{Call: "agent GET /debug/pprof/", On: OnCluster},
 	{Call: "agent GET /debug/pprof/profile", On: OnCluster},
 	{Call: "agent GET /debug/pprof/trace", On: OnCluster},
