@@ -1393,7 +1393,7 @@ type ListTasksRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Limit     int32                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
 	PageToken string                 `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// FRAMEWORK/TASK or TASK, or the beginning of either.
+	// FRAMEWORK/TASK or TASK, or the beginning of either. FRAMEWORK may also be the framework's whole name.
 	Prefix      string   `protobuf:"bytes,3,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	AgentId     string   `protobuf:"bytes,4,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	FrameworkId string   `protobuf:"bytes,5,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`

@@ -132,13 +132,13 @@ type FoundTask struct {
 	Untold bool               // only its framework has named it, because its agent is not back
 }
 
-// FindTask finds the task that people mean by FRAMEWORK/TASK, TASK or the task's name, in full. It prefers tasks that
+// FindTask finds the task that people mean by FRAMEWORK/TASK (see taskWord), TASK or the task's name, in full. It prefers tasks that
 // have not ended. Tasks for which may returns false are as if they were not there.
 func (c Cluster) FindTask(op, said string, may func(FoundTask) bool) (FoundTask, *api.Error) {
 	found := matches[string]{op: op, noun: "task", said: said}
-	tasks := make(map[string]FoundTask)
+	tasks, word := make(map[string]FoundTask), c.taskWord(said)
 	note := func(name string, one FoundTask) {
-		match := names(one.Ref, name, said)
+		match := word.names(one.Ref, name)
 		if match == namesNot || !may(one) {
 			return
 		}
@@ -158,7 +158,7 @@ func (c Cluster) FindTask(op, said string, may func(FoundTask) bool) (FoundTask,
 	if len(tasks) == 0 {
 		for agent, stub := range c.Leader.Ended() {
 			one := FoundTask{Ref: stub.TaskRef, Agent: agent, Ended: stub}
-			if names(stub.TaskRef, stub.Name, said) != namesFull || !may(one) {
+			if word.names(stub.TaskRef, stub.Name) != namesFull || !may(one) {
 				continue
 			}
 			if ref := stub.TaskRef.String(); tasks[ref].Ended == nil {
@@ -178,14 +178,37 @@ const (
 	namesFull
 )
 
-func names(ref api.TaskRef, name, said string) int {
+// taskWord is a text that names a task: FRAMEWORK/TASK, where FRAMEWORK is an ID or a name, TASK, or the task's name. Who
+// may see the task need not be allowed to see its framework.
+type taskWord struct {
+	said, rest string
+	frameworks map[api.FrameworkID]bool // that its first part names; nil: it has only one part
+}
+
+func (c Cluster) taskWord(said string) taskWord {
 	framework, rest, both := strings.Cut(said, "/")
+	word := taskWord{said: said, rest: rest}
+	if !both {
+		return word
+	}
+	word.frameworks = map[api.FrameworkID]bool{api.FrameworkID(framework): true}
+	for id, known := range c.Registry.Frameworks { // order: irrelevant because a set is made
+		if framework != "" && known.Framework.Name == framework {
+			word.frameworks[id] = true
+		}
+	}
+	return word
+}
+
+// names says how well the word names a task.
+func (w *taskWord) names(ref api.TaskRef, name string) int {
+	both, task := w.frameworks[ref.Framework], string(ref.Task)
 	switch {
-	case said == "":
+	case w.said == "":
 		return namesNot
-	case both && framework == string(ref.Framework) && rest == string(ref.Task), !both && (said == string(ref.Task) || said == name):
+	case both && w.rest == task, w.frameworks == nil && (w.said == task || w.said == name):
 		return namesFull
-	case both && framework == string(ref.Framework) && strings.HasPrefix(string(ref.Task), rest), !both && strings.HasPrefix(string(ref.Task), said):
+	case both && strings.HasPrefix(task, w.rest), w.frameworks == nil && strings.HasPrefix(task, w.said):
 		return namesBegin
 	}
 	return namesNot

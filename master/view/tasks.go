@@ -49,7 +49,7 @@ func (c Cluster) Tasks(query Query) Page[Task] {
 	if c.Leader == nil {
 		return Page[Task]{}
 	}
-	list := taskRows{rows: newRows[taskRow](query), query: &query, cluster: c}
+	list := taskRows{rows: newRows[taskRow](query), query: &query, word: c.taskWord(query.Prefix), cluster: c}
 	if query.All {
 		list.listed = make(map[api.TaskRef]bool)
 	}
@@ -78,13 +78,14 @@ func (c Cluster) Tasks(query Query) Page[Task] {
 type taskRows struct {
 	*rows[taskRow]
 	query   *Query
+	word    taskWord // the query's prefix
 	cluster Cluster
 	listed  map[api.TaskRef]bool // tasks that are listed already; nil when no ended ones follow
 }
 
 // wants reports whether the query selects the task, and notes that it is listed.
 func (l *taskRows) wants(t *TaskBrief) bool {
-	if !l.query.wantsTask(t) || !l.cluster.seesTask(t) {
+	if !l.query.wantsTask(t, &l.word) || !l.cluster.seesTask(t) {
 		return false
 	}
 	if l.listed != nil {
@@ -145,10 +146,10 @@ func withoutSecrets(command *api.Command) *api.Command {
 	return &shown
 }
 
-func (q *Query) wantsTask(t *TaskBrief) bool {
+func (q *Query) wantsTask(t *TaskBrief, word *taskWord) bool {
 	return (q.Framework == "" || q.Framework == t.Ref.Framework) && (q.Agent == "" || q.Agent == t.Agent) &&
 		(q.Role == "" || q.Role == t.Role) && q.wantsState(t.State.String()) &&
-		(q.wantsName(string(t.Ref.Task), t.Name) || strings.HasPrefix(t.Ref.String(), q.Prefix))
+		(q.wantsName(string(t.Ref.Task), t.Name) || strings.HasPrefix(t.Ref.String(), q.Prefix) || word.names(t.Ref, t.Name) != namesNot)
 }
 
 // task returns everything that is known of a task.

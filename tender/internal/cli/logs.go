@@ -177,10 +177,6 @@ func watchEnd(ctx context.Context, c *client.Client, view *apiv1.TaskView, task 
 
 // findOutput finds the task whose output is asked for, or one that the executor of that name has run.
 func findOutput(ctx context.Context, c *client.Client, word, agent string, executor bool) (*apiv1.TaskView, error) {
-	word, err := nouns.WithFrameworkID(ctx, c, word)
-	if err != nil {
-		return nil, err
-	}
 	if executor {
 		task, err := findExecutor(ctx, c, word, agent)
 		if task != nil || err != nil {
@@ -202,7 +198,8 @@ func findExecutor(ctx context.Context, c *client.Client, word, agent string) (*a
 	latest := make(map[string]*apiv1.TaskView) // by framework, executor and agent
 	for _, task := range tasks {
 		whole := task.GetFrameworkId() + "/" + task.GetExecutorId()
-		if task.GetAgentId() == "" || task.GetExecutorId() != word && whole != word {
+		named := task.GetFrameworkName() + "/" + task.GetExecutorId()
+		if task.GetAgentId() == "" || task.GetExecutorId() != word && whole != word && named != word {
 			continue
 		}
 		where := whole + " on " + task.GetAgentId()

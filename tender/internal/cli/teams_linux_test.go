@@ -142,6 +142,12 @@ func TestTeams(t *testing.T) {
 		t.Error("ann looks into her task and finds nothing")
 	}
 	c.as(bob, 1, "exec", task, "--", "cat", "pid")
+	byName := "jobs/" + task // the manager's framework, which neither of them may list
+	if hers, told := c.as(ann, 0, "describe", "task", byName), c.as(bob, 1, "describe", "task", byName); !strings.Contains(hers, task) || !strings.Contains(told, "no task is called") {
+		t.Errorf("of %s ann is told %q and bob %q", byName, hers, told)
+	}
+	c.as(ann, 0, "exec", byName, "--", "true")
+	c.as(bob, 1, "kill", byName)
 	pid, err := os.ReadFile(found[0])
 	if err != nil {
 		t.Fatal(err)

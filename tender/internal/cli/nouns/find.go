@@ -66,16 +66,17 @@ func orAll(k Kind) string {
 	return ""
 }
 
-// soleMatch returns the only item whose ID, last part of the ID, or name is the word.
+// soleMatch returns the only item whose ID, last part of the ID, or name is the word. Of a word with several parts, as
+// FRAMEWORK/TASK with the name of a framework, the last one counts: the master has matched the others.
 func soleMatch(items []Item, word string) *Item {
-	for _, same := range []func(Item) string{
-		func(i Item) string { return i.ID },
-		func(i Item) string { return i.ID[strings.LastIndexByte(i.ID, '/')+1:] },
-		func(i Item) string { return i.Name },
+	for _, is := range []func(Item) bool{
+		func(i Item) bool { return i.ID == word },
+		func(i Item) bool { return lastPart(i.ID) == lastPart(word) },
+		func(i Item) bool { return i.Name == word },
 	} {
 		var found []Item
 		for _, one := range items {
-			if same(one) == word {
+			if is(one) {
 				found = append(found, one)
 			}
 		}
@@ -86,36 +87,16 @@ func soleMatch(items []Item, word string) *Item {
 	return nil
 }
 
+func lastPart(id string) string { return id[strings.LastIndexByte(id, '/')+1:] }
+
 // Task returns the one task that a word means: FRAMEWORK/TASK, where FRAMEWORK is an ID or a name, or any unique start of
 // that or of the task's own ID.
 func Task(ctx context.Context, c *client.Client, word string) (*apiv1.TaskView, error) {
 	found, err := Tasks.Find(ctx, c, word)
-	if err != nil && !api.Is(err, api.Unavailable) { // perhaps its framework was named; who may not list these is told of the task
-		if named, _ := WithFrameworkID(ctx, c, word); named != word {
-			found, err = Tasks.Find(ctx, c, named)
-		}
-	}
 	if err != nil {
 		return nil, err
 	}
 	return found.Message.(*apiv1.TaskView), nil
-}
-
-// WithFrameworkID returns FRAMEWORK/REST with the framework's ID, where FRAMEWORK is the name of exactly one; another word
-// as it is.
-func WithFrameworkID(ctx context.Context, c *client.Client, word string) (string, error) {
-	framework, rest, is := strings.Cut(word, "/")
-	if !is || framework == "" {
-		return word, nil
-	}
-	l, err := Frameworks.List(ctx, c, &Query{Prefix: framework, All: true})
-	if err != nil {
-		return word, err
-	}
-	if found := soleMatch(l.Items, framework); found != nil {
-		return found.ID + "/" + rest, nil
-	}
-	return word, nil
 }
 
 // Resolve replaces the names of an agent and a framework by their IDs. One that does not exist is an error and not an
