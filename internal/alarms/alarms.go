@@ -6,6 +6,7 @@ package alarms
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -83,6 +84,15 @@ func (a *Alarms[W]) Shift(by time.Duration, moves func(what W) bool) {
 		}
 	}
 	heap.Init(&a.byTime)
+}
+
+// Remove takes back all those that are about what the function names.
+func (a *Alarms[W]) Remove(names func(what W) bool) {
+	for _, one := range slices.Clone(a.byTime) {
+		if names(one.What) {
+			a.Clear(one)
+		}
+	}
 }
 
 // byTime is a heap.

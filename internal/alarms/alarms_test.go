@@ -78,3 +78,15 @@ func TestShift(t *testing.T) {
 		t.Errorf("%v are due", got)
 	}
 }
+
+// TestRemove: only those that are named are taken back.
+func TestRemove(t *testing.T) {
+	var a alarms.Alarms[string]
+	for n, what := range []string{"stays", "goes", "goes", "stays", "goes"} {
+		a.Add(second(n), what)
+	}
+	a.Remove(func(what string) bool { return what == "goes" })
+	if got := due(&a, 9); !slices.Equal(got, []string{"stays", "stays"}) {
+		t.Errorf("%v are due", got)
+	}
+}

@@ -25,7 +25,7 @@ func (m *JobMaster) clockSet(e ClockSet) {
 		}
 	}
 	m.Cron.Next = time.Time{}
-	m.Alarms.drop(runDue, deadlineAt, timeOver)
+	m.Alarms.Remove(func(one alarm) bool { return one.Kind == runDue || one.Kind == deadlineAt || one.Kind == timeOver })
 	m.watchDeadlines()
 	for _, s := range m.Subs {
 		for _, one := range s.all() {

@@ -133,7 +133,7 @@ func (m *JobMaster) regroup(s *subJob) {
 }
 
 // resumeGang lets the next step look at a gang that was just loaded.
-func (a *alarms) resumeGang(subs []*subJob, pause, now time.Time) {
+func (a *alarmClock) resumeGang(subs []*subJob, pause, now time.Time) {
 	for _, s := range subs {
 		if s.Together {
 			a.set(alarm{At: now, Kind: gangPause, SubJob: s.Name})

@@ -40,7 +40,7 @@ type JobMaster struct {
 	Roll      roll
 	Cron      cron
 	Gang      gang
-	Alarms    alarms
+	Alarms    alarmClock
 	Gone      bool // the job is deleted, and none of its records is kept
 
 	now     time.Time
@@ -83,7 +83,7 @@ func (m *JobMaster) Clone() *JobMaster { return value.Clone(m) }
 func (m *JobMaster) Dump() string { return value.Text(m) }
 
 // Wake returns when the JobMaster next has to be told Woken; zero: nothing happens by time alone.
-func (m *JobMaster) Wake() time.Time { return m.Alarms.next() }
+func (m *JobMaster) Wake() time.Time { return m.Alarms.Next() }
 
 // Step handles an event, and returns what has to be done.
 func (m *JobMaster) Step(now time.Time, happened Event) []Effect {
@@ -195,7 +195,7 @@ func (m *JobMaster) kill(a *attempt, why work.Kill) {
 
 // ring handles the alarms that are due.
 func (m *JobMaster) ring() {
-	for one, is := m.Alarms.due(m.now); is; one, is = m.Alarms.due(m.now) {
+	for one, is := m.Alarms.Due(m.now); is; one, is = m.Alarms.Due(m.now) {
 		if one.Kind == deadlineAt || one.Kind == runDue || one.Kind == progressDue {
 			m.ringJob(one)
 			continue
@@ -432,7 +432,7 @@ func (m *JobMaster) end(phase jobs.Phase) {
 	for _, r := range slices.Clone(m.Cron.Runs) {
 		m.runEnded(r, strings.ToLower(string(phase)))
 	}
-	m.Phase, m.EndedAt, m.Alarms = phase, m.now, nil
+	m.Phase, m.EndedAt, m.Alarms = phase, m.now, alarmClock{}
 	m.note("%s", strings.ToLower(string(phase)))
 	m.dropParts()
 	m.do(Ended{phase})
@@ -449,7 +449,7 @@ func (m *JobMaster) dropParts() {
 func (m *JobMaster) forget() {
 	m.dropParts()
 	numbers := slices.Sorted(maps.Keys(m.Versions))
-	m.Versions, m.Alarms, m.Gone = nil, nil, true
+	m.Versions, m.Alarms, m.Gone = nil, alarmClock{}, true
 	for _, number := range numbers {
 		m.do(Save{VersionKey(number)})
 	}
