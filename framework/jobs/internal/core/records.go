@@ -242,7 +242,9 @@ func (m *JobMaster) resume() {
 		for _, one := range s.all() {
 			switch {
 			case one.busy() && (m.Phase != jobs.Running || s.Over): // the header was stored, but not this task's end
-				m.kill(one.live(), work.Unwanted)
+				for _, a := range one.Attempts {
+					a.Kill = max(a.Kill, work.Unwanted)
+				}
 			case one.busy():
 				m.watchTimes(s, one)
 			case s.EachAgent && one.Version != m.Version && !m.Roll.Stopped && m.Phase == jobs.Running: // stored only in part
