@@ -102,15 +102,16 @@ func (s *Server) keepWatch(ctx context.Context) {
 // is no longer served.
 func (s *Server) lasting(w http.ResponseWriter, r *http.Request) (ctx context.Context, done func()) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the request is read
-	ctx, cancel := context.WithCancel(r.Context())
-	stop := context.AfterFunc(s.ending, cancel)
-	done = func() { stop(); cancel() }
-	if until := viewerOf(ctx).Until; !until.IsZero() {
-		var end context.CancelFunc
-		ctx, end = context.WithDeadline(ctx, until)
-		return ctx, func() { end(); done() }
+	until := viewerOf(r.Context()).Until
+	if until.IsZero() {
+		until = s.config.Clock().Add(lastsMax)
 	}
-	return ctx, done
+	ctx, cancel := context.WithDeadline(r.Context(), until)
+	stop := context.AfterFunc(s.ending, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 // events sends the blocks of a view that have changed, as server-sent events, until the tab closes.
@@ -187,6 +188,9 @@ func (t *tab) send(name string, body []byte) bool {
 	_, err := t.w.Write([]byte(text))
 	return err == nil && t.control.Flush() == nil
 }
+
+// lastsMax is how long an answer may last for somebody whose login has no end; then the tab asks anew.
+const lastsMax = 24 * time.Hour
 
 // sendMax is for how long a tab may be too slow to read before it is given up; it asks anew.
 const sendMax = 30 * time.Second

@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"golang.org/x/net/html"
 	"google.golang.org/grpc"
@@ -224,6 +226,24 @@ func TestATabIsSentWhatHasChanged(t *testing.T) {
 			if strings.HasPrefix(lines.Text(), "event: ") {
 				t.Errorf("whoever may not look any more is sent %s", lines.Text())
 			}
+		}
+	})
+}
+
+// TestATabEndsWithTheLogin, and says so, and takes nothing with it.
+func TestATabEndsWithTheLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		page := web.New(web.Config{Cluster: answering("x")})
+		defer page.End()
+		reader, writer := newPipe()
+		ctx := web.WithViewer(t.Context(), web.Viewer{Name: "ann", Until: time.Now().Add(time.Minute)})
+		go func() {
+			page.Handler().ServeHTTP(writer, httptest.NewRequestWithContext(ctx, http.MethodGet, "/events?at=/tasks", nil))
+			writer.Close()
+		}()
+		said, err := io.ReadAll(reader)
+		if err != nil || !strings.HasSuffix(string(said), "event: gone\ndata: \n\n") {
+			t.Errorf("at the end of the login the tab is told %q, %v", said[max(0, len(said)-100):], err)
 		}
 	})
 }
