@@ -43,19 +43,19 @@ const (
 
 // leader is this master while it leads. It has one inbox of two lanes, one loop and one core.
 type leader struct {
-	master *Master
-	log    zerolog.Logger
-	lead   *raftlog.Leadership
-	inbox  *intake.Lanes[arrival]
-	writes *intake.Budget // bounds the bytes of store writes that are under way
-	reads  chan func(*core.Core, time.Time)
-	over   chan struct{} // closed when this leadership stops serving
-	round  watchdog.Loop
-	shut   sync.Once // closes over
-	stores *storeNews
-	watch  leaderNews
-	policy *policyRun
-	ids    atomic.Uint64 // counts connections and requests
+	master  *Master
+	log     zerolog.Logger
+	lead    *raftlog.Leadership
+	inbox   *intake.Lanes[arrival]
+	writes  *intake.Budget // bounds the bytes of store writes that are under way
+	reads   chan func(*core.Core, time.Time)
+	over    chan struct{} // closed when this leadership stops serving
+	round   watchdog.Loop
+	shut    sync.Once // closes over
+	stores  *storeNews
+	changes *watching.Stream // what the core notes, for those who watch
+	policy  *policyRun
+	ids     atomic.Uint64 // counts connections and requests
 
 	// The fields below belong to the loop's goroutine.
 	core    *core.Core
@@ -65,12 +65,6 @@ type leader struct {
 	tally   *tally.Tally       // what has changed, for metrics
 	seen    time.Time          // when the loop was last at work
 	wakeAt  time.Time          // the time for which the timer is set; zero: it is not set
-}
-
-// leaderNews is what a leader tells those who watch.
-type leaderNews struct {
-	agents  agentNews
-	changes *watching.Stream // what the core notes
 }
 
 // arrival is an event from outside, and where its answers go.
@@ -110,9 +104,9 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 		tally:  tally.New(func(took time.Duration) { m.metrics.starts.Observe(took.Seconds()) }),
 		seen:   now,
 
-		watch: leaderNews{agentNews{rounds: newBroadcast()}, &watching.Stream{Term: lead.Term, Leader: m.config.ID}},
+		changes: &watching.Stream{Term: lead.Term, Leader: m.config.ID},
 	}
-	l.watch.changes.Append(l.core.Changes())
+	l.changes.Append(l.core.Changes())
 	return l
 }
 
@@ -158,7 +152,6 @@ func (l *leader) run(ctx context.Context) {
 		l.allocate()
 		l.propose()
 		l.flush()
-		l.watch.agents.tell()
 		l.setTimer(timer)
 		if l.inbox.Waiting() > 0 {
 			l.inbox.Rouse()
@@ -299,7 +292,7 @@ func (l *leader) stepCame(what core.Happening, came time.Time) {
 // noteChanges passes on what the core's last step has changed, to those who watch and to the metrics.
 func (l *leader) noteChanges() {
 	changes := l.core.Changes()
-	l.watch.changes.Append(changes)
+	l.changes.Append(changes)
 	l.tally.Count(changes)
 }
 

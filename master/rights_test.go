@@ -328,7 +328,7 @@ func TestWhoIsRevokedIsOut(t *testing.T) {
 		defer admin.Close()
 		watch := func(who string) <-chan error {
 			conn := w.from(who)
-			stream, err := apiv1.NewOperatorServiceClient(conn).WatchAgents(w.ctx, &apiv1.WatchAgentsRequest{})
+			stream, err := apiv1.NewWatchServiceClient(conn).Watch(w.ctx, &apiv1.WatchRequest{Kinds: []string{"principal"}})
 			if err != nil {
 				t.Fatal(err)
 			}

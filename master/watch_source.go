@@ -172,7 +172,7 @@ type feeder struct {
 
 // run begins where the log has come to in this term, or anew, and goes on until something is missed.
 func (f *feeder) run(ctx context.Context) {
-	stream := f.leader.watch.changes
+	stream := f.leader.changes
 	place, number := stream.Head()
 	had := f.log.Cursor()
 	known := false
@@ -218,7 +218,7 @@ func (f *feeder) rest(ctx context.Context) {
 		tick = nil
 	}
 	select {
-	case <-f.leader.watch.changes.Wait(f.place):
+	case <-f.leader.changes.Wait(f.place):
 	case <-tick:
 	case <-ctx.Done():
 	}
@@ -227,7 +227,7 @@ func (f *feeder) rest(ctx context.Context) {
 // step tells the next changes. more says that there are more already.
 func (f *feeder) step(ctx context.Context) (more bool, err error) {
 	if !f.views {
-		_, batch, next, known := f.leader.watch.changes.Next(f.place, sourceRecordsMax)
+		_, batch, next, known := f.leader.changes.Next(f.place, sourceRecordsMax)
 		if !known {
 			return false, errMissed
 		}
@@ -243,7 +243,7 @@ func (f *feeder) step(ctx context.Context) (more bool, err error) {
 		c.Sees = rights.All()
 		var records []change.Record
 		var next uint64
-		records, batch, next, known = f.leader.watch.changes.Next(f.place, sourceRecordsMax)
+		records, batch, next, known = f.leader.changes.Next(f.place, sourceRecordsMax)
 		if !known {
 			return
 		}
@@ -252,7 +252,7 @@ func (f *feeder) step(ctx context.Context) (more bool, err error) {
 			f.touch(&records[i])
 		}
 		read = f.read(c)
-		head, _ := f.leader.watch.changes.Head()
+		head, _ := f.leader.changes.Head()
 		more = head > f.place || len(f.dirty) > 0
 	})
 	if err != nil {

@@ -2203,117 +2203,6 @@ func (x *ListAgentsResponse) GetAppliedIndex() uint64 {
 	return 0
 }
 
-// WatchAgentsRequest names the agents that are to be watched.
-type WatchAgentsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whole IDs, at most 1000. None: all agents.
-	AgentIds      []string `protobuf:"bytes,1,rep,name=agent_ids,json=agentIds,proto3" json:"agent_ids,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WatchAgentsRequest) Reset() {
-	*x = WatchAgentsRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[28]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WatchAgentsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WatchAgentsRequest) ProtoMessage() {}
-
-func (x *WatchAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[28]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WatchAgentsRequest.ProtoReflect.Descriptor instead.
-func (*WatchAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
-}
-
-func (x *WatchAgentsRequest) GetAgentIds() []string {
-	if x != nil {
-		return x.AgentIds
-	}
-	return nil
-}
-
-// WatchAgentsResponse is what has changed since the previous message.
-type WatchAgentsResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The agents that have changed, at most 256.
-	Items []*AgentView `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Agents that no longer exist: of those that the request names, and of those that were sent before.
-	RemovedIds []string `protobuf:"bytes,2,rep,name=removed_ids,json=removedIds,proto3" json:"removed_ids,omitempty"`
-	// True: everything that is known at this moment has been sent. The first such message completes the state from which
-	// the watch begins.
-	Complete      bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WatchAgentsResponse) Reset() {
-	*x = WatchAgentsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[29]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WatchAgentsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WatchAgentsResponse) ProtoMessage() {}
-
-func (x *WatchAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[29]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WatchAgentsResponse.ProtoReflect.Descriptor instead.
-func (*WatchAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
-}
-
-func (x *WatchAgentsResponse) GetItems() []*AgentView {
-	if x != nil {
-		return x.Items
-	}
-	return nil
-}
-
-func (x *WatchAgentsResponse) GetRemovedIds() []string {
-	if x != nil {
-		return x.RemovedIds
-	}
-	return nil
-}
-
-func (x *WatchAgentsResponse) GetComplete() bool {
-	if x != nil {
-		return x.Complete
-	}
-	return false
-}
-
 // FrameworkView is one framework as the leader knows it.
 type FrameworkView struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2354,7 +2243,7 @@ type FrameworkView struct {
 
 func (x *FrameworkView) Reset() {
 	*x = FrameworkView{}
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2366,7 +2255,7 @@ func (x *FrameworkView) String() string {
 func (*FrameworkView) ProtoMessage() {}
 
 func (x *FrameworkView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2379,7 +2268,7 @@ func (x *FrameworkView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkView.ProtoReflect.Descriptor instead.
 func (*FrameworkView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FrameworkView) GetId() string {
@@ -2583,7 +2472,7 @@ type LocalityView struct {
 
 func (x *LocalityView) Reset() {
 	*x = LocalityView{}
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2595,7 +2484,7 @@ func (x *LocalityView) String() string {
 func (*LocalityView) ProtoMessage() {}
 
 func (x *LocalityView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2608,7 +2497,7 @@ func (x *LocalityView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalityView.ProtoReflect.Descriptor instead.
 func (*LocalityView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *LocalityView) GetNode() int64 {
@@ -2672,7 +2561,7 @@ type DemandView struct {
 
 func (x *DemandView) Reset() {
 	*x = DemandView{}
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2684,7 +2573,7 @@ func (x *DemandView) String() string {
 func (*DemandView) ProtoMessage() {}
 
 func (x *DemandView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2697,7 +2586,7 @@ func (x *DemandView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandView.ProtoReflect.Descriptor instead.
 func (*DemandView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DemandView) GetRole() string {
@@ -2768,7 +2657,7 @@ type ListFrameworksResponse struct {
 
 func (x *ListFrameworksResponse) Reset() {
 	*x = ListFrameworksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2780,7 +2669,7 @@ func (x *ListFrameworksResponse) String() string {
 func (*ListFrameworksResponse) ProtoMessage() {}
 
 func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2793,7 +2682,7 @@ func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFrameworksResponse.ProtoReflect.Descriptor instead.
 func (*ListFrameworksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListFrameworksResponse) GetItems() []*FrameworkView {
@@ -2858,7 +2747,7 @@ type TaskView struct {
 
 func (x *TaskView) Reset() {
 	*x = TaskView{}
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2870,7 +2759,7 @@ func (x *TaskView) String() string {
 func (*TaskView) ProtoMessage() {}
 
 func (x *TaskView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2883,7 +2772,7 @@ func (x *TaskView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskView.ProtoReflect.Descriptor instead.
 func (*TaskView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TaskView) GetId() string {
@@ -3072,7 +2961,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3084,7 +2973,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3097,7 +2986,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListTasksResponse) GetItems() []*TaskView {
@@ -3132,7 +3021,7 @@ type OfferView struct {
 
 func (x *OfferView) Reset() {
 	*x = OfferView{}
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3144,7 +3033,7 @@ func (x *OfferView) String() string {
 func (*OfferView) ProtoMessage() {}
 
 func (x *OfferView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3157,7 +3046,7 @@ func (x *OfferView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferView.ProtoReflect.Descriptor instead.
 func (*OfferView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *OfferView) GetId() string {
@@ -3234,7 +3123,7 @@ type ListOffersResponse struct {
 
 func (x *ListOffersResponse) Reset() {
 	*x = ListOffersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3246,7 +3135,7 @@ func (x *ListOffersResponse) String() string {
 func (*ListOffersResponse) ProtoMessage() {}
 
 func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3259,7 +3148,7 @@ func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOffersResponse.ProtoReflect.Descriptor instead.
 func (*ListOffersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListOffersResponse) GetItems() []*OfferView {
@@ -3295,7 +3184,7 @@ type RoleView struct {
 
 func (x *RoleView) Reset() {
 	*x = RoleView{}
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3307,7 +3196,7 @@ func (x *RoleView) String() string {
 func (*RoleView) ProtoMessage() {}
 
 func (x *RoleView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3320,7 +3209,7 @@ func (x *RoleView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleView.ProtoReflect.Descriptor instead.
 func (*RoleView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RoleView) GetRole() string {
@@ -3405,7 +3294,7 @@ type ListRolesResponse struct {
 
 func (x *ListRolesResponse) Reset() {
 	*x = ListRolesResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3417,7 +3306,7 @@ func (x *ListRolesResponse) String() string {
 func (*ListRolesResponse) ProtoMessage() {}
 
 func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3430,7 +3319,7 @@ func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolesResponse.ProtoReflect.Descriptor instead.
 func (*ListRolesResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListRolesResponse) GetItems() []*RoleView {
@@ -3469,7 +3358,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3481,7 +3370,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3494,7 +3383,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ExplainRequest) GetFrameworkId() string {
@@ -3532,7 +3421,7 @@ type ExplainShape struct {
 
 func (x *ExplainShape) Reset() {
 	*x = ExplainShape{}
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3544,7 +3433,7 @@ func (x *ExplainShape) String() string {
 func (*ExplainShape) ProtoMessage() {}
 
 func (x *ExplainShape) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3557,7 +3446,7 @@ func (x *ExplainShape) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainShape.ProtoReflect.Descriptor instead.
 func (*ExplainShape) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ExplainShape) GetShape() *Shape {
@@ -3600,7 +3489,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3612,7 +3501,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3625,7 +3514,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ExplainResponse) GetFrameworkId() string {
@@ -3688,7 +3577,7 @@ type ExplainedDecision struct {
 
 func (x *ExplainedDecision) Reset() {
 	*x = ExplainedDecision{}
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3700,7 +3589,7 @@ func (x *ExplainedDecision) String() string {
 func (*ExplainedDecision) ProtoMessage() {}
 
 func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3713,7 +3602,7 @@ func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedDecision.ProtoReflect.Descriptor instead.
 func (*ExplainedDecision) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ExplainedDecision) GetAt() *timestamppb.Timestamp {
@@ -3791,7 +3680,7 @@ type ExplainedAgent struct {
 
 func (x *ExplainedAgent) Reset() {
 	*x = ExplainedAgent{}
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3803,7 +3692,7 @@ func (x *ExplainedAgent) String() string {
 func (*ExplainedAgent) ProtoMessage() {}
 
 func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3816,7 +3705,7 @@ func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedAgent.ProtoReflect.Descriptor instead.
 func (*ExplainedAgent) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ExplainedAgent) GetAgentId() string {
@@ -3853,7 +3742,7 @@ type KillTaskRequest struct {
 
 func (x *KillTaskRequest) Reset() {
 	*x = KillTaskRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3865,7 +3754,7 @@ func (x *KillTaskRequest) String() string {
 func (*KillTaskRequest) ProtoMessage() {}
 
 func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3878,7 +3767,7 @@ func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskRequest.ProtoReflect.Descriptor instead.
 func (*KillTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *KillTaskRequest) GetTask() string {
@@ -3910,7 +3799,7 @@ type KillTaskResponse struct {
 
 func (x *KillTaskResponse) Reset() {
 	*x = KillTaskResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3922,7 +3811,7 @@ func (x *KillTaskResponse) String() string {
 func (*KillTaskResponse) ProtoMessage() {}
 
 func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3935,7 +3824,7 @@ func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskResponse.ProtoReflect.Descriptor instead.
 func (*KillTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *KillTaskResponse) GetFrameworkId() string {
@@ -3979,7 +3868,7 @@ type RemoveFrameworkRequest struct {
 
 func (x *RemoveFrameworkRequest) Reset() {
 	*x = RemoveFrameworkRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3991,7 +3880,7 @@ func (x *RemoveFrameworkRequest) String() string {
 func (*RemoveFrameworkRequest) ProtoMessage() {}
 
 func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4004,7 +3893,7 @@ func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFrameworkRequest.ProtoReflect.Descriptor instead.
 func (*RemoveFrameworkRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RemoveFrameworkRequest) GetFrameworkId() string {
@@ -4036,7 +3925,7 @@ type MarkAgentRequest struct {
 
 func (x *MarkAgentRequest) Reset() {
 	*x = MarkAgentRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4048,7 +3937,7 @@ func (x *MarkAgentRequest) String() string {
 func (*MarkAgentRequest) ProtoMessage() {}
 
 func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4061,7 +3950,7 @@ func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkAgentRequest.ProtoReflect.Descriptor instead.
 func (*MarkAgentRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *MarkAgentRequest) GetAgentId() string {
@@ -4105,7 +3994,7 @@ type SetMaintenanceRequest struct {
 
 func (x *SetMaintenanceRequest) Reset() {
 	*x = SetMaintenanceRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4117,7 +4006,7 @@ func (x *SetMaintenanceRequest) String() string {
 func (*SetMaintenanceRequest) ProtoMessage() {}
 
 func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4130,7 +4019,7 @@ func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMaintenanceRequest.ProtoReflect.Descriptor instead.
 func (*SetMaintenanceRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SetMaintenanceRequest) GetAgentIds() []string {
@@ -4158,7 +4047,7 @@ type ActionResponse struct {
 
 func (x *ActionResponse) Reset() {
 	*x = ActionResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4170,7 +4059,7 @@ func (x *ActionResponse) String() string {
 func (*ActionResponse) ProtoMessage() {}
 
 func (x *ActionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4183,7 +4072,7 @@ func (x *ActionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionResponse.ProtoReflect.Descriptor instead.
 func (*ActionResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ActionResponse) GetSubject() string {
@@ -4220,7 +4109,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4232,7 +4121,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4245,7 +4134,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReserveRequest) GetAgentId() string {
@@ -4308,7 +4197,7 @@ type SetRoleRequest struct {
 
 func (x *SetRoleRequest) Reset() {
 	*x = SetRoleRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4320,7 +4209,7 @@ func (x *SetRoleRequest) String() string {
 func (*SetRoleRequest) ProtoMessage() {}
 
 func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4333,7 +4222,7 @@ func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRoleRequest.ProtoReflect.Descriptor instead.
 func (*SetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SetRoleRequest) GetRole() string {
@@ -4386,7 +4275,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4398,7 +4287,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4411,7 +4300,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 // RaftPeer is one member of the quorum.
@@ -4427,7 +4316,7 @@ type RaftPeer struct {
 
 func (x *RaftPeer) Reset() {
 	*x = RaftPeer{}
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4439,7 +4328,7 @@ func (x *RaftPeer) String() string {
 func (*RaftPeer) ProtoMessage() {}
 
 func (x *RaftPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4452,7 +4341,7 @@ func (x *RaftPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftPeer.ProtoReflect.Descriptor instead.
 func (*RaftPeer) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RaftPeer) GetId() string {
@@ -4491,7 +4380,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4503,7 +4392,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4516,7 +4405,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListPeersResponse) GetItems() []*RaftPeer {
@@ -4565,7 +4454,7 @@ type AddPeerRequest struct {
 
 func (x *AddPeerRequest) Reset() {
 	*x = AddPeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4577,7 +4466,7 @@ func (x *AddPeerRequest) String() string {
 func (*AddPeerRequest) ProtoMessage() {}
 
 func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4590,7 +4479,7 @@ func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerRequest.ProtoReflect.Descriptor instead.
 func (*AddPeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *AddPeerRequest) GetId() string {
@@ -4619,7 +4508,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4631,7 +4520,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4644,7 +4533,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *RemovePeerRequest) GetId() string {
@@ -4672,7 +4561,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4684,7 +4573,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4697,7 +4586,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *TransferLeaderRequest) GetId() string {
@@ -4715,7 +4604,7 @@ type SaveSnapshotRequest struct {
 
 func (x *SaveSnapshotRequest) Reset() {
 	*x = SaveSnapshotRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4727,7 +4616,7 @@ func (x *SaveSnapshotRequest) String() string {
 func (*SaveSnapshotRequest) ProtoMessage() {}
 
 func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4740,7 +4629,7 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 // SnapshotChunk is a part of a snapshot, in order.
@@ -4753,7 +4642,7 @@ type SnapshotChunk struct {
 
 func (x *SnapshotChunk) Reset() {
 	*x = SnapshotChunk{}
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4765,7 +4654,7 @@ func (x *SnapshotChunk) String() string {
 func (*SnapshotChunk) ProtoMessage() {}
 
 func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4778,7 +4667,7 @@ func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotChunk.ProtoReflect.Descriptor instead.
 func (*SnapshotChunk) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SnapshotChunk) GetData() []byte {
@@ -4796,7 +4685,7 @@ type StateHashRequest struct {
 
 func (x *StateHashRequest) Reset() {
 	*x = StateHashRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4808,7 +4697,7 @@ func (x *StateHashRequest) String() string {
 func (*StateHashRequest) ProtoMessage() {}
 
 func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4821,7 +4710,7 @@ func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashRequest.ProtoReflect.Descriptor instead.
 func (*StateHashRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 // StateHashResponse has the hash and the applied index to which it belongs.
@@ -4835,7 +4724,7 @@ type StateHashResponse struct {
 
 func (x *StateHashResponse) Reset() {
 	*x = StateHashResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[62]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4847,7 +4736,7 @@ func (x *StateHashResponse) String() string {
 func (*StateHashResponse) ProtoMessage() {}
 
 func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[62]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4860,7 +4749,7 @@ func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashResponse.ProtoReflect.Descriptor instead.
 func (*StateHashResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{62}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *StateHashResponse) GetAppliedIndex() uint64 {
@@ -4889,7 +4778,7 @@ type StoreSession struct {
 
 func (x *StoreSession) Reset() {
 	*x = StoreSession{}
-	mi := &file_api_v1_operator_proto_msgTypes[63]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4901,7 +4790,7 @@ func (x *StoreSession) String() string {
 func (*StoreSession) ProtoMessage() {}
 
 func (x *StoreSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[63]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4914,7 +4803,7 @@ func (x *StoreSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSession.ProtoReflect.Descriptor instead.
 func (*StoreSession) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{63}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *StoreSession) GetFrameworkId() string {
@@ -4955,7 +4844,7 @@ type StoreEntry struct {
 
 func (x *StoreEntry) Reset() {
 	*x = StoreEntry{}
-	mi := &file_api_v1_operator_proto_msgTypes[64]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4967,7 +4856,7 @@ func (x *StoreEntry) String() string {
 func (*StoreEntry) ProtoMessage() {}
 
 func (x *StoreEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[64]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4980,7 +4869,7 @@ func (x *StoreEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreEntry.ProtoReflect.Descriptor instead.
 func (*StoreEntry) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{64}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *StoreEntry) GetKey() string {
@@ -5029,7 +4918,7 @@ type StoreGetRequest struct {
 
 func (x *StoreGetRequest) Reset() {
 	*x = StoreGetRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[65]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5041,7 +4930,7 @@ func (x *StoreGetRequest) String() string {
 func (*StoreGetRequest) ProtoMessage() {}
 
 func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[65]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5054,7 +4943,7 @@ func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreGetRequest.ProtoReflect.Descriptor instead.
 func (*StoreGetRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{65}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *StoreGetRequest) GetSession() *StoreSession {
@@ -5092,7 +4981,7 @@ type StorePutRequest struct {
 
 func (x *StorePutRequest) Reset() {
 	*x = StorePutRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[66]
+	mi := &file_api_v1_operator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5104,7 +4993,7 @@ func (x *StorePutRequest) String() string {
 func (*StorePutRequest) ProtoMessage() {}
 
 func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[66]
+	mi := &file_api_v1_operator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5117,7 +5006,7 @@ func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorePutRequest.ProtoReflect.Descriptor instead.
 func (*StorePutRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{66}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *StorePutRequest) GetSession() *StoreSession {
@@ -5183,7 +5072,7 @@ type StoreDeleteRequest struct {
 
 func (x *StoreDeleteRequest) Reset() {
 	*x = StoreDeleteRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[67]
+	mi := &file_api_v1_operator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5195,7 +5084,7 @@ func (x *StoreDeleteRequest) String() string {
 func (*StoreDeleteRequest) ProtoMessage() {}
 
 func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[67]
+	mi := &file_api_v1_operator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5208,7 +5097,7 @@ func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreDeleteRequest.ProtoReflect.Descriptor instead.
 func (*StoreDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{67}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *StoreDeleteRequest) GetSession() *StoreSession {
@@ -5261,7 +5150,7 @@ type StoreListRequest struct {
 
 func (x *StoreListRequest) Reset() {
 	*x = StoreListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[68]
+	mi := &file_api_v1_operator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5273,7 +5162,7 @@ func (x *StoreListRequest) String() string {
 func (*StoreListRequest) ProtoMessage() {}
 
 func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[68]
+	mi := &file_api_v1_operator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5286,7 +5175,7 @@ func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListRequest.ProtoReflect.Descriptor instead.
 func (*StoreListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{68}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *StoreListRequest) GetSession() *StoreSession {
@@ -5328,7 +5217,7 @@ type StoreListResponse struct {
 
 func (x *StoreListResponse) Reset() {
 	*x = StoreListResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[69]
+	mi := &file_api_v1_operator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5340,7 +5229,7 @@ func (x *StoreListResponse) String() string {
 func (*StoreListResponse) ProtoMessage() {}
 
 func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[69]
+	mi := &file_api_v1_operator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5353,7 +5242,7 @@ func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListResponse.ProtoReflect.Descriptor instead.
 func (*StoreListResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{69}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *StoreListResponse) GetItems() []*StoreEntry {
@@ -5385,7 +5274,7 @@ type StoreWatchRequest struct {
 
 func (x *StoreWatchRequest) Reset() {
 	*x = StoreWatchRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[70]
+	mi := &file_api_v1_operator_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5397,7 +5286,7 @@ func (x *StoreWatchRequest) String() string {
 func (*StoreWatchRequest) ProtoMessage() {}
 
 func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[70]
+	mi := &file_api_v1_operator_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5410,7 +5299,7 @@ func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreWatchRequest.ProtoReflect.Descriptor instead.
 func (*StoreWatchRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{70}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *StoreWatchRequest) GetSession() *StoreSession {
@@ -5614,14 +5503,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x12ListAgentsResponse\x12*\n" +
 	"\x05items\x18\x01 \x03(\v2\x14.tender.v1.AgentViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"1\n" +
-	"\x12WatchAgentsRequest\x12\x1b\n" +
-	"\tagent_ids\x18\x01 \x03(\tR\bagentIds\"~\n" +
-	"\x13WatchAgentsResponse\x12*\n" +
-	"\x05items\x18\x01 \x03(\v2\x14.tender.v1.AgentViewR\x05items\x12\x1f\n" +
-	"\vremoved_ids\x18\x02 \x03(\tR\n" +
-	"removedIds\x12\x1a\n" +
-	"\bcomplete\x18\x03 \x01(\bR\bcomplete\"\xfa\b\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xfa\b\n" +
 	"\rFrameworkView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -5906,14 +5788,13 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"REACTIVATE\x10\x03\x12\r\n" +
 	"\tMARK_GONE\x10\x04\x12\n" +
 	"\n" +
-	"\x06REMOVE\x10\x052\xee\x11\n" +
+	"\x06REMOVE\x10\x052\x9e\x11\n" +
 	"\x0fOperatorService\x12B\n" +
 	"\n" +
 	"GetCluster\x12\x1c.tender.v1.GetClusterRequest\x1a\x16.tender.v1.ClusterView\x12E\n" +
 	"\vListMasters\x12\x16.tender.v1.ListRequest\x1a\x1e.tender.v1.ListMastersResponse\x12C\n" +
 	"\n" +
-	"ListAgents\x12\x16.tender.v1.ListRequest\x1a\x1d.tender.v1.ListAgentsResponse\x12N\n" +
-	"\vWatchAgents\x12\x1d.tender.v1.WatchAgentsRequest\x1a\x1e.tender.v1.WatchAgentsResponse0\x01\x12K\n" +
+	"ListAgents\x12\x16.tender.v1.ListRequest\x1a\x1d.tender.v1.ListAgentsResponse\x12K\n" +
 	"\x0eListFrameworks\x12\x16.tender.v1.ListRequest\x1a!.tender.v1.ListFrameworksResponse\x12F\n" +
 	"\tListTasks\x12\x1b.tender.v1.ListTasksRequest\x1a\x1c.tender.v1.ListTasksResponse\x12C\n" +
 	"\n" +
@@ -5972,7 +5853,7 @@ func file_api_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
+var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_api_v1_operator_proto_goTypes = []any{
 	(AgentAction)(0),                // 0: tender.v1.AgentAction
 	(*ListChangesRequest)(nil),      // 1: tender.v1.ListChangesRequest
@@ -6003,258 +5884,253 @@ var file_api_v1_operator_proto_goTypes = []any{
 	(*AgentView)(nil),               // 26: tender.v1.AgentView
 	(*OrphanedVolume)(nil),          // 27: tender.v1.OrphanedVolume
 	(*ListAgentsResponse)(nil),      // 28: tender.v1.ListAgentsResponse
-	(*WatchAgentsRequest)(nil),      // 29: tender.v1.WatchAgentsRequest
-	(*WatchAgentsResponse)(nil),     // 30: tender.v1.WatchAgentsResponse
-	(*FrameworkView)(nil),           // 31: tender.v1.FrameworkView
-	(*LocalityView)(nil),            // 32: tender.v1.LocalityView
-	(*DemandView)(nil),              // 33: tender.v1.DemandView
-	(*ListFrameworksResponse)(nil),  // 34: tender.v1.ListFrameworksResponse
-	(*TaskView)(nil),                // 35: tender.v1.TaskView
-	(*ListTasksResponse)(nil),       // 36: tender.v1.ListTasksResponse
-	(*OfferView)(nil),               // 37: tender.v1.OfferView
-	(*ListOffersResponse)(nil),      // 38: tender.v1.ListOffersResponse
-	(*RoleView)(nil),                // 39: tender.v1.RoleView
-	(*ListRolesResponse)(nil),       // 40: tender.v1.ListRolesResponse
-	(*ExplainRequest)(nil),          // 41: tender.v1.ExplainRequest
-	(*ExplainShape)(nil),            // 42: tender.v1.ExplainShape
-	(*ExplainResponse)(nil),         // 43: tender.v1.ExplainResponse
-	(*ExplainedDecision)(nil),       // 44: tender.v1.ExplainedDecision
-	(*ExplainedAgent)(nil),          // 45: tender.v1.ExplainedAgent
-	(*KillTaskRequest)(nil),         // 46: tender.v1.KillTaskRequest
-	(*KillTaskResponse)(nil),        // 47: tender.v1.KillTaskResponse
-	(*RemoveFrameworkRequest)(nil),  // 48: tender.v1.RemoveFrameworkRequest
-	(*MarkAgentRequest)(nil),        // 49: tender.v1.MarkAgentRequest
-	(*SetMaintenanceRequest)(nil),   // 50: tender.v1.SetMaintenanceRequest
-	(*ActionResponse)(nil),          // 51: tender.v1.ActionResponse
-	(*ReserveRequest)(nil),          // 52: tender.v1.ReserveRequest
-	(*SetRoleRequest)(nil),          // 53: tender.v1.SetRoleRequest
-	(*ListPeersRequest)(nil),        // 54: tender.v1.ListPeersRequest
-	(*RaftPeer)(nil),                // 55: tender.v1.RaftPeer
-	(*ListPeersResponse)(nil),       // 56: tender.v1.ListPeersResponse
-	(*AddPeerRequest)(nil),          // 57: tender.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),       // 58: tender.v1.RemovePeerRequest
-	(*TransferLeaderRequest)(nil),   // 59: tender.v1.TransferLeaderRequest
-	(*SaveSnapshotRequest)(nil),     // 60: tender.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),           // 61: tender.v1.SnapshotChunk
-	(*StateHashRequest)(nil),        // 62: tender.v1.StateHashRequest
-	(*StateHashResponse)(nil),       // 63: tender.v1.StateHashResponse
-	(*StoreSession)(nil),            // 64: tender.v1.StoreSession
-	(*StoreEntry)(nil),              // 65: tender.v1.StoreEntry
-	(*StoreGetRequest)(nil),         // 66: tender.v1.StoreGetRequest
-	(*StorePutRequest)(nil),         // 67: tender.v1.StorePutRequest
-	(*StoreDeleteRequest)(nil),      // 68: tender.v1.StoreDeleteRequest
-	(*StoreListRequest)(nil),        // 69: tender.v1.StoreListRequest
-	(*StoreListResponse)(nil),       // 70: tender.v1.StoreListResponse
-	(*StoreWatchRequest)(nil),       // 71: tender.v1.StoreWatchRequest
-	nil,                             // 72: tender.v1.AgentView.AttributesEntry
-	nil,                             // 73: tender.v1.AgentView.LeavingEntry
-	nil,                             // 74: tender.v1.FrameworkView.LabelsEntry
-	nil,                             // 75: tender.v1.FrameworkView.EndpointsEntry
-	nil,                             // 76: tender.v1.TaskView.LabelsEntry
-	nil,                             // 77: tender.v1.TaskView.PortsEntry
-	(*timestamppb.Timestamp)(nil),   // 78: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 79: google.protobuf.Duration
-	(*PrincipalGrant)(nil),          // 80: tender.v1.PrincipalGrant
-	(*Term)(nil),                    // 81: tender.v1.Term
-	(*structpb.Struct)(nil),         // 82: google.protobuf.Struct
-	(*Usage)(nil),                   // 83: tender.v1.Usage
-	(*Window)(nil),                  // 84: tender.v1.Window
-	(*Spread)(nil),                  // 85: tender.v1.Spread
-	(*Command)(nil),                 // 86: tender.v1.Command
-	(*Secret)(nil),                  // 87: tender.v1.Secret
-	(*Shape)(nil),                   // 88: tender.v1.Shape
-	(OperationKind)(0),              // 89: tender.v1.OperationKind
-	(*CreateTokenRequest)(nil),      // 90: tender.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),       // 91: tender.v1.ListTokensRequest
-	(*RevokeTokenRequest)(nil),      // 92: tender.v1.RevokeTokenRequest
-	(*GetAuthorityRequest)(nil),     // 93: tender.v1.GetAuthorityRequest
-	(*RotateAuthorityRequest)(nil),  // 94: tender.v1.RotateAuthorityRequest
-	(*CreateTokenResponse)(nil),     // 95: tender.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),      // 96: tender.v1.ListTokensResponse
-	(*AuthorityView)(nil),           // 97: tender.v1.AuthorityView
+	(*FrameworkView)(nil),           // 29: tender.v1.FrameworkView
+	(*LocalityView)(nil),            // 30: tender.v1.LocalityView
+	(*DemandView)(nil),              // 31: tender.v1.DemandView
+	(*ListFrameworksResponse)(nil),  // 32: tender.v1.ListFrameworksResponse
+	(*TaskView)(nil),                // 33: tender.v1.TaskView
+	(*ListTasksResponse)(nil),       // 34: tender.v1.ListTasksResponse
+	(*OfferView)(nil),               // 35: tender.v1.OfferView
+	(*ListOffersResponse)(nil),      // 36: tender.v1.ListOffersResponse
+	(*RoleView)(nil),                // 37: tender.v1.RoleView
+	(*ListRolesResponse)(nil),       // 38: tender.v1.ListRolesResponse
+	(*ExplainRequest)(nil),          // 39: tender.v1.ExplainRequest
+	(*ExplainShape)(nil),            // 40: tender.v1.ExplainShape
+	(*ExplainResponse)(nil),         // 41: tender.v1.ExplainResponse
+	(*ExplainedDecision)(nil),       // 42: tender.v1.ExplainedDecision
+	(*ExplainedAgent)(nil),          // 43: tender.v1.ExplainedAgent
+	(*KillTaskRequest)(nil),         // 44: tender.v1.KillTaskRequest
+	(*KillTaskResponse)(nil),        // 45: tender.v1.KillTaskResponse
+	(*RemoveFrameworkRequest)(nil),  // 46: tender.v1.RemoveFrameworkRequest
+	(*MarkAgentRequest)(nil),        // 47: tender.v1.MarkAgentRequest
+	(*SetMaintenanceRequest)(nil),   // 48: tender.v1.SetMaintenanceRequest
+	(*ActionResponse)(nil),          // 49: tender.v1.ActionResponse
+	(*ReserveRequest)(nil),          // 50: tender.v1.ReserveRequest
+	(*SetRoleRequest)(nil),          // 51: tender.v1.SetRoleRequest
+	(*ListPeersRequest)(nil),        // 52: tender.v1.ListPeersRequest
+	(*RaftPeer)(nil),                // 53: tender.v1.RaftPeer
+	(*ListPeersResponse)(nil),       // 54: tender.v1.ListPeersResponse
+	(*AddPeerRequest)(nil),          // 55: tender.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),       // 56: tender.v1.RemovePeerRequest
+	(*TransferLeaderRequest)(nil),   // 57: tender.v1.TransferLeaderRequest
+	(*SaveSnapshotRequest)(nil),     // 58: tender.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),           // 59: tender.v1.SnapshotChunk
+	(*StateHashRequest)(nil),        // 60: tender.v1.StateHashRequest
+	(*StateHashResponse)(nil),       // 61: tender.v1.StateHashResponse
+	(*StoreSession)(nil),            // 62: tender.v1.StoreSession
+	(*StoreEntry)(nil),              // 63: tender.v1.StoreEntry
+	(*StoreGetRequest)(nil),         // 64: tender.v1.StoreGetRequest
+	(*StorePutRequest)(nil),         // 65: tender.v1.StorePutRequest
+	(*StoreDeleteRequest)(nil),      // 66: tender.v1.StoreDeleteRequest
+	(*StoreListRequest)(nil),        // 67: tender.v1.StoreListRequest
+	(*StoreListResponse)(nil),       // 68: tender.v1.StoreListResponse
+	(*StoreWatchRequest)(nil),       // 69: tender.v1.StoreWatchRequest
+	nil,                             // 70: tender.v1.AgentView.AttributesEntry
+	nil,                             // 71: tender.v1.AgentView.LeavingEntry
+	nil,                             // 72: tender.v1.FrameworkView.LabelsEntry
+	nil,                             // 73: tender.v1.FrameworkView.EndpointsEntry
+	nil,                             // 74: tender.v1.TaskView.LabelsEntry
+	nil,                             // 75: tender.v1.TaskView.PortsEntry
+	(*timestamppb.Timestamp)(nil),   // 76: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 77: google.protobuf.Duration
+	(*PrincipalGrant)(nil),          // 78: tender.v1.PrincipalGrant
+	(*Term)(nil),                    // 79: tender.v1.Term
+	(*structpb.Struct)(nil),         // 80: google.protobuf.Struct
+	(*Usage)(nil),                   // 81: tender.v1.Usage
+	(*Window)(nil),                  // 82: tender.v1.Window
+	(*Spread)(nil),                  // 83: tender.v1.Spread
+	(*Command)(nil),                 // 84: tender.v1.Command
+	(*Secret)(nil),                  // 85: tender.v1.Secret
+	(*Shape)(nil),                   // 86: tender.v1.Shape
+	(OperationKind)(0),              // 87: tender.v1.OperationKind
+	(*CreateTokenRequest)(nil),      // 88: tender.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),       // 89: tender.v1.ListTokensRequest
+	(*RevokeTokenRequest)(nil),      // 90: tender.v1.RevokeTokenRequest
+	(*GetAuthorityRequest)(nil),     // 91: tender.v1.GetAuthorityRequest
+	(*RotateAuthorityRequest)(nil),  // 92: tender.v1.RotateAuthorityRequest
+	(*CreateTokenResponse)(nil),     // 93: tender.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),      // 94: tender.v1.ListTokensResponse
+	(*AuthorityView)(nil),           // 95: tender.v1.AuthorityView
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
-	78,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
-	78,  // 1: tender.v1.ListChangesRequest.until:type_name -> google.protobuf.Timestamp
+	76,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
+	76,  // 1: tender.v1.ListChangesRequest.until:type_name -> google.protobuf.Timestamp
 	3,   // 2: tender.v1.ListChangesResponse.items:type_name -> tender.v1.ChangeView
-	78,  // 3: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
-	78,  // 4: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
+	76,  // 3: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
+	76,  // 4: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
 	7,   // 5: tender.v1.ListSecretsResponse.items:type_name -> tender.v1.SecretView
-	78,  // 6: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
-	79,  // 7: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
-	80,  // 8: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
-	80,  // 9: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
-	80,  // 10: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
-	78,  // 11: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
-	78,  // 12: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
+	76,  // 6: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
+	77,  // 7: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
+	78,  // 8: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
+	78,  // 9: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
+	78,  // 10: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
+	76,  // 11: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
+	76,  // 12: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
 	14,  // 13: tender.v1.ListPrincipalsResponse.items:type_name -> tender.v1.PrincipalView
-	80,  // 14: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
-	80,  // 15: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
-	81,  // 16: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	78,  // 17: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	78,  // 14: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
+	78,  // 15: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
+	79,  // 16: tender.v1.ClusterView.term:type_name -> tender.v1.Term
+	76,  // 17: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
 	24,  // 18: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	78,  // 19: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
-	82,  // 20: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
-	82,  // 21: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
-	82,  // 22: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
-	82,  // 23: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
-	72,  // 24: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
-	83,  // 25: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	78,  // 26: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
-	84,  // 27: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
-	73,  // 28: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
-	82,  // 29: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
+	76,  // 19: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	80,  // 20: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
+	80,  // 21: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
+	80,  // 22: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
+	80,  // 23: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
+	70,  // 24: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
+	81,  // 25: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
+	76,  // 26: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	82,  // 27: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
+	71,  // 28: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
+	80,  // 29: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
 	27,  // 30: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
-	82,  // 31: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
+	80,  // 31: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
 	26,  // 32: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	26,  // 33: tender.v1.WatchAgentsResponse.items:type_name -> tender.v1.AgentView
-	78,  // 34: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	82,  // 35: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	82,  // 36: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	79,  // 37: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	74,  // 38: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	75,  // 39: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
-	33,  // 40: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	78,  // 41: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
-	32,  // 42: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
-	82,  // 43: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
-	82,  // 44: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
-	79,  // 45: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
-	79,  // 46: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	79,  // 47: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
-	82,  // 48: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	85,  // 49: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
-	31,  // 50: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	82,  // 51: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	78,  // 52: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	78,  // 53: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	76,  // 54: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	77,  // 55: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	83,  // 56: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	86,  // 57: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	87,  // 58: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
-	35,  // 59: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	82,  // 60: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	78,  // 61: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	78,  // 62: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
-	37,  // 63: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	82,  // 64: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	82,  // 65: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	82,  // 66: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	82,  // 67: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	82,  // 68: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
-	39,  // 69: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	42,  // 70: tender.v1.ExplainRequest.shape:type_name -> tender.v1.ExplainShape
-	88,  // 71: tender.v1.ExplainShape.shape:type_name -> tender.v1.Shape
-	45,  // 72: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	44,  // 73: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
-	78,  // 74: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
-	78,  // 75: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
-	82,  // 76: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
-	79,  // 77: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,   // 78: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	79,  // 79: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	84,  // 80: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	89,  // 81: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	55,  // 82: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	81,  // 83: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	64,  // 84: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	64,  // 85: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	64,  // 86: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	64,  // 87: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	65,  // 88: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	64,  // 89: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	22,  // 90: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	20,  // 91: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	20,  // 92: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	29,  // 93: tender.v1.OperatorService.WatchAgents:input_type -> tender.v1.WatchAgentsRequest
-	20,  // 94: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	21,  // 95: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	20,  // 96: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	20,  // 97: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	41,  // 98: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	46,  // 99: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	48,  // 100: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	49,  // 101: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	50,  // 102: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	52,  // 103: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	53,  // 104: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	18,  // 105: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
-	90,  // 106: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
-	91,  // 107: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
-	92,  // 108: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
-	93,  // 109: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
-	94,  // 110: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
-	10,  // 111: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
-	12,  // 112: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
-	20,  // 113: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
-	16,  // 114: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
-	17,  // 115: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
-	1,   // 116: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
-	4,   // 117: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
-	20,  // 118: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
-	5,   // 119: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
-	8,   // 120: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
-	8,   // 121: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
-	54,  // 122: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	57,  // 123: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	58,  // 124: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	59,  // 125: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	60,  // 126: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	62,  // 127: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	66,  // 128: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	67,  // 129: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	68,  // 130: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	69,  // 131: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	71,  // 132: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	23,  // 133: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	25,  // 134: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	28,  // 135: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	30,  // 136: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
-	34,  // 137: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	36,  // 138: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	38,  // 139: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	40,  // 140: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	43,  // 141: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	47,  // 142: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	51,  // 143: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	51,  // 144: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	51,  // 145: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	51,  // 146: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	39,  // 147: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	19,  // 148: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
-	95,  // 149: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
-	96,  // 150: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
-	51,  // 151: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
-	97,  // 152: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
-	97,  // 153: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
-	11,  // 154: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
-	13,  // 155: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
-	15,  // 156: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
-	51,  // 157: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
-	51,  // 158: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
-	2,   // 159: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
-	51,  // 160: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
-	6,   // 161: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
-	51,  // 162: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
-	9,   // 163: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
-	9,   // 164: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
-	56,  // 165: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	51,  // 166: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	51,  // 167: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	51,  // 168: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	61,  // 169: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	63,  // 170: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	65,  // 171: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	65,  // 172: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	65,  // 173: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	70,  // 174: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	65,  // 175: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	133, // [133:176] is the sub-list for method output_type
-	90,  // [90:133] is the sub-list for method input_type
-	90,  // [90:90] is the sub-list for extension type_name
-	90,  // [90:90] is the sub-list for extension extendee
-	0,   // [0:90] is the sub-list for field type_name
+	76,  // 33: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	80,  // 34: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	80,  // 35: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	77,  // 36: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	72,  // 37: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	73,  // 38: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	31,  // 39: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
+	76,  // 40: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	30,  // 41: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
+	80,  // 42: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
+	80,  // 43: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
+	77,  // 44: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
+	77,  // 45: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
+	77,  // 46: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
+	80,  // 47: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	83,  // 48: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
+	29,  // 49: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
+	80,  // 50: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	76,  // 51: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	76,  // 52: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	74,  // 53: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	75,  // 54: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	81,  // 55: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	84,  // 56: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	85,  // 57: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
+	33,  // 58: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
+	80,  // 59: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	76,  // 60: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	76,  // 61: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	35,  // 62: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
+	80,  // 63: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	80,  // 64: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	80,  // 65: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	80,  // 66: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	80,  // 67: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	37,  // 68: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
+	40,  // 69: tender.v1.ExplainRequest.shape:type_name -> tender.v1.ExplainShape
+	86,  // 70: tender.v1.ExplainShape.shape:type_name -> tender.v1.Shape
+	43,  // 71: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	42,  // 72: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
+	76,  // 73: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	76,  // 74: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	80,  // 75: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
+	77,  // 76: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,   // 77: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	77,  // 78: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	82,  // 79: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	87,  // 80: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	53,  // 81: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	79,  // 82: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	62,  // 83: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	62,  // 84: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	62,  // 85: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	62,  // 86: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	63,  // 87: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	62,  // 88: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	22,  // 89: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	20,  // 90: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	20,  // 91: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	20,  // 92: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	21,  // 93: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	20,  // 94: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	20,  // 95: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	39,  // 96: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	44,  // 97: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	46,  // 98: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	47,  // 99: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	48,  // 100: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	50,  // 101: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	51,  // 102: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	18,  // 103: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
+	88,  // 104: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
+	89,  // 105: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
+	90,  // 106: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
+	91,  // 107: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
+	92,  // 108: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
+	10,  // 109: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
+	12,  // 110: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
+	20,  // 111: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
+	16,  // 112: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
+	17,  // 113: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
+	1,   // 114: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
+	4,   // 115: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
+	20,  // 116: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
+	5,   // 117: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
+	8,   // 118: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
+	8,   // 119: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
+	52,  // 120: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	55,  // 121: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	56,  // 122: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	57,  // 123: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	58,  // 124: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	60,  // 125: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	64,  // 126: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	65,  // 127: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	66,  // 128: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	67,  // 129: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	69,  // 130: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	23,  // 131: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	25,  // 132: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	28,  // 133: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	32,  // 134: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	34,  // 135: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	36,  // 136: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	38,  // 137: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	41,  // 138: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	45,  // 139: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	49,  // 140: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	49,  // 141: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	49,  // 142: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	49,  // 143: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	37,  // 144: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	19,  // 145: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	93,  // 146: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
+	94,  // 147: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
+	49,  // 148: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
+	95,  // 149: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
+	95,  // 150: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
+	11,  // 151: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
+	13,  // 152: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
+	15,  // 153: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
+	49,  // 154: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
+	49,  // 155: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
+	2,   // 156: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
+	49,  // 157: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
+	6,   // 158: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
+	49,  // 159: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
+	9,   // 160: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
+	9,   // 161: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
+	54,  // 162: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	49,  // 163: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	49,  // 164: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	49,  // 165: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	59,  // 166: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	61,  // 167: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	63,  // 168: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	63,  // 169: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	63,  // 170: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	68,  // 171: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	63,  // 172: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	131, // [131:173] is the sub-list for method output_type
+	89,  // [89:131] is the sub-list for method input_type
+	89,  // [89:89] is the sub-list for extension type_name
+	89,  // [89:89] is the sub-list for extension extendee
+	0,   // [0:89] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }
@@ -6265,17 +6141,17 @@ func file_api_v1_operator_proto_init() {
 	file_api_v1_common_proto_init()
 	file_api_v1_scheduler_proto_init()
 	file_api_v1_trust_proto_init()
-	file_api_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[52].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[66].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[67].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[50].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[64].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[65].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_operator_proto_rawDesc), len(file_api_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   77,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -22,7 +22,6 @@ const (
 	OperatorService_GetCluster_FullMethodName      = "/tender.v1.OperatorService/GetCluster"
 	OperatorService_ListMasters_FullMethodName     = "/tender.v1.OperatorService/ListMasters"
 	OperatorService_ListAgents_FullMethodName      = "/tender.v1.OperatorService/ListAgents"
-	OperatorService_WatchAgents_FullMethodName     = "/tender.v1.OperatorService/WatchAgents"
 	OperatorService_ListFrameworks_FullMethodName  = "/tender.v1.OperatorService/ListFrameworks"
 	OperatorService_ListTasks_FullMethodName       = "/tender.v1.OperatorService/ListTasks"
 	OperatorService_ListOffers_FullMethodName      = "/tender.v1.OperatorService/ListOffers"
@@ -57,8 +56,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// OperatorService is for people and programs that look at the cluster or change it. All its methods except WatchAgents
-// are also served as HTTP/JSON on the master's HTTP port: POST /v1/ListAgents with a JSON body, or GET
+// OperatorService is for people and programs that look at the cluster or change it. All its methods are
+// also served as HTTP/JSON on the master's HTTP port: POST /v1/ListAgents with a JSON body, or GET
 // /v1/ListAgents?limit=10.
 //
 // Reads are answered by the leader. A follower refuses them with NOT_LEADER, which names the leader. If a read is
@@ -74,11 +73,6 @@ type OperatorServiceClient interface {
 	ListMasters(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListMastersResponse, error)
 	// ListAgents lists the admitted agents.
 	ListAgents(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
-	// WatchAgents sends the agents as they are, and then each agent again whenever its state, its marks or its number of
-	// tasks has changed. The rest of what is sent of an agent is as at that moment. Changes within a quarter of a second
-	// are sent as one. Only the leader answers. When it no longer leads, the stream ends with NOT_LEADER, and a client
-	// that continues must watch anew. Not served as HTTP/JSON.
-	WatchAgents(ctx context.Context, in *WatchAgentsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchAgentsResponse], error)
 	// ListFrameworks lists the frameworks, also those that are disconnected.
 	ListFrameworks(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListFrameworksResponse, error)
 	// ListTasks lists the tasks that have not ended. With all it also lists those that have.
@@ -191,25 +185,6 @@ func (c *operatorServiceClient) ListAgents(ctx context.Context, in *ListRequest,
 	}
 	return out, nil
 }
-
-func (c *operatorServiceClient) WatchAgents(ctx context.Context, in *WatchAgentsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchAgentsResponse], error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OperatorService_ServiceDesc.Streams[0], OperatorService_WatchAgents_FullMethodName, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	x := &grpc.GenericClientStream[WatchAgentsRequest, WatchAgentsResponse]{ClientStream: stream}
-	if err := x.ClientStream.SendMsg(in); err != nil {
-		return nil, err
-	}
-	if err := x.ClientStream.CloseSend(); err != nil {
-		return nil, err
-	}
-	return x, nil
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type OperatorService_WatchAgentsClient = grpc.ServerStreamingClient[WatchAgentsResponse]
 
 func (c *operatorServiceClient) ListFrameworks(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListFrameworksResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -495,8 +470,8 @@ func (c *operatorServiceClient) GetExecTicket(ctx context.Context, in *TicketReq
 // All implementations must embed UnimplementedOperatorServiceServer
 // for forward compatibility.
 //
-// OperatorService is for people and programs that look at the cluster or change it. All its methods except WatchAgents
-// are also served as HTTP/JSON on the master's HTTP port: POST /v1/ListAgents with a JSON body, or GET
+// OperatorService is for people and programs that look at the cluster or change it. All its methods are
+// also served as HTTP/JSON on the master's HTTP port: POST /v1/ListAgents with a JSON body, or GET
 // /v1/ListAgents?limit=10.
 //
 // Reads are answered by the leader. A follower refuses them with NOT_LEADER, which names the leader. If a read is
@@ -512,11 +487,6 @@ type OperatorServiceServer interface {
 	ListMasters(context.Context, *ListRequest) (*ListMastersResponse, error)
 	// ListAgents lists the admitted agents.
 	ListAgents(context.Context, *ListRequest) (*ListAgentsResponse, error)
-	// WatchAgents sends the agents as they are, and then each agent again whenever its state, its marks or its number of
-	// tasks has changed. The rest of what is sent of an agent is as at that moment. Changes within a quarter of a second
-	// are sent as one. Only the leader answers. When it no longer leads, the stream ends with NOT_LEADER, and a client
-	// that continues must watch anew. Not served as HTTP/JSON.
-	WatchAgents(*WatchAgentsRequest, grpc.ServerStreamingServer[WatchAgentsResponse]) error
 	// ListFrameworks lists the frameworks, also those that are disconnected.
 	ListFrameworks(context.Context, *ListRequest) (*ListFrameworksResponse, error)
 	// ListTasks lists the tasks that have not ended. With all it also lists those that have.
@@ -608,9 +578,6 @@ func (UnimplementedOperatorServiceServer) ListMasters(context.Context, *ListRequ
 }
 func (UnimplementedOperatorServiceServer) ListAgents(context.Context, *ListRequest) (*ListAgentsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAgents not implemented")
-}
-func (UnimplementedOperatorServiceServer) WatchAgents(*WatchAgentsRequest, grpc.ServerStreamingServer[WatchAgentsResponse]) error {
-	return status.Error(codes.Unimplemented, "method WatchAgents not implemented")
 }
 func (UnimplementedOperatorServiceServer) ListFrameworks(context.Context, *ListRequest) (*ListFrameworksResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListFrameworks not implemented")
@@ -770,17 +737,6 @@ func _OperatorService_ListAgents_Handler(srv interface{}, ctx context.Context, d
 	}
 	return interceptor(ctx, in, info, handler)
 }
-
-func _OperatorService_WatchAgents_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(WatchAgentsRequest)
-	if err := stream.RecvMsg(m); err != nil {
-		return err
-	}
-	return srv.(OperatorServiceServer).WatchAgents(m, &grpc.GenericServerStream[WatchAgentsRequest, WatchAgentsResponse]{ServerStream: stream})
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type OperatorService_WatchAgentsServer = grpc.ServerStreamingServer[WatchAgentsResponse]
 
 func _OperatorService_ListFrameworks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListRequest)
@@ -1418,13 +1374,7 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _OperatorService_GetExecTicket_Handler,
 		},
 	},
-	Streams: []grpc.StreamDesc{
-		{
-			StreamName:    "WatchAgents",
-			Handler:       _OperatorService_WatchAgents_Handler,
-			ServerStreams: true,
-		},
-	},
+	Streams:  []grpc.StreamDesc{},
 	Metadata: "api/v1/operator.proto",
 }
 

@@ -93,7 +93,8 @@ type Event struct {
 	Why string `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
 	// Who or what caused it: "person ann", "framework F", "agent A" or "leader M".
 	By string `protobuf:"bytes,7,opt,name=by,proto3" json:"by,omitempty"`
-	// What else it concerns, each written KIND/NAME. The kind is agent, framework, role, task or job.
+	// What else it concerns, each written KIND/NAME. The kind is agent, framework, role, task, job or owner (the principal
+	// for whom a task runs).
 	About []string `protobuf:"bytes,8,rep,name=about,proto3" json:"about,omitempty"`
 	// True: somebody may look for it later. False: it is routine, such as an offer or the usual life of a task.
 	Notable       bool `protobuf:"varint,9,opt,name=notable,proto3" json:"notable,omitempty"`
@@ -527,7 +528,7 @@ type WatchResponse struct {
 	// whose filter lets little through can resume near.
 	Complete bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
 	// Not empty: what was told before is to be forgotten, and the state follows (with events_only: what happened in between
-	// is not told). A sentence that says what was missed, and why.
+	// is not told, or only in part). A sentence that says what was missed, and why.
 	Missed        string `protobuf:"bytes,4,opt,name=missed,proto3" json:"missed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -4,14 +4,22 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"os"
 	"reflect"
+	"regexp"
 	"slices"
+	"strings"
+	"testing"
+	"time"
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/transcript"
+	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
 
@@ -150,4 +158,119 @@ func differ[K comparable, V any](kind string, have, want map[K]V) error {
 		}
 	}
 	return nil
+}
+
+// TestEveryMoveOfATaskIsNoted: whichever legal move an agent or executor reports, it is an event (R68).
+func TestEveryMoveOfATaskIsNoted(t *testing.T) {
+	ways := map[api.TaskState][]api.TaskState{ // how a task comes into a state
+		api.TaskStaging: nil, api.TaskStarting: {api.TaskStarting}, api.TaskRunning: {api.TaskRunning},
+		api.TaskKilling: {api.TaskRunning, api.TaskKilling},
+	}
+	for from, way := range ways {
+		for to := api.TaskStarting; to <= api.TaskGone; to++ {
+			reason := api.ReasonNone
+			switch {
+			case api.MayMove(from, to, api.MoverExecutor):
+			case api.MayMove(from, to, api.MoverAgent):
+				reason = api.ReasonTaskInvalid // status says by it that the agent speaks
+			default:
+				continue
+			}
+			w := newWorld(policyNamed("fairshare"), core.Config{})
+			w.quiet = true
+			w.lead()
+			w.verbOfAgents("agent", transcript.Parse("agent a1 cpus=4 mem=4096"))
+			w.verbOfFrameworks("framework", transcript.Parse("framework f1"))
+			w.verbOfFrameworks("accept", transcript.Parse("accept f1 offer-1-1 t1=cpus:1;mem:32"))
+			a := w.agents["a1"]
+			if len(a.tasks) != 1 {
+				t.Fatalf("it has %d tasks: %s", len(a.tasks), w.out.String())
+			}
+			ref := a.refs()[0]
+			for _, state := range way {
+				w.status(a, ref, state, api.ReasonNone)
+			}
+			w.follows = newFollower()
+			w.follows.begin(w.core)
+			w.status(a, ref, to, reason)
+			if w.follows.seen[change.Task][change.StateOfTask(to)] == 0 {
+				t.Errorf("a task that was %s became %s, and the core notes %v", from, to, w.follows.seen)
+			}
+		}
+	}
+}
+
+// TestEveryCommandIsNoted: each change of the registry is an event, or one that nobody's list shows (R68).
+func TestEveryCommandIsNoted(t *testing.T) {
+	quiet := []string{"Bootstrap", "RaiseEpoch", "RaiseFormat", "CheckHash", "PutEntry", "DeleteEntry", "ForgetKills", "Expire", "BeginReceipts"}
+	grant := rights.Grant{Verb: rights.View}
+	for name, story := range map[string][]registry.Change{
+		"SetMaster":    {registry.SetMaster{ID: "m2", Master: registry.Master{GRPC: "m2:5060"}}},
+		"RemoveMaster": {registry.SetMaster{ID: "m2", Master: registry.Master{GRPC: "m2:5060"}}, registry.RemoveMaster{ID: "m2"}},
+		"AdmitAgent":   {registry.AdmitAgent{Agent: api.Agent{Hostname: "h2", Resources: api.Scalars(1, 1)}, Nonce: "n2"}},
+		"UpdateAgent":  {registry.UpdateAgent{Agent: api.Agent{ID: "agent-1", Hostname: "h3", Resources: api.Scalars(4, 4096)}, BootID: "b"}},
+		"MarkAgent":    {registry.MarkAgent{ID: "agent-1", Saw: registry.Whatever, Set: api.MarkDraining}},
+		"RemoveAgent":  {registry.RemoveAgent{ID: "agent-1", Nonce: "nonce-a1", Saw: registry.Whatever}},
+		"SetMaintenance": {registry.SetMaintenance{Agents: []api.AgentID{"agent-1"}, Saw: []uint64{registry.Whatever},
+			Window: api.Window{Start: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}}},
+		"BeginMaintenance": {registry.SetMaintenance{Agents: []api.AgentID{"agent-1"}, Saw: []uint64{registry.Whatever},
+			Window: api.Window{Start: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}}, registry.BeginMaintenance{ID: "agent-1", Saw: registry.Whatever}},
+		"SetReserved": {registry.SetReserved{ID: "agent-1"}},
+		"KeepKill":    {registry.KeepKill{ID: "agent-1", Task: api.TaskRef{Framework: "framework-1", Task: "t1"}}},
+		"DestroyOrphan": {registry.DestroyOrphan{ID: "agent-1", Generation: 7,
+			Volume: api.Resource{Label: api.Label{Name: "disk", Reserved: "web", Volume: "v1"}, Scalar: 1000}}},
+		"VolumeGone": {registry.DestroyOrphan{ID: "agent-1", Generation: 7,
+			Volume: api.Resource{Label: api.Label{Name: "disk", Reserved: "web", Volume: "v1"}, Scalar: 1000}},
+			registry.VolumeGone{ID: "agent-1", Volume: "v1", Generation: 7}},
+		"Subscribe":       {registry.Subscribe{Framework: api.Framework{Name: "f2", Roles: []api.Role{"web"}}, Instance: "i2"}},
+		"Readmit":         {registry.Readmit{Framework: api.Framework{ID: "framework-7", Name: "f7", Roles: []api.Role{"web"}}}},
+		"UpdateFramework": {registry.UpdateFramework{Framework: api.Framework{ID: "framework-1", Name: "f1", Roles: []api.Role{"other"}}, Session: 1}},
+		"RemoveFramework": {registry.RemoveFramework{ID: "framework-1", Session: registry.Whatever, Why: "no more"}},
+		"SetRole":         {registry.SetRole{Role: "web", Set: registry.Role{Weight: 2}, SawQuotas: registry.Whatever}},
+		"Grant":           {registry.Grant{Principal: "ann", Grant: grant}},
+		"TakeGrant":       {registry.Grant{Principal: "ann", Grant: grant}, registry.TakeGrant{Principal: "ann", Grant: grant}},
+		"RevokePrincipal": {registry.Grant{Principal: "ann", Grant: grant}, registry.RevokePrincipal{Principal: "ann", SawGrants: []rights.Grant{grant}}},
+		"CreateToken":     {registry.CreateToken{Token: registry.Token{ID: "t1", Kind: "agent", Hash: "h", By: "person ann"}}},
+		"UseToken": {registry.CreateToken{Token: registry.Token{ID: "t1", Kind: "agent", Hash: "h", UsesMax: 2}},
+			registry.UseToken{ID: "t1", Key: "k"}},
+		"RevokeToken":     {registry.CreateToken{Token: registry.Token{ID: "t1", Kind: "agent", Hash: "h"}}, registry.RevokeToken{ID: "t1"}},
+		"RotateAuthority": {registry.RotateAuthority{Digest: strings.Repeat("ab", 32), Sealed: []byte("x"), FormerEnds: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}},
+		"SetSecret":       {registry.SetSecret{ID: "web/s", Sealed: []byte("x"), By: "ann"}},
+		"RemoveSecret":    {registry.SetSecret{ID: "web/s", Sealed: []byte("x")}, registry.RemoveSecret{ID: "web/s", Saw: time.Time{}}},
+	} {
+		w := newWorld(policyNamed("fairshare"), core.Config{})
+		w.quiet = true
+		w.lead()
+		w.verbOfAgents("agent", transcript.Parse("agent a1 cpus=4 mem=4096"))
+		w.verbOfFrameworks("framework", transcript.Parse("framework f1"))
+		w.follows = newFollower()
+		w.follows.begin(w.core)
+		for i, one := range story {
+			if remove, is := one.(registry.RemoveSecret); is {
+				remove.Saw = w.registry.Secrets[remove.ID].Set
+				one = remove
+			}
+			if i == len(story)-1 {
+				clear(w.follows.seen)
+			}
+			w.proposed = append(w.proposed, registry.Command{Client: "operator", Counter: uint64(i + 1), At: w.now, Change: one})
+			w.commit()
+		}
+		if last := w.registry.Clients["operator"].Result; last.Err != nil {
+			t.Errorf("%s is refused: %v", name, last.Err)
+		}
+		if len(w.follows.seen) == 0 {
+			t.Errorf("the core notes no event when %s is committed", name)
+		}
+		quiet = append(quiet, name)
+	}
+	source, err := os.ReadFile("../registry/seen.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, found := range regexp.MustCompile(`func \((?:change )?(\w+)\) saw\(\) sight`).FindAllStringSubmatch(string(source), -1) {
+		if !slices.Contains(quiet, found[1]) {
+			t.Errorf("%s is in no story here: say what event follows it, or that there is none", found[1])
+		}
+	}
 }

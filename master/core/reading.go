@@ -72,11 +72,6 @@ func (r reader) Agent(id api.AgentID) view.Agent {
 	}
 }
 
-func (r reader) Standing(id api.AgentID) view.AgentStanding {
-	a := r.core.agentByID[id]
-	return view.AgentStanding{State: a.state, Tasks: r.core.livingTasks(a)}
-}
-
 // livingTasks counts the tasks that have not ended, including UNREACHABLE ones and those that only frameworks have
 // named.
 func (c *Core) livingTasks(a *agent) int {

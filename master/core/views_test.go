@@ -95,20 +95,6 @@ func (w *world) verbOfViews(verb string, args transcript.Line) bool {
 		for _, reason := range explained.Reasons {
 			w.say("%s", reason)
 		}
-	case "watch": // from now on these agents, or all
-		var only []api.AgentID
-		for _, name := range args.Words {
-			only = append(only, api.AgentID(w.said(name)))
-		}
-		w.watch = view.WatchAgents(only)
-	case "news":
-		news := w.watch.News(cluster)
-		for _, v := range news.Changed {
-			w.say("%s %s%s tasks=%d", v.Agent.ID, v.StateWord(), markWords(v.Marks), v.Tasks)
-		}
-		for _, id := range news.Removed {
-			w.say("%s is no more", id)
-		}
 	default:
 		return false
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/registry"
-	"github.com/tenderhq/tender/master/view"
 )
 
 // world is what a core sees: a quorum, agents and schedulers, each as simple as can be.
@@ -45,8 +44,7 @@ type world struct {
 	late       uint64        // how many sessions ago an agent's report was meant for
 	twins      *twins        // clones of the core; nil: none is made
 	held       holdings      // as the policy was told; nil: not checked
-	watch      *view.AgentWatch
-	follows    *follower // keeps a copy of the lists by what the core notes; nil: nobody does
+	follows    *follower     // keeps a copy of the lists by what the core notes; nil: nobody does
 }
 
 // fakeAgent is an agent with its checkpoint.

@@ -75,8 +75,6 @@ type Agents interface {
 	// Agent returns everything about an admitted agent that the registry does not have.
 	Agent(api.AgentID) Agent
 	Health(api.AgentID) Health
-	// Standing returns what watchers are told about the agent, except its marks.
-	Standing(api.AgentID) AgentStanding
 	// LostAgents returns the agents that the registry does not know because it was restored or recovered, with the
 	// tasks that frameworks have there, in order. It also returns since when they are missing.
 	LostAgents() (map[api.AgentID][]api.TaskRef, time.Time)

@@ -95,7 +95,6 @@ var Table = []Row{
 	{Call: operator + "ListRoles", On: OnRoles, Kinds: principals},
 	{Call: operator + "CheckConstraint", On: OnItself, Kinds: principals},
 	{Call: operator + "ListAgents", Verb: View, Action: "list-agents", On: OnAgents, Own: true, Check: "addresses only of agents that it may view"},
-	{Call: operator + "WatchAgents", Verb: View, Action: "watch-agents", On: OnAgents, Own: true, Check: "addresses only of agents that it may view"},
 	{Call: operator + "ListFrameworks", Verb: View, Action: "list-frameworks", On: OnFrameworks, Own: true, Check: "only those that it may view"},
 	{Call: operator + "ListTasks", Verb: View, Action: "list-tasks", On: OnTasks, Kinds: []Kind{Master}, Own: true,
 		Check: "only those that it may view; environments only for their owner and admins"},

@@ -239,16 +239,28 @@ func (a *App) client(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := clientOf(where)
+	c, err := clientOf(where, a.sayOnce())
 	if err != nil {
 		return nil, usage(err)
 	}
 	return c, nil
 }
 
-func clientOf(where contexts.Cluster) (*client.Client, error) {
+// sayOnce returns a function that says why a watch hears nothing, each reason once.
+func (a *App) sayOnce() func(error) {
+	said := ""
+	return func(err error) {
+		if why := sentence(err); why != said {
+			said = why
+			fmt.Fprintf(a.Stderr, "tender: waiting for a master: %s\n", why)
+		}
+	}
+}
+
+func clientOf(where contexts.Cluster, waiting func(error)) (*client.Client, error) {
 	return client.New(client.Config{
 		Masters: where.Masters, Dial: where.ToMasters(), DialAgent: where.ToAgents(), Tickets: where.Holder != nil, Keep: where.Keep, Told: where.Told,
+		Waiting: waiting,
 	})
 }
 

@@ -100,7 +100,7 @@ func (a *App) drain(ctx context.Context, c *client.Client, f drainFlags, args []
 		return nil
 	}
 	return draining.Run(ctx, draining.Config{
-		Operator: c.Operator(), Agents: agents, Request: request, AtATime: f.atATime,
+		Operator: c.Operator(), Watch: c.Watch, Agents: agents, Request: request, AtATime: f.atATime,
 		Say: func(sentence string) { fmt.Fprintln(a.Stderr, "tender: "+sentence) },
 		Drained: func(agent *apiv1.AgentView, done, all int) {
 			fmt.Fprintf(a.Stdout, "%s is drained, %d of %d; host %s\n", agent.GetId(), done, all, agent.GetHostname())

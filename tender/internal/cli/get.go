@@ -50,6 +50,7 @@ func (a *App) getCommand() *cobra.Command {
 		Long:  "List what the cluster has. ID is a complete ID or name, or the start of an ID.\n\n" + kindsHelp(),
 		Example: "  tender get agents\n" +
 			"  tender get tasks --all -o wide\n" +
+			"  tender get tasks -w\n" +
 			"  tender get tasks -o json | jq '.items[].state'",
 		Args: between(1, "KIND", "ID"),
 		ValidArgsFunction: func(command *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
@@ -66,6 +67,7 @@ func (a *App) getCommand() *cobra.Command {
 	flags.BoolVarP(&q.All, "all", "a", false, "list also tasks that have ended, frameworks that were removed and principals that were revoked")
 	flags.BoolVar(&q.Stale, "stale", false, "accept an older answer, from the registry of any master; works without a leader")
 	flags.IntVar(&q.Limit, "limit", 0, "list at most this many (0 = all)")
+	watch := flags.BoolP("watch", "w", false, "go on with a row for each change (with -o json: a change on each line), until interrupted")
 	a.completeFlags(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		k, err := nouns.Named(args[0])
@@ -78,7 +80,15 @@ func (a *App) getCommand() *cobra.Command {
 		if len(args) == 2 {
 			q.Prefix = args[1]
 		}
+		for _, name := range []string{"all", "stale", "limit"} {
+			if *watch && command.Flags().Changed(name) {
+				return usagef("--%s means nothing with --watch, which shows what there is and then what changes", name)
+			}
+		}
 		return a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			if *watch {
+				return a.watch(ctx, c, k, q, format)
+			}
 			return a.get(ctx, c, k, q, format)
 		})(command, args)
 	}
@@ -117,6 +127,18 @@ func checkQuery(command *cobra.Command, k nouns.Kind, q nouns.Query) error {
 		}
 	}
 	return nil
+}
+
+// watch shows a kind, and then what changes of it.
+func (a *App) watch(ctx context.Context, c *client.Client, k nouns.Kind, q nouns.Query, format *show.Format) error {
+	if err := q.Resolve(ctx, c); err != nil {
+		return err
+	}
+	w := nouns.Watcher{
+		Kind: k, Query: &q, Out: a.Stdout, Format: format.String(), Now: a.Now,
+		Say: func(sentence string) { fmt.Fprintf(a.Stderr, "tender: %s\n", sentence) },
+	}
+	return w.Watch(ctx, c)
 }
 
 func (a *App) get(ctx context.Context, c *client.Client, k nouns.Kind, q nouns.Query, format *show.Format) error {

@@ -372,7 +372,7 @@ func askForMasters(ctx context.Context, wish contexts.Wish) {
 	if err != nil {
 		return
 	}
-	c, err := clientOf(where)
+	c, err := clientOf(where, nil)
 	if err != nil {
 		return
 	}

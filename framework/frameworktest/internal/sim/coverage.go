@@ -83,7 +83,7 @@ func (l *leader) agentPhase(conn core.Conn) string {
 	if _, admitted := view.Registry.Agents[id]; !admitted || id == "" {
 		return "unknown"
 	}
-	state := view.Leader.Standing(id).State
+	state := view.Leader.Agent(id).State
 	if state == api.AgentUnspecified {
 		return "unknown"
 	}

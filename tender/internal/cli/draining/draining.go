@@ -6,6 +6,7 @@ package draining
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
-	"github.com/tenderhq/tender/internal/pause"
 )
 
 const (
@@ -25,9 +25,13 @@ const (
 	namedMax = 5
 )
 
+// Follow tells what changes, as client.Watch does.
+type Follow func(context.Context, *apiv1.WatchRequest) iter.Seq2[*apiv1.WatchResponse, error]
+
 // Config says which agents to drain, and whom to tell.
 type Config struct {
 	Operator apiv1.OperatorServiceClient
+	Watch    Follow
 	Agents   []*apiv1.AgentView      // in the order in which they are drained
 	Request  *apiv1.MarkAgentRequest // the request for each of them
 	AtATime  int                     // how many may be draining and not yet empty; 0 = all
@@ -65,14 +69,14 @@ type roll struct {
 	said    string
 	saidAt  time.Time
 	away    string // why no master answers
-	watch   *watch // the watch of the waiting agents; nil: none is open
+	watch   *watch
 }
 
 // Run returns when all agents are drained. If an agent is given up or taken back meanwhile, that is an error, which is
 // returned when the others are drained.
 func Run(ctx context.Context, config Config) error {
-	r := &roll{Config: config, todo: slices.Clone(config.Agents)}
-	defer r.forgetWatch()
+	r := &roll{Config: config, todo: slices.Clone(config.Agents), watch: openWatch(ctx, config.Watch)}
+	defer r.watch.close()
 	for {
 		if err := r.begin(ctx); err != nil {
 			return err
@@ -117,7 +121,6 @@ func (r *roll) begin(ctx context.Context) error {
 			r.Say(answer.GetMessage())
 		}
 		r.todo, r.waiting = r.todo[1:], append(r.waiting, agent)
-		r.forgetWatch() // its news may be older than the mark
 	}
 	return nil
 }
@@ -130,23 +133,8 @@ func (r *roll) noAnswer(err error) {
 	}
 }
 
-// forgetWatch ends the watch, if there is one. A new one tells the state at that time.
-func (r *roll) forgetWatch() {
-	if r.watch != nil {
-		r.watch.close()
-		r.watch = nil
-	}
-}
-
-// hear waits until the leader tells of a change, or it is time to report something or to ask again.
+// hear waits until a change is told, or it is time to report something or to ask again.
 func (r *roll) hear(ctx context.Context) error {
-	var news chan heard // nil while no agent is waited for
-	if len(r.waiting) > 0 {
-		if r.watch == nil {
-			r.watch = openWatch(ctx, r.Operator, ids(r.waiting))
-		}
-		news = r.watch.news
-	}
 	longest := sayEvery
 	if r.away != "" {
 		longest = againAfter
@@ -159,56 +147,63 @@ func (r *roll) hear(ctx context.Context) error {
 	case <-timer.C:
 		r.progress()
 		return nil
-	case told := <-news:
-		if told.err != nil {
-			return r.watchEnded(ctx, told)
+	case told := <-r.watch.news:
+		switch {
+		case ctx.Err() != nil:
+			return r.stopped(ctx)
+		case told.err != nil:
+			return told.err
 		}
 		r.away = ""
-		r.look(told)
+		r.hearNews(told.WatchResponse)
 		return nil
 	}
 }
 
-// watchEnded waits a while before the next watch, if there may be one. That a leader no longer leads is not reported.
-func (r *roll) watchEnded(ctx context.Context, told heard) error {
-	r.forgetWatch()
-	switch {
-	case ctx.Err() != nil:
-		return r.stopped(ctx)
-	case !mayComeBack(told.err):
-		return client.Error(told.err)
-	case !told.opened && !api.Is(client.Error(told.err), api.NotLeader):
-		r.noAnswer(told.err)
+// hearNews checks which agents are empty.
+func (r *roll) hearNews(news *apiv1.WatchResponse) {
+	if news.GetMissed() != "" {
+		r.watch.later, r.watch.told = true, make(map[string]bool)
 	}
-	if !pause.For(ctx, againAfter) {
-		return r.stopped(ctx)
-	}
-	return nil
-}
-
-// look checks which agents are empty.
-func (r *roll) look(told heard) {
-	changed := r.watch.changed(told, r.waiting)
-	waiting := r.waiting[:0]
-	for _, before := range r.waiting {
-		now, is := changed[before.GetId()]
-		if !is {
-			waiting = append(waiting, before)
+	for _, change := range news.GetItems() {
+		id := r.watch.note(change)
+		i := slices.IndexFunc(r.waiting, func(agent *apiv1.AgentView) bool { return agent.GetId() == id })
+		if i < 0 {
 			continue
 		}
-		switch why := over(before, now); {
-		case why != "":
-			r.lost = append(r.lost, why)
-			r.Say(why)
-		case marked(now, api.MarkDrained):
-			r.done++
-			r.Drained(now, r.done, len(r.Agents))
-		default:
-			waiting = append(waiting, now)
-		}
+		r.judge(i, change)
 	}
-	r.waiting = waiting
+	if news.GetComplete() && r.watch.told != nil {
+		for i := len(r.waiting) - 1; i >= 0; i-- { // it was removed before the watch began, or while it heard nothing
+			if !r.watch.told[r.waiting[i].GetId()] {
+				r.judge(i, &apiv1.Change{Removed: "agent/" + r.waiting[i].GetId()})
+			}
+		}
+		r.watch.told = nil
+	}
 	r.progress()
+}
+
+// judge looks at an agent that is waited for after a change of it.
+func (r *roll) judge(i int, change *apiv1.Change) {
+	before := r.waiting[i]
+	now, says := r.watch.look(before, change)
+	if !says {
+		return
+	}
+	why := over(before, now)
+	switch {
+	case why != "":
+		r.lost = append(r.lost, why)
+		r.Say(why)
+	case marked(now, api.MarkDrained):
+		r.done++
+		r.Drained(now, r.done, len(r.Agents))
+	default:
+		r.waiting[i] = now
+		return
+	}
+	r.waiting = slices.Delete(r.waiting, i, i+1)
 }
 
 func marked(agent *apiv1.AgentView, mark api.Mark) bool {

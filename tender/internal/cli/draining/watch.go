@@ -5,55 +5,42 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
-// watch is told by the leader whenever one of some agents has changed, until it is closed or breaks.
+// watch is told whenever an agent has changed, until it is closed or fails.
 type watch struct {
 	news  chan heard
 	end   context.CancelFunc
 	ended chan struct{}
 
-	seen map[string]bool // the agents that it has told of; nil once it has told of all
+	latest   map[string]*apiv1.AgentView
+	draining map[string]bool // the agents that it has seen draining
+	later    bool            // its state was told anew, by a leader that knows of all marks
+	told     map[string]bool // the agents of the state that is being told; nil once that is complete
 }
 
-// heard is news from the leader or, as the last item, why there is no more.
+// heard is news or, as the last item, why there is no more.
 type heard struct {
-	*apiv1.WatchAgentsResponse
-	err    error
-	opened bool // the master had begun to answer
+	*apiv1.WatchResponse
+	err error
 }
 
-// openWatch begins a watch of the agents. Its news is from after this call.
-func openWatch(ctx context.Context, operator apiv1.OperatorServiceClient, names []string) *watch {
+// openWatch begins a watch of all agents.
+func openWatch(ctx context.Context, follow Follow) *watch {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &watch{news: make(chan heard), end: cancel, ended: make(chan struct{}), seen: make(map[string]bool)}
-	if len(names) > api.PageItemsMax {
-		names = nil // all agents
-	}
+	w := &watch{news: make(chan heard), end: cancel, ended: make(chan struct{}), latest: make(map[string]*apiv1.AgentView), draining: make(map[string]bool), told: make(map[string]bool)}
 	go func() {
 		defer close(w.ended)
-		w.run(ctx, operator, names)
+		for news, err := range follow(ctx, &apiv1.WatchRequest{Kinds: []string{"agent"}}) {
+			select {
+			case w.news <- heard{news, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
 	}()
 	return w
-}
-
-func (w *watch) run(ctx context.Context, operator apiv1.OperatorServiceClient, names []string) {
-	stream, err := operator.WatchAgents(ctx, &apiv1.WatchAgentsRequest{AgentIds: names})
-	for opened := false; ; opened = true {
-		var message *apiv1.WatchAgentsResponse
-		if err == nil {
-			message, err = stream.Recv()
-		}
-		select {
-		case w.news <- heard{message, err, opened}:
-		case <-ctx.Done():
-			return
-		}
-		if err != nil {
-			return
-		}
-	}
 }
 
 // close ends the watch, and returns when it has ended.
@@ -62,33 +49,37 @@ func (w *watch) close() {
 	<-w.ended
 }
 
-// changed returns the agents of which the news tells something new; nil for an agent that is gone.
-func (w *watch) changed(news heard, waiting []*apiv1.AgentView) map[string]*apiv1.AgentView {
-	changed := make(map[string]*apiv1.AgentView)
-	for _, id := range news.GetRemovedIds() {
-		changed[id] = nil
-	}
-	for _, agent := range news.GetItems() {
-		changed[agent.GetId()] = agent
-	}
-	if w.seen == nil {
-		return changed
-	}
-	for id := range changed {
-		w.seen[id] = true
-	}
-	if news.GetComplete() {
-		for _, agent := range waiting { // it was removed before the watch of all agents began
-			if !w.seen[agent.GetId()] {
-				changed[agent.GetId()] = nil
-			}
+// note takes in a change, and returns the ID of its agent.
+func (w *watch) note(change *apiv1.Change) (id string) {
+	if id = change.GetAgent().GetId(); id != "" {
+		w.latest[id] = change.GetAgent()
+		if w.told != nil {
+			w.told[id] = true
 		}
-		w.seen = nil
+		return id
 	}
-	return changed
+	if event := change.GetEvent(); event.GetKind() == "agent" {
+		return event.GetName()
+	}
+	_, id = wire.ChangeName(change)
+	return id
 }
 
-// mayComeBack says whether another master, or the same one later, may answer.
-func mayComeBack(err error) bool {
-	return api.Transient(client.Error(err))
+// look takes in a change of an agent that is waited for. It returns the agent as it is now, nil when it is no more, and
+// whether it says anything about the drain: what the watch tells first may be older than the mark.
+func (w *watch) look(before *apiv1.AgentView, change *apiv1.Change) (now *apiv1.AgentView, says bool) {
+	id := before.GetId()
+	if change.GetRemoved() != "" {
+		return nil, true
+	}
+	what := change.GetEvent().GetWhat()
+	w.draining[id] = w.draining[id] || what == "draining" || what == "drained"
+	if change.GetAgent() == nil && what != "updated" { // what it is like comes with its latest event
+		return nil, false
+	}
+	if now = w.latest[id]; now == nil || marked(now, api.MarkGone) {
+		return now, now != nil
+	}
+	w.draining[id] = w.draining[id] || marked(now, api.MarkDraining)
+	return now, w.draining[id] || w.later
 }

@@ -44,22 +44,31 @@ type Kind struct {
 	Filters []string // flags that have an effect for it
 	States  []string // the values of --state
 	list    func(ctx context.Context, c *client.Client, q *Query) (*Listing, error)
+	watched string                       // the kind as a watch calls it
+	view    func(*apiv1.Change) *Listing // lists what a change has of it
 }
 
 // The kinds.
 var (
 	Masters = Kind{"masters", "the masters and which one leads", []string{"state", "stale"},
-		[]string{"leader", "follower", "non-voter", "unreachable"}, listMasters}
+		[]string{"leader", "follower", "non-voter", "unreachable"}, listMasters,
+		"master", viewing((*apiv1.Change).GetMaster, masterColumns, (*apiv1.MasterView).GetId, nameless)}
 	Agents = Kind{"agents", "the agents, their state and resources", []string{"state", "stale"},
-		[]string{"INITING", "RUNNING", "BUSY", "DISCONNECTED", "TOMBSTONE"}, listAgents}
+		[]string{"INITING", "RUNNING", "BUSY", "DISCONNECTED", "TOMBSTONE"}, listAgents,
+		"agent", viewing((*apiv1.Change).GetAgent, agentColumns, (*apiv1.AgentView).GetId, (*apiv1.AgentView).GetHostname)}
 	Frameworks = Kind{"frameworks", "the frameworks that are subscribed or may come back; --all also those that were removed",
-		[]string{"state", "role", "all", "stale"}, []string{"active", "disconnected", "removed"}, listFrameworks}
-	Tasks      = Kind{"tasks", "the tasks; --all also those that have ended", []string{"state", "agent", "framework", "role", "all"}, taskStates(), listTasks}
-	Offers     = Kind{"offers", "the offers that frameworks hold now", []string{"agent", "framework", "role"}, nil, listOffers}
-	Principals = Kind{"principals", "those to whom something was granted, and what; --all also those that were revoked", []string{"all", "stale"}, nil, listPrincipals}
-	Endpoints  = Kind{"endpoints", "where tasks that run (and pass their health checks) are reached, by their named ports; of a framework or a task",
-		[]string{"agent", "framework", "role"}, nil, listEndpoints}
-	Roles = Kind{"roles", "the roles with weight, priority and quota", []string{"stale"}, nil, listRoles}
+		[]string{"state", "role", "all", "stale"}, []string{"active", "disconnected", "removed"}, listFrameworks,
+		"framework", viewing((*apiv1.Change).GetFramework, frameworkColumns, (*apiv1.FrameworkView).GetId, (*apiv1.FrameworkView).GetName)}
+	Tasks = Kind{"tasks", "the tasks; --all also those that have ended", []string{"state", "agent", "framework", "role", "all"}, taskStates(), listTasks,
+		"task", viewing((*apiv1.Change).GetTask, taskColumns, TaskRef, (*apiv1.TaskView).GetName)}
+	Offers = Kind{"offers", "the offers that frameworks hold now", []string{"agent", "framework", "role"}, nil, listOffers,
+		"offer", viewing((*apiv1.Change).GetOffer, offerColumns, (*apiv1.OfferView).GetId, nameless)}
+	Principals = Kind{"principals", "those to whom something was granted, and what; --all also those that were revoked", []string{"all", "stale"}, nil, listPrincipals,
+		"principal", viewing((*apiv1.Change).GetPrincipal, principalColumns, (*apiv1.PrincipalView).GetName, nameless)}
+	Endpoints = Kind{"endpoints", "where tasks that run (and pass their health checks) are reached, by their named ports; of a framework or a task",
+		[]string{"agent", "framework", "role"}, nil, listEndpoints, "task", viewEndpoints}
+	Roles = Kind{"roles", "the roles with weight, priority and quota", []string{"stale"}, nil, listRoles,
+		"role", viewing((*apiv1.Change).GetRole, roleColumns, (*apiv1.RoleView).GetRole, nameless)}
 )
 
 // Kinds returns all kinds in the order in which people are told of them.

@@ -21,23 +21,48 @@ const gap = 3
 
 // Table writes rows below a header, each column as wide as its widest cell. An empty cell is shown as "-".
 func Table(w io.Writer, header []string, rows [][]string) error {
-	widths := make([]int, len(header))
-	for _, row := range slices.Concat([][]string{header}, rows) {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(orDash(cell)))
-		}
-	}
 	var text strings.Builder
-	for _, row := range slices.Concat([][]string{header}, rows) {
-		var line strings.Builder
-		for i, cell := range row {
-			cell = orDash(cell)
-			line.WriteString(cell)
-			line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+gap))
-		}
-		text.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	if err := new(Growing).Begin(&text, header, rows); err != nil {
+		return err
 	}
 	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// Growing is a table to which rows are added as they come. Its columns become wider when a cell needs it.
+type Growing struct{ widths []int }
+
+// Begin writes the header and the first rows.
+func (g *Growing) Begin(w io.Writer, header []string, rows [][]string) error {
+	g.widths = make([]int, len(header))
+	all := slices.Concat([][]string{header}, rows)
+	for _, row := range all {
+		g.fit(row)
+	}
+	for _, row := range all {
+		if err := g.Row(w, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *Growing) fit(row []string) {
+	for i, cell := range row {
+		g.widths[i] = max(g.widths[i], utf8.RuneCountInString(orDash(cell)))
+	}
+}
+
+// Row writes one more row.
+func (g *Growing) Row(w io.Writer, row []string) error {
+	g.fit(row)
+	var line strings.Builder
+	for i, cell := range row {
+		cell = orDash(cell)
+		line.WriteString(cell)
+		line.WriteString(strings.Repeat(" ", g.widths[i]-utf8.RuneCountInString(cell)+gap))
+	}
+	_, err := io.WriteString(w, strings.TrimRight(line.String(), " ")+"\n")
 	return err
 }
 
