@@ -107,6 +107,7 @@ var floors = []floor{
 	{"agent/commands", values + "internal/datafolder framework/executor agent/beneath agent/images/setup agent/proc agent/tail agent/walls/cell agent/walls/entry agent/walls/paths agent/walls/spaces"},
 
 	// What runs executors for Mesos: a user of the executors' SDK, which fetches as agents do.
+	{"internal/mesos/check", "internal/mesos/..."},
 	{"internal/mesos/translate", "api internal/mesos/codec internal/mesos/envelope internal/mesos/v1/..."},
 	{"internal/mesos/gateway", "api framework internal/mesos internal/mesos/..."},
 	{"internal/mesos/adapter", "api internal/protocol framework/executor agent/fetch internal/mesos internal/mesos/..."},
@@ -148,7 +149,7 @@ var floors = []floor{
 	// Programs.
 	{"tender", "tender/internal/cli"}, // the door for mains of others
 	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
-	{"tender/internal/cli/...", shell + "internal/trust/audit internal/lookout/leadersearch internal/calendar internal/trust/ticket internal/sandbox internal/web client internal/logging internal/heap internal/mesos/adapter internal/mesos/gateway internal/mesos/operator agent/commands internal/verify/... internal/testing/chaos allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest tender/internal/cli/..."},
+	{"tender/internal/cli/...", shell + "internal/trust/audit internal/lookout/leadersearch internal/calendar internal/trust/ticket internal/sandbox internal/web client internal/logging internal/heap internal/mesos/adapter internal/mesos/check internal/mesos/gateway internal/mesos/operator agent/commands internal/verify/... internal/testing/chaos allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest tender/internal/cli/..."},
 	{".", "tender"},
 }
 

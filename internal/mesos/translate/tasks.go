@@ -86,11 +86,8 @@ func (l Launch) readExecutor(task *api.Task, info *mesosv1.TaskInfo, executor *m
 	if executor.GetCommand() == nil {
 		return errors.New("'ExecutorInfo.command' must be set for 'CUSTOM' executor")
 	}
-	if err := checkContainer(executor.GetContainer()); err != nil {
+	if err := CheckExecutorContainer(executor.GetContainer()); err != nil {
 		return err
-	}
-	if image := containerImage(executor.GetContainer()); image != "" {
-		return unsupported("an image for an executor of one's own")
 	}
 	resources, err := ReadResources(executor.GetResources())
 	if err != nil {

@@ -74,6 +74,7 @@ func (a *App) mesosCommand() *cobra.Command {
 		token, _ := a.Lookup("TENDER_TOKEN")
 		return a.runMesos(command.Context(), f, masters, token)
 	}
+	command.AddCommand(a.mesosCheckCommand())
 	return command
 }
 

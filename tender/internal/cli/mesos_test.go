@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -35,6 +36,36 @@ func TestMesosIsClosed(t *testing.T) {
 	for _, args := range [][]string{{"--open", "--bind", "0.0.0.0", "--advertise", "here"}, {"--bind", "0.0.0.0"}, {"--bind", "0.0.0.0", "--advertise", "here"}, {"--cert", "x"}} {
 		if _, stderr, code := tender(t, d.env, append([]string{"mesos"}, args...)...); code != 2 {
 			t.Errorf("%v: exit code %d, %s", args, code, stderr)
+		}
+	}
+}
+
+// TestMesosCheck: what would not work is told of each framework, or of one, and by the exit code.
+func TestMesosCheck(t *testing.T) {
+	old := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/state" {
+			http.NotFound(w, r)
+			return
+		}
+		http.ServeFile(w, r, "../../../internal/mesos/check/testdata/state.json")
+	}))
+	defer old.Close()
+	address := strings.TrimPrefix(old.URL, "http://")
+	for _, test := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{address}, 1, "(2, such as web.1, web.2)"},
+		{[]string{address, "well"}, 0, "well (d): all of it would work; 1 task now\n"},
+		{[]string{old.URL + "/", "b"}, 1, "marathon (b): 5 tasks now\n"},
+		{[]string{address, "nobody"}, 1, ""},
+		{[]string{address + "/elsewhere"}, 1, ""},
+		{nil, 2, ""},
+	} {
+		out, stderr, code := new(shell).run(t, append([]string{"mesos", "check"}, test.args...)...)
+		if code != test.code || !strings.Contains(out, test.says) {
+			t.Errorf("%v: exit code %d, %s%s", test.args, code, out, stderr)
 		}
 	}
 }
