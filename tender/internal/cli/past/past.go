@@ -19,6 +19,7 @@ import (
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/internal/words"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/history"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
@@ -132,12 +133,15 @@ func Follow(ctx context.Context, c *client.Client, q history.Query, after wire.C
 
 // Line is an event in one line.
 func Line(e *apiv1.Event, wide bool) string {
-	line := fmt.Sprintf("%s  %-12s %s/%s", e.GetAt().AsTime().Format(time.RFC3339), e.GetWhat(), e.GetKind(), e.GetName())
-	if own := e.GetKind() + "/" + e.GetName(); e.GetKind() == "offer" || wide {
-		for _, thing := range e.GetAbout() {
-			if thing != own {
-				line += " " + thing
-			}
+	own := e.GetKind() + "/" + e.GetName()
+	line := fmt.Sprintf("%s  %-12s %s", e.GetAt().AsTime().Format(time.RFC3339), e.GetWhat(), own)
+	for _, thing := range e.GetAbout() {
+		switch {
+		case thing == own:
+		case wide || e.GetKind() == string(change.Offer):
+			line += " " + thing
+		case e.GetWhat() == string(change.Launched) && strings.HasPrefix(thing, "agent/"):
+			line += " on " + thing
 		}
 	}
 	if e.GetWhy() != "" {

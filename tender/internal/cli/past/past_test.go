@@ -63,10 +63,12 @@ func TestAnswersAreJoined(t *testing.T) {
 func TestLines(t *testing.T) {
 	failed := event(2, 3, "task/f1/web.0", "failed", "exited with 3", "agent/a1", "framework/f1", "task/f1/web.0")
 	failed.By = "agent a1"
+	launched := event(2, 3, "task/f1/web.0", "launched", "", "agent/a1", "framework/f1", "task/f1/web.0")
 	set := event(2, 4, "role/eng\x1b[2J", "set", "", "role/eng\x1b[2J")
 	set.By = "person ann"
 	offer := event(2, 5, "offer/offer-2-1", "declined", "no room for web", "agent/a1", "framework/f1", "role/eng")
 	for wanted, line := range map[string]string{
+		"2026-01-02T03:04:08Z  launched     task/f1/web.0 on agent/a1":                                                         Line(launched, false),
 		"2026-01-02T03:04:08Z  failed       task/f1/web.0: exited with 3":                                                      Line(failed, false),
 		"2026-01-02T03:04:09Z  set          role/eng [2J (person ann)":                                                         Line(set, false),
 		"2026-01-02T03:04:10Z  declined     offer/offer-2-1 agent/a1 framework/f1 role/eng: no room for web":                   Line(offer, false),
