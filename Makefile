@@ -17,7 +17,7 @@ SHELL       := bash
 .SHELLFLAGS := -o pipefail -c
 
 .DEFAULT_GOAL := quick
-.PHONY: quick help build demo demo-jobs demo-rdd demo-share locality test test-long stress check format vet lint proto components tidy-modules darwin exported api \
+.PHONY: quick help build demo demo-jobs demo-rdd demo-share locality test test-ui test-long stress check format vet lint proto components tidy-modules darwin exported api \
         vulnerabilities generate rewrite bench bench-agent bench-allocator bench-micro check-cost sim mutants fuzz chaos chaos-agent mesos clean
 
 quick: build format vet ## Build, the quick checks, the unit tests: a minute, before every push
@@ -56,6 +56,9 @@ test: ## What CI runs: every test, with the race detector
 mesos: build ## Clients of Apache Mesos that others wrote (mesos-go) run on Tender, unmodified, while parts of it are killed
 	@go -C tools/mesosgo mod download || { echo 'mesos: skipped, as mesos-go can not be fetched'; exit 0; }; \
 	go -C tools/mesosgo vet ./... && go -C tools/mesosgo test -count=1 -timeout 15m ./...
+
+test-ui: ## The page in a real headless Chromium, with a real cluster under it: IMAGES=1 writes docs/images anew
+	go test -count=1 -v -timeout 15m -run 'TestThePageInABrowser|TestPeopleLogInToThePage' ./tender/internal/cli $(if $(IMAGES),-args -images)
 
 test-long: ## Every test in its long form, never from the cache
 	TENDER_TEST_LONG=1 go test $(RACE) -count=1 -timeout 2h ./...

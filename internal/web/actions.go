@@ -321,7 +321,7 @@ func (s *Server) act(a action) http.HandlerFunc {
 		r.Body = http.MaxBytesReader(w, r.Body, formBytesMax)
 		shown := page{title: a.title, still: true}
 		err := r.ParseForm()
-		said := ""
+		var said string
 		if err != nil {
 			err = api.E("page", api.Invalid, "", errors.New("this form can't be read, or is far too long"))
 		} else if said, err = a.do(r.Context(), s, r.PostForm); err == nil {

@@ -45,7 +45,6 @@ type head struct {
 type cell struct {
 	text  string
 	href  string
-	title string
 	class string // good, warn, bad, soft, num
 	at    time.Time
 }
@@ -86,7 +85,6 @@ type part struct {
 }
 
 func text(text string) cell     { return cell{text: text} }
-func soft(text string) cell     { return cell{text: text, class: "soft"} }
 func to(text, href string) cell { return cell{text: text, href: href} }
 func since(at time.Time) cell   { return cell{at: at} }
 func number(text string) cell   { return cell{text: text, class: "num"} }

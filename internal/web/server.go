@@ -158,9 +158,9 @@ type view func(*http.Request) (page, error)
 type collectorKey struct{}
 
 // serve shows a view.
-func (s *Server) serve(make view) http.Handler {
+func (s *Server) serve(of view) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		shown, err := make(r)
+		shown, err := of(r)
 		if err != nil {
 			shown = failed(err)
 		}

@@ -82,7 +82,7 @@ func fill(m protoreflect.Message, text string, depth int) {
 	if depth > 6 || m.Descriptor().FullName() == "google.protobuf.Timestamp" {
 		return
 	}
-	value := func(field protoreflect.FieldDescriptor, new func() protoreflect.Value) (protoreflect.Value, bool) {
+	value := func(field protoreflect.FieldDescriptor, fresh func() protoreflect.Value) (protoreflect.Value, bool) {
 		switch field.Kind() {
 		case protoreflect.StringKind:
 			if strings.Contains(string(field.Name()), "page_token") {
@@ -90,7 +90,7 @@ func fill(m protoreflect.Message, text string, depth int) {
 			}
 			return protoreflect.ValueOfString(text), true
 		case protoreflect.MessageKind:
-			inner := new()
+			inner := fresh()
 			fill(inner.Message(), text, depth+1)
 			return inner, true
 		case protoreflect.Int32Kind:

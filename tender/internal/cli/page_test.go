@@ -1,0 +1,365 @@
+package cli_test
+
+import (
+	"context"
+	_ "embed"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// images writes the pictures of the README and the docs anew: make test-ui IMAGES=1.
+var images = flag.Bool("images", false, "write docs/images anew")
+
+// checks is a script that returns what is wrong with the page that is shown.
+//
+//go:embed testdata/page-checks.js
+var checks string
+
+// chromium returns the path of a browser; the test is left out where there is none.
+func chromium(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("no Chromium is installed here; the page is not tried in a browser (apt-get install chromium)")
+	return ""
+}
+
+// window is a tab of a real browser, and what it has complained of.
+type window struct {
+	t    *testing.T
+	ctx  context.Context
+	base string
+
+	mu  sync.Mutex
+	bad []string // guarded by mu
+}
+
+// openWindow starts a browser whose addresses begin with base.
+func openWindow(t *testing.T, base string) *window {
+	t.Helper()
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(chromium(t)), chromedp.NoSandbox,
+		chromedp.IgnoreCertErrors, chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 900), chromedp.Flag("disable-component-update", true))
+	allocated, end := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
+	t.Cleanup(end)
+	ctx, leave := chromedp.NewContext(allocated)
+	t.Cleanup(leave)
+	w := &window{t: t, ctx: ctx, base: base}
+	w.do(chromedp.Navigate("about:blank"))
+	err := chromedp.Listen(ctx, func(event any) {
+		switch event := event.(type) {
+		case *log.EventEntryAdded: // also what breaks the policy for contents
+			if event.Entry.Level == "error" {
+				w.complain(fmt.Sprint(event.Entry.Source, ": ", event.Entry.Text, " ", event.Entry.URL))
+			}
+		case *runtime.EventExceptionThrown:
+			w.complain("exception: " + event.ExceptionDetails.Text + " " + event.ExceptionDetails.URL)
+		case *runtime.EventConsoleAPICalled:
+			if event.Type == "error" || event.Type == "assert" {
+				w.complain("the console has an error")
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call(w, log.Enable, cdp.Empty{})
+	call(w, runtime.Enable, cdp.Empty{})
+	return w
+}
+
+// call makes a call to the browser.
+func call[P, R any](w *window, command cdp.Command[P, R], params P) {
+	w.t.Helper()
+	if _, err := chromedp.Call(w.ctx, command, params); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *window) complain(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.bad = append(w.bad, text)
+}
+
+// complaints returns what the browser has complained of since it was asked last.
+func (w *window) complaints() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	bad := w.bad
+	w.bad = nil
+	return bad
+}
+
+// do does something with the page.
+func (w *window) do(action chromedp.Action[chromedp.Void]) {
+	w.t.Helper()
+	if err := chromedp.Do(w.ctx, action); err != nil {
+		w.t.Fatalf("%v; complaints: %v", err, w.complaints())
+	}
+}
+
+// goTo shows an address.
+func (w *window) goTo(path string) { w.t.Helper(); w.do(chromedp.Navigate(w.base + path)) }
+
+// evaluated returns what an expression says; the zero value while the page is being left.
+func evaluated[T any](w *window, expression string, values ...any) T {
+	w.t.Helper()
+	value, _ := chromedp.Run(w.ctx, chromedp.Evaluate[T](fmt.Sprintf(expression, values...)))
+	return value
+}
+
+// awaitThat waits until an expression is true.
+func (w *window) awaitThat(expression string, values ...any) {
+	w.t.Helper()
+	defer func() {
+		if w.t.Failed() {
+			w.t.Logf("complaints: %v; the page says: %s", w.complaints(), evaluated[string](w, "location + document.body.innerText"))
+		}
+	}()
+	until(w.t, fmt.Sprintf(expression, values...), func() bool { return evaluated[bool](w, "!!("+expression+")", values...) })
+}
+
+// await waits until an element is there, and gone until none is.
+func (w *window) await(selector string) {
+	w.t.Helper()
+	w.awaitThat("document.querySelector(%q)", selector)
+}
+func (w *window) gone(selector string) {
+	w.t.Helper()
+	w.awaitThat("document.body && !document.querySelector(%q)", selector)
+}
+
+// reads waits until an element has a text in it.
+func (w *window) reads(selector, text string) {
+	w.t.Helper()
+	w.awaitThat("[...document.querySelectorAll(%q)].some(e => e.textContent.includes(%q))", selector, text)
+}
+
+// click clicks an element, and waits until the page that it leads to is there.
+func (w *window) click(selector string) {
+	w.t.Helper()
+	w.await(selector)
+	evaluated[any](w, "window.left = true, document.querySelector(%q).click()", selector)
+	w.awaitThat("!window.left && document.readyState === 'complete'")
+}
+
+// types writes into a field as one does by keyboard.
+func (w *window) types(selector, text string) {
+	w.t.Helper()
+	w.await(selector)
+	evaluated[any](w, "document.querySelector(%q).focus()", selector)
+	w.do(chromedp.KeyEvent(text))
+}
+
+// look sets the colours and the width.
+func (w *window) look(scheme string, width int64) {
+	w.t.Helper()
+	w.do(chromedp.EmulateViewport(width, 900))
+	call(w, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+}
+
+// uiOf starts 'tender ui' and returns the link that lets a browser in.
+func (c *trusted) uiOf(env []string) string {
+	c.t.Helper()
+	ui := launch(c.t, env, true, []string{"ui", "--no-open"})
+	ui.await("Ctrl-C here ends it.")
+	return regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?code=\w+`).FindString(ui.stdout.String())
+}
+
+// agents starts agents by the token of the cluster, each in a rack.
+func (c *trusted) agents(names ...string) {
+	c.t.Helper()
+	token := c.must("token", "create", "agent", "--uses", strconv.Itoa(len(names)))
+	for i, name := range names {
+		start(c.t, c.env, "agent", "--data-dir", c.folder(name), "--http-port", strconv.Itoa(freePort(c.t)), "--hostname", name,
+			"--resources", fmt.Sprintf("cpus:%d;mem:%d;disk:1000", 2+2*(i%2), 1024*(1+i%2)), "--attributes", fmt.Sprint("rack=r", 1+i/2), "--join", token, "--master", strings.Join(c.masters, ","))
+	}
+	until(c.t, "all agents are there", func() bool { return strings.Count(c.must("get", "agents"), "RUNNING") == len(names) })
+}
+
+// TestThePageInABrowser looks at every view of a real cluster with a real browser, sees it change, and acts on it.
+func TestThePageInABrowser(t *testing.T) {
+	chromium(t)
+	c := startTrusted(t)
+	c.three()
+	c.agents("a1", "a2", "a3", "a4")
+	c.must("weight", "eng/web", "2")
+	link := c.uiOf(c.env)
+	base, _, _ := strings.Cut(link, "/?")
+	w := openWindow(t, base)
+	w.do(chromedp.Navigate(link))
+
+	// A task that is started and one that ends show by themselves.
+	w.goTo("/tasks")
+	w.reads("#live", "live")
+	web := launch(t, c.env, true, []string{"run", "--name", "web", "--role", "eng/web", "--cpus", "1", "--", "sh", "-c", "echo hello from web; exec sleep 1000"})
+	w.await(`tr[data-row$="/web.0"]`)
+	short := launch(t, c.env, true, []string{"run", "--name", "short", "--role", "science", "--", "sleep", "1000"})
+	w.await(`tr[data-row$="/short.0"]`)
+	w.reads(`tr[data-row$="/short.0"]`, "RUNNING")
+	path := evaluated[string](w, `document.querySelector('tr[data-row$="/short.0"] a').getAttribute("href")`)
+
+	// Every view, in both colours and on a wide and on a narrow screen.
+	framework := strings.Split(path, "/")[2]
+	views := []string{
+		"/", "/?by=state&fill=framework&size=mem", "/agents", "/agents/a1", "/frameworks", "/frameworks/" + framework, "/roles", "/jobs", "/tasks", "/tasks?all=1", path,
+		"/offers", "/masters", "/why", "/why?q=short", "/access", "/search?q=web", "/help", "/do/kill?framework=" + framework + "&task=short.0", "/do/role?role=eng", "/nothing",
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{1280, 360} {
+			w.look(scheme, width)
+			for _, view := range views {
+				w.goTo(view)
+				wrong, err := chromedp.Run(w.ctx, chromedp.Evaluate[[]string](checks))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, one := range wrong {
+					t.Errorf("%s, %s, %d wide: %s", view, scheme, width, one)
+				}
+			}
+		}
+	}
+	for _, one := range w.complaints() {
+		if !strings.Contains(one, "/nothing") { // whose status is 404
+			t.Errorf("the browser complains: %s", one)
+		}
+	}
+	w.look("light", 1280)
+
+	// The output of a task follows; a link in the keyboard's way leads on.
+	w.goTo("/tasks")
+	w.click(`tr[data-row$="/web.0"] a`)
+	w.reads(`[data-follow$="/stdout"]`, "hello from web")
+	w.do(chromedp.KeyEvent("ga"))
+	w.awaitThat("location.pathname === '/agents'")
+	w.reads("#live", "live")
+	w.do(chromedp.KeyEvent("/"))
+	w.awaitThat("document.activeElement.id === 'search'")
+	w.do(chromedp.KeyEvent("web.0\r"))
+	w.awaitThat("location.pathname === '/search'")
+	w.await(`tr[data-row$="/web.0"]`)
+	if *images {
+		w.goTo("/")
+		w.reads("#live", "live")
+		w.picture("page-cluster.png")
+		w.look("dark", 1280)
+		w.goTo("/tasks")
+		w.picture("page-tasks-dark.png")
+		w.look("light", 1280)
+	}
+
+	// A task is killed, and an agent is drained.
+	w.goTo(path)
+	w.click(`a[href^="/do/kill"]`)
+	w.reads("main", "Its framework is told")
+	w.click("button.danger")
+	w.reads("main", "Its agent has the order to kill it.")
+	w.goTo("/tasks")
+	w.gone(`tr[data-row$="/short.0"]`)
+	if short.wait() == 0 {
+		t.Error("a task that was killed ends well")
+	}
+	w.goTo("/agents/a4")
+	w.click(`a[href^="/do/drain"]`)
+	w.await("button.danger")
+	w.click("button.danger")
+	w.reads("main h2", "Done")
+	w.goTo("/?by=rack")
+	w.await(`svg rect.drain`)
+	if audit := c.must("audit"); !strings.Contains(audit, "KillTask") || !strings.Contains(audit, "drain") {
+		t.Errorf("the audit is %s", audit)
+	}
+
+	// The leader is killed with the page open: it goes on by itself.
+	w.goTo("/")
+	w.reads(".head", "leads")
+	leads := evaluated[string](w, `document.querySelector(".head .good").textContent.split(" ")[0]`)
+	i := slices.Index([]string{"m1", "m2", "m3"}, leads)
+	c.procs[i].signal(syscall.SIGKILL)
+	c.procs[i].wait()
+	w.awaitThat(`(at => at && at.textContent.includes("leads") && !at.textContent.startsWith(%q))(document.querySelector(".head .good"))`, leads+" ")
+	w.goTo("/tasks")
+	w.reads(`tr[data-row$="/web.0"]`, "RUNNING")
+	web.signal(syscall.SIGINT)
+	w.gone(`tr[data-row$="/web.0"]`)
+	w.complaints() // of connections that broke
+}
+
+// TestPeopleLogInToThePage: at a master, by a token; until they log out, or their cookie or they count no more.
+func TestPeopleLogInToThePage(t *testing.T) {
+	chromium(t)
+	c := startTrusted(t)
+	c.agents("a1")
+	c.must("grant", "eve", "view")
+	w := openWindow(t, "https://"+c.http[0])
+	logIn := func(name string) {
+		t.Helper()
+		w.goTo("/login")
+		w.types("#token", c.must("token", "create", "operator", "--principal", name)+"\r")
+		w.reads(".head", "you are "+name)
+	}
+	w.goTo("/tasks")
+	w.await("#token")
+	logIn("eve")
+	w.goTo("/do/drain?agent=a1")
+	w.reads("main", "You may not do it")
+	w.click("button.danger")
+	w.reads("main", "It was not done")
+	if agents := c.must("get", "agents"); strings.Contains(agents, "drain") {
+		t.Errorf("who may only view has drained: %s", agents)
+	}
+	w.goTo("/")
+	w.click(`form[action="/logout"] button`)
+	w.await("#token")
+	w.goTo("/agents")
+	w.await("#token")
+	logIn("eve")
+	call(w, network.ClearBrowserCookies, cdp.Empty{}) // as when it has expired
+	w.goTo("/agents")
+	w.await("#token")
+	logIn("eve")
+	w.goTo("/agents")
+	w.reads("#live", "live")
+	c.must("revoke", "eve", "--force", "--why", "she has left")
+	w.reads("body.login", "she has left") // though nobody has touched the page
+	if text := evaluated[string](w, "document.body.innerText"); strings.Contains(text, "agent-") {
+		t.Errorf("who was revoked is shown %s", text)
+	}
+}
+
+// picture writes what is shown into docs/images.
+func (w *window) picture(name string) {
+	w.t.Helper()
+	png, err := chromedp.Run(w.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	folder := filepath.Join("..", "..", "..", "docs", "images")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, name), png, 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
