@@ -57,6 +57,7 @@ type History struct {
 	queue []record        // guarded by mu
 	last  wire.Cursor     // of the newest event that was told; guarded by mu
 	told  map[string]bool // sentences about damage that are in the log; guarded by mu
+	wake  chan struct{}   // has a value when the queue is no longer empty
 
 	// What follows belongs to Run.
 	syncedAt, trimmedAt time.Time
@@ -81,7 +82,7 @@ func open(config Config, disk disk) (*History, error) {
 		return nil, err
 	}
 	h := &History{
-		config: config, told: map[string]bool{},
+		config: config, told: map[string]bool{}, wake: make(chan struct{}, 1),
 		notable: &ring{name: "notable", config: config, disk: disk}, routine: &ring{name: "routine", config: config, disk: disk},
 	}
 	var harm []string
@@ -150,6 +151,12 @@ func (h *History) Missed(at time.Time, why string) {
 
 // enqueue must be called with mu held.
 func (h *History) enqueue(one record) {
+	if len(h.queue) == 0 {
+		select {
+		case h.wake <- struct{}{}:
+		default: // it has one already
+		}
+	}
 	switch {
 	case len(h.queue) >= queueEventsMax:
 		h.lose(one, "more came than could be written")
@@ -202,16 +209,28 @@ func moment(e *apiv1.Event) string { return e.GetAt().AsTime().Format(time.RFC33
 
 // Run writes what it is told until the context ends, and then the rest.
 func (h *History) Run(ctx context.Context) error {
-	ticker := time.NewTicker(writeEvery)
-	defer ticker.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
+		timer.Reset(h.rest())
 		select {
 		case <-ctx.Done():
 			return h.end()
-		case <-ticker.C:
+		case <-h.wake: // from now on the rest is short
+		case <-timer.C:
 			h.write(time.Now())
 		}
 	}
+}
+
+// rest returns how long Run may rest until the next write.
+func (h *History) rest() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.queue) > 0 || h.routine.file != nil && !h.routine.synced {
+		return writeEvery
+	}
+	return trimEvery
 }
 
 // end writes the rest, and seals what is open.
