@@ -1,0 +1,197 @@
+package watching
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/trust/rights"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// teller stands for the leaders: what there is, and how many events its term has had.
+type teller struct {
+	log   *Log
+	at    wire.Cursor
+	there map[string]int32 // agents, with their number of tasks
+}
+
+func (l *teller) shown(name string) *apiv1.Change {
+	tasks, is := l.there[name]
+	if !is {
+		return &apiv1.Change{Removed: "agent/" + name}
+	}
+	return &apiv1.Change{View: &apiv1.Change_Agent{Agent: &apiv1.AgentView{Id: name, Tasks: tasks}}}
+}
+
+// change changes an agent: with an event, or only its figures.
+func (l *teller) change(name string, tasks int32, event bool) Entry {
+	if l.there[name] = tasks; tasks == 0 {
+		delete(l.there, name)
+	}
+	change := l.shown(name)
+	if event {
+		l.at.Number++
+		change.Event = &apiv1.Event{Cursor: l.at.Proto(), Kind: "agent", Name: name, What: fmt.Sprint(tasks)}
+	}
+	return Changed(change, l.at)
+}
+
+// lead begins the next term. Some of what the former leader did was told to nobody.
+func (l *teller) lead(lost int32) {
+	if lost > 0 {
+		l.there["lost"] = lost
+	}
+	l.at = wire.Cursor{Term: api.Term{Number: l.at.Term.Number + 1}}
+	l.log.Forget(l.at, "another master leads")
+	if !l.log.views {
+		l.log.Put(nil, l.at, true)
+		return
+	}
+	var state []Entry
+	for name := range l.there { // order: irrelevant because the state has none
+		state = append(state, Changed(l.shown(name), l.at))
+	}
+	l.log.Put(state, l.at, true)
+}
+
+// hearer watches, over as many streams as it takes, and checks that it is told everything once and in order.
+type hearer struct {
+	t     *rapid.T
+	log   *Log
+	read  *reading
+	after *apiv1.Cursor
+	last  wire.Cursor // the latest event; zero after something was missed
+	has   map[string]int32
+}
+
+func (h *hearer) connect() {
+	h.read = &reading{log: h.log, Watcher: Watcher{By: rights.All(), Send: h.take,
+		Request: &apiv1.WatchRequest{After: h.after, EventsOnly: !h.log.views}}}
+	if err := h.read.begin(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *hearer) take(news *apiv1.WatchResponse) error {
+	wired, err := proto.Marshal(news) // as it goes over the wire: views are bytes that are not read
+	if err == nil {
+		news = &apiv1.WatchResponse{}
+		err = proto.Unmarshal(wired, news)
+	}
+	if err != nil {
+		return err
+	}
+	if news.GetMissed() != "" {
+		h.last, h.after = wire.Cursor{}, nil
+		clear(h.has)
+	}
+	for _, item := range news.GetItems() {
+		if event := item.GetEvent(); event != nil {
+			at := wire.CursorOf(event.GetCursor())
+			if h.last != (wire.Cursor{}) && (at.Term != h.last.Term || at.Number != h.last.Number+1) {
+				h.t.Fatalf("after event %v comes %v", h.last, at)
+			}
+			h.last = at
+		}
+		if _, name := wire.ChangeName(item); item.GetRemoved() != "" {
+			delete(h.has, name)
+		} else if name != "" {
+			h.has[name] = item.GetAgent().GetTasks()
+		}
+	}
+	if news.GetComplete() {
+		h.after = news.GetCursor()
+	}
+	return nil
+}
+
+// listen hears up to n parts of what is new; all of it if n is negative.
+func (h *hearer) listen(n int) {
+	for ; n != 0; n-- {
+		_, more, err := h.read.step(h.t.Context())
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// TestWatchersMissNothing: through new leaders and broken streams a watcher sees every event once and in order, or is
+// told that it has missed something; at rest its copy equals what there is (R68).
+func TestWatchersMissNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		views := rapid.Bool().Draw(t, "views")
+		l := &teller{log: NewLog(views), there: make(map[string]int32)}
+		l.lead(0)
+		var hearers []*hearer
+		for range 3 {
+			h := &hearer{t: t, log: l.log, has: make(map[string]int32)}
+			h.connect()
+			hearers = append(hearers, h)
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "moves") {
+			h := hearers[rapid.IntRange(0, 2).Draw(t, "who")]
+			switch rapid.IntRange(0, 9).Draw(t, "move") {
+			case 0:
+				l.lead(rapid.Int32Range(0, 2).Draw(t, "lost"))
+			case 1, 2:
+				h.connect()
+			case 3, 4, 5:
+				h.listen(rapid.IntRange(1, 3).Draw(t, "parts"))
+			default:
+				var batch []Entry
+				for range rapid.IntRange(1, 5).Draw(t, "changes") {
+					name, event := fmt.Sprint("agent-", rapid.IntRange(1, 4).Draw(t, "agent")), rapid.Bool().Draw(t, "event")
+					batch = append(batch, l.change(name, rapid.Int32Range(0, 3).Draw(t, "tasks"), event || !views))
+				}
+				l.log.Put(batch, l.at, true)
+			}
+		}
+		for i, h := range hearers {
+			h.listen(-1)
+			if h.last != (wire.Cursor{}) && h.last != l.at && l.at.Number > 0 {
+				t.Fatalf("watcher %d has heard event %v, and the last one is %v", i, h.last, l.at)
+			}
+			if views && !maps.Equal(h.has, l.there) {
+				t.Fatalf("watcher %d has %v, and there is %v", i, h.has, l.there)
+			}
+		}
+	})
+}
+
+// TestAWatcherThatDoesNotRead is ended once more waits for it than is remembered, and is told when it comes back that it
+// has missed something.
+func TestAWatcherThatDoesNotRead(t *testing.T) {
+	l := &teller{log: NewLog(false), there: make(map[string]int32)}
+	l.lead(0)
+	var missed string
+	watcher := Watcher{By: rights.All(), Request: &apiv1.WatchRequest{EventsOnly: true}, Send: func(news *apiv1.WatchResponse) error {
+		missed += news.GetMissed()
+		return nil
+	}}
+	r := &reading{log: l.log, Watcher: watcher}
+	if err := r.begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.Request.After = l.at.Proto()
+	batch := make([]Entry, 0, logEntriesMax+1)
+	for range logEntriesMax + 1 {
+		batch = append(batch, l.change("agent-1", 1, true))
+	}
+	l.log.Put(batch, l.at, true)
+	if _, _, err := r.step(t.Context()); !api.Is(err, api.Limit) {
+		t.Errorf("it is told %v", err)
+	}
+	again := &reading{log: l.log, Watcher: watcher}
+	if err := again.begin(t.Context()); err != nil || missed == "" {
+		t.Errorf("when it comes back it is told %q, %v", missed, err)
+	}
+}
