@@ -132,7 +132,7 @@ func newCluster(t *testing.T) *cluster {
 	if err := os.Chmod(dir, 0o711); err != nil { // an agent of root runs its tasks as other users
 		t.Fatal(err)
 	}
-	c := &cluster{t: t, dir: dir, ports: map[string]string{}}
+	c := &cluster{t: t, dir: dir, ports: map[string]string{"agents": "0"}}
 	dev := start(t, tender, "dev", "--free-ports", "--insecure", "--data-dir", filepath.Join(c.dir, "dev"), "--masters", "3", "--agents", "0", "--master-processes")
 	c.master = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(dev.await(t, "TENDER_MASTER=")), "export TENDER_MASTER="))
 	for _, name := range []string{"gateway", "agent"} { // ports that stay theirs when they are killed and started again
@@ -156,13 +156,13 @@ func newCluster(t *testing.T) *cluster {
 func (c *cluster) startAgent() {
 	c.t.Helper()
 	c.agent = start(c.t, tender, "--master", c.master, "agent", "--insecure", "--data-dir", filepath.Join(c.dir, "agent"), "--bind", "127.0.0.1",
-		"--http-port", c.ports["agent"], "--resources", "cpus:8;mem:4096;disk:1000;ports:[31000-31099]", "--log-format", "console")
+		"--http-port", c.ports["agent"], "--hostname", "127.0.0.1", "--resources", "cpus:8;mem:4096;disk:1000;ports:[31000-31099]", "--log-format", "console")
 	c.agent.await(c.t, "registered")
 }
 
 func (c *cluster) startGateway() {
 	c.t.Helper()
-	c.gateway = start(c.t, tender, "--master", c.master, "mesos", "--insecure", "--port", c.ports["gateway"])
+	c.gateway = start(c.t, tender, "--master", c.master, "mesos", "--insecure", "--port", c.ports["gateway"], "--agent-port", c.ports["agents"])
 	c.gateway.await(c.t, "Mesos")
 }
 
@@ -289,6 +289,48 @@ func TestShell(t *testing.T) {
 				t.Errorf("exit code %d, want %d:\n%s", code, run.code, out.String())
 			}
 		})
+	}
+}
+
+// TestInteractive: msh attaches to its command's terminal at the agent's host, where clients expect agents at port 5051:
+// what it reads the command reads, and what the command says it writes.
+func TestInteractive(t *testing.T) {
+	c := newCluster(t)
+	c.gateway.kill()
+	c.ports["agents"] = "5051"
+	c.startGateway()
+	shell := exec.Command(filepath.Join(programs, "msh"), "-master", c.address, "-interactive", "--", "sh", "-c", "echo ready; read line; echo got $line; read line")
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	typed, err := shell.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := shell.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	shell.Stderr = &log
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) })
+	scanner := bufio.NewScanner(said)
+	for _, step := range []struct{ hear, typed string }{{"ready", "hello\n"}, {"got hello", "bye\n"}} {
+		for {
+			if !scanner.Scan() {
+				t.Fatalf("it ended before it said %q\n%s", step.hear, log.String())
+			}
+			if strings.Contains(scanner.Text(), step.hear) {
+				break
+			}
+		}
+		if _, err := io.WriteString(typed, step.typed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := shell.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, log.String())
 	}
 }
 

@@ -113,7 +113,10 @@ var floors = []floor{
 	{"internal/mesos/adapter", "api internal/protocol framework/executor agent/fetch internal/mesos internal/mesos/..."},
 
 	// What tools of Mesos ask its masters, answered by a client of the cluster.
-	{"internal/mesos/operator", "api api/v1 client internal/sandbox internal/wire internal/mesos internal/mesos/..."},
+	{"internal/mesos/operator", "api api/v1 client agent/inside internal/sandbox internal/wire internal/mesos internal/mesos/..."},
+
+	// The terminals of Mesos's tasks, to which people's commands inside the tasks attach.
+	{"internal/mesos/terminal", "agent/inside internal/pause"},
 
 	// Whole clusters in memory.
 	{"framework/frameworktest", shell + "internal/verify/... internal/testing/chaos internal/testing/memnet allocator/... master/... agent/... framework/..."},
@@ -149,7 +152,7 @@ var floors = []floor{
 	// Programs.
 	{"tender", "tender/internal/cli"}, // the door for mains of others
 	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
-	{"tender/internal/cli/...", shell + "internal/trust/audit internal/lookout/leadersearch internal/calendar internal/trust/ticket internal/sandbox internal/web client internal/logging internal/heap internal/mesos/adapter internal/mesos/check internal/mesos/gateway internal/mesos/operator agent/commands internal/verify/... internal/testing/chaos allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest tender/internal/cli/..."},
+	{"tender/internal/cli/...", shell + "internal/trust/audit internal/lookout/leadersearch internal/calendar internal/trust/ticket internal/sandbox internal/web client internal/logging internal/heap internal/mesos/adapter internal/mesos/check internal/mesos/gateway internal/mesos/operator internal/mesos/terminal internal/mesos/translate agent/commands internal/verify/... internal/testing/chaos allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest tender/internal/cli/..."},
 	{".", "tender"},
 }
 

@@ -19,29 +19,49 @@ import (
 	quotav1 "github.com/tenderhq/tender/internal/mesos/v1/quota"
 )
 
-// serveCall answers /api/v1.
-func (o *Operator) serveCall(r request) error {
+// readCall reads a call, and how its answer is wanted.
+func readCall(r request, call proto.Message) (answer codec.Encoding, err error) {
 	if r.r.Header.Get("Content-Type") == "" {
-		return refuse(http.StatusBadRequest, "Expecting 'Content-Type' to be present")
+		return 0, refuse(http.StatusBadRequest, "Expecting 'Content-Type' to be present")
 	}
 	encoding, ok := codec.RequestEncoding(r.r.Header)
 	if !ok {
-		return refuse(http.StatusUnsupportedMediaType, "Expecting 'Content-Type' of application/json or application/x-protobuf")
+		return 0, refuse(http.StatusUnsupportedMediaType, "Expecting 'Content-Type' of application/json or application/x-protobuf")
 	}
-	answer, ok := codec.AnswerEncoding(r.r.Header)
-	if !ok {
-		return refuse(http.StatusNotAcceptable, "Expecting 'Accept' to allow application/json or application/x-protobuf")
+	answer, ok = codec.AnswerEncoding(r.r.Header)
+	if !ok && !codec.Accepts(r.r.Header, codec.RecordIO) {
+		return 0, refuse(http.StatusNotAcceptable, "Expecting 'Accept' to allow application/json or application/x-protobuf")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(r.w, r.r.Body, callBytesMax))
 	if tooMuch := (*http.MaxBytesError)(nil); errors.As(err, &tooMuch) {
-		return refuse(http.StatusRequestEntityTooLarge, "a call of more than %d bytes", tooMuch.Limit)
+		return 0, refuse(http.StatusRequestEntityTooLarge, "a call of more than %d bytes", tooMuch.Limit)
 	}
 	if err != nil {
-		return refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
+		return 0, refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
 	}
-	call := new(masterv1.Call)
 	if err := encoding.Unmarshal(body, call); err != nil {
-		return refuse(http.StatusBadRequest, "Failed to parse body into Call protobuf: %v", err)
+		return 0, refuse(http.StatusBadRequest, "Failed to parse body into Call protobuf: %v", err)
+	}
+	return answer, nil
+}
+
+// writeAnswer answers a call with a message.
+func writeAnswer(r request, encoding codec.Encoding, response proto.Message) error {
+	text, err := encoding.Marshal(response)
+	if err != nil {
+		return err
+	}
+	r.w.Header().Set("Content-Type", encoding.ContentType())
+	_, _ = r.w.Write(text) // a client that has gone needs no answer
+	return nil
+}
+
+// serveCall answers /api/v1.
+func (o *Operator) serveCall(r request) error {
+	call := new(masterv1.Call)
+	answer, err := readCall(r, call)
+	if err != nil {
+		return err
 	}
 	if call.GetType() == masterv1.Call_SUBSCRIBE {
 		return o.subscribe(r, answer)
@@ -53,13 +73,7 @@ func (o *Operator) serveCall(r request) error {
 	if err != nil {
 		return err
 	}
-	text, err := answer.Marshal(response)
-	if err != nil {
-		return err
-	}
-	r.w.Header().Set("Content-Type", answer.ContentType())
-	_, _ = r.w.Write(text) // a client that has gone needs no answer
-	return nil
+	return writeAnswer(r, answer, response)
 }
 
 // read answers a call that changes nothing.

@@ -40,6 +40,7 @@ type Cluster interface {
 	Operator() apiv1.OperatorServiceClient
 	Watch(ctx context.Context, request *apiv1.WatchRequest) iter.Seq2[*apiv1.WatchResponse, error]
 	ReadTicket(ctx context.Context, task api.TaskRef, agent api.AgentID) (ticket string, fresh time.Duration, err error)
+	ExecTicket(ctx context.Context, task api.TaskRef, agent api.AgentID) (ticket string, err error)
 	DialAgent(ctx context.Context, address string) (net.Conn, error)
 	Close() error
 }
@@ -54,6 +55,8 @@ type Config struct {
 	Token string
 	// Address is the host:port at which clients reach this process: what they take for the leading master.
 	Address string
+	// Adapter is the command line that agents start for executors of Mesos. Clients attach to tasks by it.
+	Adapter []string
 	// Heartbeat is the pause between two heartbeats of a stream. Default [DefaultHeartbeat].
 	Heartbeat time.Duration
 	// Log takes the log.
@@ -152,7 +155,12 @@ type route struct {
 
 // ServeHTTP answers a request. Paths may begin with /master, as those of Mesos's master do.
 func (o *Operator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	err := o.serve(w, r)
+	o.answer(w, r, o.routes, "/master")
+}
+
+// answer answers a request by a table of routes; paths may begin with the prefix.
+func (o *Operator) answer(w http.ResponseWriter, r *http.Request, routes map[string]route, prefix string) {
+	err := o.serve(w, r, routes, prefix)
 	if err == nil {
 		return
 	}
@@ -164,13 +172,13 @@ func (o *Operator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, p.text, p.code)
 }
 
-func (o *Operator) serve(w http.ResponseWriter, r *http.Request) error {
+func (o *Operator) serve(w http.ResponseWriter, r *http.Request, routes map[string]route, prefix string) error {
 	name := strings.TrimSuffix(r.URL.Path, "/")
-	if rest := strings.TrimPrefix(name, "/master"); rest == "" || rest[0] == '/' {
+	if rest := strings.TrimPrefix(name, prefix); rest == "" || rest[0] == '/' {
 		name = rest
 	}
 	name = strings.TrimSuffix(name, ".json") // of releases before 1.0, which tools still ask for
-	route, known := o.routes[name]
+	route, known := routes[name]
 	switch {
 	case !known:
 		return refuse(http.StatusNotFound, "Tender's gateway for Mesos has no %s", r.URL.Path)

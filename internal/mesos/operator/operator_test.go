@@ -28,6 +28,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/mesos/codec"
+	agentv1 "github.com/tenderhq/tender/internal/mesos/v1/agent"
 	masterv1 "github.com/tenderhq/tender/internal/mesos/v1/master"
 	"github.com/tenderhq/tender/internal/wire"
 )
@@ -66,6 +67,10 @@ func (c *cluster) Watch(ctx context.Context, request *apiv1.WatchRequest) iter.S
 
 func (c *cluster) ReadTicket(_ context.Context, task api.TaskRef, agent api.AgentID) (string, time.Duration, error) {
 	return fmt.Sprintf("ticket for %v on %s", task, agent), time.Minute, nil
+}
+
+func (c *cluster) ExecTicket(context.Context, api.TaskRef, api.AgentID) (string, error) {
+	return "exec", nil
 }
 
 func (c *cluster) DialAgent(ctx context.Context, _ string) (net.Conn, error) {
@@ -240,18 +245,30 @@ func newWorld(t *testing.T, open bool) *world {
 
 // ask makes a request, and returns how it was answered.
 func (w *world) ask(method, target, body string, header map[string]string) *httptest.ResponseRecorder {
+	return w.askAt(w.operator, method, target, body, header)
+}
+
+func (w *world) askAt(handler http.Handler, method, target, body string, header map[string]string) *httptest.ResponseRecorder {
 	request := httptest.NewRequestWithContext(w.t.Context(), method, target, strings.NewReader(body))
 	for name, value := range header { // order: of headers
 		request.Header.Set(name, value)
 	}
 	answer := httptest.NewRecorder()
-	w.operator.ServeHTTP(answer, request)
+	handler.ServeHTTP(answer, request)
 	return answer
 }
 
 // call makes a call in both encodings, and returns the answer, which must be the same.
 func (w *world) call(text string) string {
-	call := new(masterv1.Call)
+	return w.callAt(w.operator, "/master", text, new(masterv1.Call), new(masterv1.Response))
+}
+
+// callAgent makes a call of the agents of host-1.
+func (w *world) callAgent(text string) string {
+	return w.callAt(w.operator.Agent(), "/slave(1)", text, new(agentv1.Call), new(agentv1.Response))
+}
+
+func (w *world) callAt(handler http.Handler, prefix, text string, call, one proto.Message) string {
 	if err := codec.JSON.Unmarshal([]byte(text), call); err != nil {
 		w.t.Fatalf("%s: %v", text, err)
 	}
@@ -259,9 +276,9 @@ func (w *world) call(text string) string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	plain := w.ask(http.MethodPost, "/api/v1", text, map[string]string{"Content-Type": "application/json", "Accept": "application/json"})
+	plain := w.askAt(handler, http.MethodPost, "http://host-1:5051/api/v1", text, map[string]string{"Content-Type": "application/json", "Accept": "application/json"})
 	lines := len(w.lines)
-	packed := w.ask(http.MethodPost, "/master/api/v1", string(binary), map[string]string{"Content-Type": "application/x-protobuf", "Accept": "application/x-protobuf"})
+	packed := w.askAt(handler, http.MethodPost, "http://host-1:5051"+prefix+"/api/v1", string(binary), map[string]string{"Content-Type": "application/x-protobuf", "Accept": "application/x-protobuf"})
 	if fmt.Sprint(w.lines[:lines]) != fmt.Sprint(w.lines[lines:]) {
 		w.t.Errorf("%s: as JSON %q was asked for, as protobuf %q", text, w.lines[:lines], w.lines[lines:])
 	}
@@ -270,7 +287,7 @@ func (w *world) call(text string) string {
 		w.t.Errorf("%s: %d as JSON, %d as protobuf", text, plain.Code, packed.Code)
 	}
 	if plain.Code == http.StatusOK && plain.Body.Len() > 0 {
-		one, other := new(masterv1.Response), new(masterv1.Response)
+		other := one.ProtoReflect().New().Interface()
 		if err := errors.Join(codec.JSON.Unmarshal(plain.Body.Bytes(), one), proto.Unmarshal(packed.Body.Bytes(), other)); err != nil {
 			w.t.Errorf("%s: %v", text, err)
 		}
@@ -310,16 +327,25 @@ func TestAnswers(t *testing.T) {
 			datadriven.RunTest(t, file, func(_ *testing.T, d *datadriven.TestData) string {
 				var said []string
 				for line := range strings.SplitSeq(d.Input, "\n") {
-					if strings.HasPrefix(line, "{") {
+					var handler http.Handler = w.operator
+					rest, agent := strings.CutPrefix(line, "agent ")
+					switch line = rest; {
+					case strings.HasPrefix(line, "{") && agent:
+						said = append(said, w.callAgent(line))
+						continue
+					case strings.HasPrefix(line, "{"):
 						said = append(said, w.call(line))
 						continue
+					case agent:
+						handler = w.operator.Agent()
 					}
 					words := strings.SplitN(line, " ", 3)
 					body := ""
 					if len(words) == 3 {
 						body = words[2]
 					}
-					said = append(said, w.show(w.ask(words[0], words[1], body, map[string]string{"Content-Type": "application/x-www-form-urlencoded"})))
+					said = append(said, w.show(w.askAt(handler, words[0], "http://host-1:5051"+words[1], body,
+						map[string]string{"Content-Type": "application/x-www-form-urlencoded"})))
 				}
 				return strings.Join(said, "\n")
 			})

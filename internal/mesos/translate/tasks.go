@@ -149,6 +149,12 @@ func (l Launch) readCommand(task *api.Task, info *mesosv1.TaskInfo) error {
 	if err := program(task, command, before); err != nil {
 		return err
 	}
+	if info.GetContainer().GetTtyInfo() != nil {
+		if task.Image != "" {
+			return unsupported("a terminal for a task in an image")
+		}
+		l.giveTerminal(task.Command)
+	}
 	if limits := info.GetLimits(); len(limits) > 0 {
 		for name, amount := range limits {
 			switch name {
@@ -162,6 +168,15 @@ func (l Launch) readCommand(task *api.Task, info *mesosv1.TaskInfo) error {
 		}
 	}
 	return readChecks(task, info)
+}
+
+// giveTerminal has the command run in a terminal to which clients attach.
+func (l Launch) giveTerminal(command *api.Command) {
+	argv := command.Argv
+	if command.Shell != "" {
+		argv = []string{"/bin/sh", "-c", command.Shell}
+	}
+	command.Shell, command.Argv = "", slices.Concat(l.Adapter.Argv, []string{"terminal", "--"}, argv)
 }
 
 // sandbox makes the variables that tell where the sandbox is, which nobody knows before the task is there.

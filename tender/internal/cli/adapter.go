@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/signal"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/internal/mesos/adapter"
+	"github.com/tenderhq/tender/internal/mesos/terminal"
 )
 
 // adapterCommand is the command that agents start for tasks of `tender mesos` that name an executor of their own.
@@ -28,5 +31,30 @@ func (a *App) adapterCommand() *cobra.Command {
 			return adapter.Fetch(command.Context(), args[0], ".")
 		},
 	})
+	command.AddCommand(&cobra.Command{
+		Use: "terminal -- COMMAND [ARGUMENT...]", Short: "Run a command of Apache Mesos in a terminal; tasks start it", Hidden: true, Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			signals := make(chan os.Signal, 16)
+			signal.Notify(signals, inside.Passed...)
+			code, err := terminal.Hold(args, signals, a.Stdout)
+			if err == nil && code != 0 {
+				return failure{code, nil}
+			}
+			return err
+		},
+	})
+	var input bool
+	attach := &cobra.Command{
+		Use: "attach", Short: "Attach to the terminal of a task of Apache Mesos; gateways start it", Hidden: true, Args: exactly(),
+		RunE: func(command *cobra.Command, _ []string) error {
+			out := a.Stdout
+			if input {
+				out = nil
+			}
+			return terminal.Attach(command.Context(), a.Stdin, out)
+		},
+	}
+	attach.Flags().BoolVar(&input, "input", false, "only pass on what is read")
+	command.AddCommand(attach)
 	return command
 }

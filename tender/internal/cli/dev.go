@@ -24,6 +24,7 @@ import (
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/framework/jobs/manager"
 	"github.com/tenderhq/tender/internal/calendar"
+	"github.com/tenderhq/tender/internal/mesos/translate"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/joining"
 	"github.com/tenderhq/tender/internal/trust/nearby"
@@ -127,9 +128,9 @@ func (a *App) devCommand() *cobra.Command {
 			}
 		}
 		if mesos {
-			gateway := mesosFlags{bind: "127.0.0.1", port: mesosPort, open: true}
+			gateway := mesosFlags{bind: "127.0.0.1", port: mesosPort, agentPort: translate.AgentPort, open: true}
 			if f.freePorts {
-				gateway.port = 0
+				gateway.port, gateway.agentPort = 0, 0
 			}
 			config.RunMesos = func(ctx context.Context, masters []string, token string) error {
 				return a.runMesos(ctx, gateway, masters, token)

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strconv"
+	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -15,6 +18,7 @@ import (
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/mesos/gateway"
 	"github.com/tenderhq/tender/internal/mesos/operator"
+	"github.com/tenderhq/tender/internal/mesos/translate"
 	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
 )
@@ -25,7 +29,7 @@ const mesosPort = 5050
 // mesosFlags are the flags of 'tender mesos'.
 type mesosFlags struct {
 	bind, advertise string
-	port            int
+	port, agentPort int
 	cert, key       string
 	peers           []string
 	open, insecure  bool
@@ -54,6 +58,7 @@ func (a *App) mesosCommand() *cobra.Command {
 	flags.SortFlags = false
 	flags.StringVar(&f.bind, "bind", "127.0.0.1", "address to listen on")
 	flags.IntVar(&f.port, "port", mesosPort, "port to listen on; 0 = any")
+	flags.IntVar(&f.agentPort, "agent-port", translate.AgentPort, "port to listen on for what tools ask the agents of this machine; 0 = none")
 	flags.StringVar(&f.advertise, "advertise", "", "host at which frameworks reach it (default: the one of --bind; required when that is 0.0.0.0)")
 	flags.StringVar(&f.cert, "cert", "", "`file` with the certificate that proves the gateway to frameworks, with its chain (default: no TLS)")
 	flags.StringVar(&f.key, "key", "", "`file` with the key of --cert")
@@ -61,7 +66,7 @@ func (a *App) mesosCommand() *cobra.Command {
 	flags.BoolVar(&f.open, "open", false, "let frameworks in that have no credentials, as the gateway's own principal; only on loopback addresses")
 	flags.BoolVar(&f.insecure, "insecure", false, "do without credentials and TLS on any address, for trusted networks and clusters without certificates")
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		if err := settings.Merge(flags, []string{"bind", "port", "advertise", "cert", "key", "peers", "open", "insecure"}, a.Lookup, nil); err != nil {
+		if err := settings.Merge(flags, []string{"bind", "port", "agent-port", "advertise", "cert", "key", "peers", "open", "insecure"}, a.Lookup, nil); err != nil {
 			return usage(err)
 		}
 		if err := f.check(); err != nil {
@@ -87,6 +92,8 @@ func (f *mesosFlags) check() error {
 		return fmt.Errorf("--bind %s is all addresses of this machine, and at which of them frameworks reach it nobody can tell; say it: --advertise HOST", f.bind)
 	case f.port < 0 || f.port > 65535:
 		return fmt.Errorf("--port is %d; write 1 to 65535, or 0 for any", f.port)
+	case f.agentPort < 0 || f.agentPort > 65535:
+		return fmt.Errorf("--agent-port is %d; write 1 to 65535, or 0 for none", f.agentPort)
 	case (f.cert == "") != (f.key == ""):
 		return errors.New("--cert and --key belong together; write both, or none")
 	case f.open && !ip.IsLoopback():
@@ -137,14 +144,38 @@ func (a *App) runMesos(ctx context.Context, f mesosFlags, masters []string, toke
 		Cluster: func(ctx context.Context, token string) (operator.Cluster, error) {
 			return client.Dial(ctx, client.Config{Masters: masters, Token: token})
 		},
-		Token: token, Open: f.open || f.insecure, Address: address, Log: zerolog.New(a.Stderr).With().Timestamp().Logger().Level(zerolog.InfoLevel),
+		Adapter: adapter.Argv, Token: token, Open: f.open || f.insecure, Address: address, Log: zerolog.New(a.Stderr).With().Timestamp().Logger().Level(zerolog.InfoLevel),
 	})
+	defer a.serveAgents(ctx, f, certificate, tools.Agent())()
 	a.sayUnless(false)("Frameworks of Mesos find their master at %s.", address)
 	err = gateway.Serve(ctx, listener, gateway.Config{
 		Masters: masters, Token: token, Open: f.open || f.insecure, Address: address, Peers: f.peers, Secure: certificate != nil, Adapter: adapter,
 		Log: a.Stderr,
 	}, certificate, tools)
 	return errors.Join(err, tools.Close())
+}
+
+// serveAgents answers for the agents of this machine until the returned function is called. If the port is taken, by
+// another gateway for example, that is said, and it does without.
+func (a *App) serveAgents(ctx context.Context, f mesosFlags, certificate *tls.Certificate, agents http.Handler) (stop func()) {
+	if f.agentPort == 0 {
+		return func() {}
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(f.bind, strconv.Itoa(f.agentPort)))
+	if err != nil {
+		fmt.Fprintf(a.Stderr, "tools of Mesos do not reach the agents of this machine here: %v\n", err)
+		return func() {}
+	}
+	if certificate != nil {
+		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12})
+	}
+	server := &http.Server{Handler: agents, ReadHeaderTimeout: 10 * time.Second}
+	var served sync.WaitGroup
+	served.Go(func() { _ = server.Serve(listener) }) // until stop
+	return func() {
+		_ = server.Close()
+		served.Wait()
+	}
 }
 
 // mesosAdapter is the command that runs executors of old frameworks. Agents find it where this program is on the

@@ -11,7 +11,7 @@ import (
 // TestMesosIsClosed: without --open nobody gets in who does not prove to be a principal, and --open is for loopback.
 func TestMesosIsClosed(t *testing.T) {
 	d := startDev(t)
-	g := start(t, d.env, "mesos", "--port", "0")
+	g := start(t, d.env, "mesos", "--port", "0", "--agent-port", "0")
 	g.await("find their master at")
 	address := regexp.MustCompile(`master at (\S+)\.`).FindStringSubmatch(g.stderr.String())[1]
 	for name, password := range map[string]string{"": "", "ann": "", "bob": "tender-token-of-nobody"} {

@@ -1,0 +1,383 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/agent/inside"
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/mesos"
+	"github.com/tenderhq/tender/internal/mesos/codec"
+	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
+	agentv1 "github.com/tenderhq/tender/internal/mesos/v1/agent"
+)
+
+// Agent answers as the agents of a Mesos cluster do. Tools look for an agent at its hostname, so that the agents that a
+// request is about are those of the host that it names; of another host, all.
+func (o *Operator) Agent() http.Handler {
+	routes := o.agentTable()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { o.answer(w, r, routes, "/slave(1)") })
+}
+
+func (o *Operator) agentTable() map[string]route {
+	listed := func(answer func(*state) any) route {
+		return route{methods: get, answer: func(r request) error {
+			s, err := r.readAgentState()
+			if err != nil {
+				return err
+			}
+			return writeJSON(r.w, answer(s))
+		}}
+	}
+	of := o.table()
+	routes := map[string]route{
+		"/api/v1":             {methods: post, answer: o.serveAgentCall},
+		"/state":              listed(func(s *state) any { return s.oldAgentState() }),
+		"/containers":         listed(func(s *state) any { return s.oldContainers() }),
+		"/monitor/statistics": listed(func(s *state) any { return s.oldContainers() }),
+		"/metrics/snapshot":   listed(func(s *state) any { return object{"slave/registered": 1, "slave/tasks_running": len(s.tasks)} }),
+	}
+	for _, name := range []string{"/health", "/version", "/flags", "/files/browse", "/files/read", "/files/download", "/files/debug"} {
+		routes[name] = of[name]
+	}
+	return routes
+}
+
+// readAgentState reads what concerns the agents of the host that the request names.
+func (r request) readAgentState() (*state, error) {
+	s, err := readState(r.r.Context(), r.cluster, agents|frameworks|tasks)
+	if err != nil {
+		return nil, err
+	}
+	host := r.r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	here := func(a *apiv1.AgentView) bool { return strings.EqualFold(a.GetHostname(), host) || ipOf(a) == host }
+	if slices.ContainsFunc(s.agents, here) {
+		s.agents = slices.DeleteFunc(s.agents, func(a *apiv1.AgentView) bool { return !here(a) })
+	}
+	s.tasks = slices.DeleteFunc(s.tasks, func(t *apiv1.TaskView) bool {
+		_, over := stateOf(t)
+		return over || !slices.ContainsFunc(s.agents, func(a *apiv1.AgentView) bool { return a.GetId() == t.GetAgentId() })
+	})
+	s.frameworks = slices.DeleteFunc(s.frameworks, func(f *apiv1.FrameworkView) bool {
+		return !slices.ContainsFunc(s.tasks, func(t *apiv1.TaskView) bool { return t.GetFrameworkId() == f.GetId() })
+	})
+	return s, nil
+}
+
+// containerOf names the container of a task, as its statuses do.
+func containerOf(t *apiv1.TaskView) *mesosv1.ContainerID {
+	return statusOf(t).GetContainerStatus().GetContainerId()
+}
+
+// oldAgentState is /state of an agent.
+func (s *state) oldAgentState() object {
+	shown := object{"version": mesos.Version, "flags": object{}, "frameworks": []object{}, "completed_frameworks": []object{}}
+	if len(s.agents) > 0 {
+		for name, value := range s.oldSlave(s.agents[0]) { // order: keys of an object
+			shown[name] = value
+		}
+	}
+	list := []object{}
+	for _, f := range s.frameworks {
+		framework := s.oldFramework(f, true)
+		executors := []object{}
+		for _, t := range s.tasks {
+			if t.GetFrameworkId() == f.GetId() {
+				executors = append(executors, object{
+					"id": executorOf(t), "name": t.GetName(), "source": executorOf(t), "container": containerOf(t).GetValue(), "directory": directoryOf(t),
+					"resources": amountsOf(amounts(t.GetResources())), "tasks": []object{oldTask(t)}, "queued_tasks": []object{}, "completed_tasks": []object{},
+				})
+			}
+		}
+		framework["executors"], framework["completed_executors"] = executors, []object{}
+		list = append(list, framework)
+	}
+	shown["frameworks"] = list
+	return shown
+}
+
+// statistics are what a task uses, as far as its agent has told.
+func statistics(t *apiv1.TaskView) *mesosv1.ResourceStatistics {
+	asked, used := amounts(t.GetResources()), t.GetUsage()
+	shown := &mesosv1.ResourceStatistics{
+		Timestamp: proto.Float64(seconds(used.GetAt().AsTime())), CpusLimit: proto.Float64(sum(asked, "cpus")),
+		MemLimitBytes: proto.Uint64(uint64(sum(asked, "mem") * (1 << 20))),
+	}
+	if used != nil {
+		shown.CpusUserTimeSecs, shown.CpusSystemTimeSecs = proto.Float64(used.GetCpuTime().AsDuration().Seconds()), proto.Float64(0)
+		shown.MemRssBytes = proto.Uint64(uint64(float64(used.GetMemMilli()) / 1000 * (1 << 20)))
+		shown.Processes = proto.Uint32(uint32(used.GetProcesses()))
+	}
+	return shown
+}
+
+func (s *state) containers() (list []*agentv1.Response_GetContainers_Container) {
+	for _, t := range s.tasks {
+		list = append(list, &agentv1.Response_GetContainers_Container{
+			FrameworkId: &mesosv1.FrameworkID{Value: text(t.GetFrameworkId())}, ExecutorId: &mesosv1.ExecutorID{Value: text(executorOf(t))},
+			ExecutorName: text(t.GetName()), ContainerId: containerOf(t), ContainerStatus: statusOf(t).GetContainerStatus(), ResourceStatistics: statistics(t),
+		})
+	}
+	return list
+}
+
+func (s *state) oldContainers() []object {
+	list := []object{}
+	for _, c := range s.containers() {
+		list = append(list, object{
+			"framework_id": c.GetFrameworkId().GetValue(), "executor_id": c.GetExecutorId().GetValue(), "executor_name": c.GetExecutorName(),
+			"source": c.GetExecutorId().GetValue(), "container_id": c.GetContainerId().GetValue(), "status": protoJSON(c.GetContainerStatus()),
+			"statistics": protoJSON(c.GetResourceStatistics()),
+		})
+	}
+	return list
+}
+
+// serveAgentCall answers /api/v1 of an agent.
+func (o *Operator) serveAgentCall(r request) error {
+	if r.r.Header.Get("Content-Type") == codec.RecordIO {
+		return o.attachInput(r)
+	}
+	call := new(agentv1.Call)
+	answer, err := readCall(r, call)
+	if err != nil {
+		return err
+	}
+	if call.GetType() == agentv1.Call_ATTACH_CONTAINER_OUTPUT {
+		return o.attachOutput(r, call.GetAttachContainerOutput().GetContainerId(), answer)
+	}
+	response := new(agentv1.Response)
+	if number, is := agentv1.Response_Type_value[call.GetType().String()]; is {
+		response.Type = agentv1.Response_Type(number).Enum()
+	}
+	if err := r.readAgent(call, response); err != nil {
+		return err
+	}
+	return writeAnswer(r, answer, response)
+}
+
+// readAgent answers a call that changes nothing.
+func (r request) readAgent(call *agentv1.Call, response *agentv1.Response) error {
+	switch call.GetType() {
+	case agentv1.Call_GET_HEALTH:
+		response.GetHealth = &agentv1.Response_GetHealth{Healthy: proto.Bool(true)}
+		return nil
+	case agentv1.Call_GET_FLAGS:
+		response.GetFlags = new(agentv1.Response_GetFlags)
+		return nil
+	case agentv1.Call_GET_VERSION:
+		response.GetVersion = &agentv1.Response_GetVersion{VersionInfo: &mesosv1.VersionInfo{Version: text(mesos.Version)}}
+		return nil
+	case agentv1.Call_LIST_FILES:
+		infos, err := r.listFiles(r.r.Context(), call.GetListFiles().GetPath())
+		response.ListFiles = &agentv1.Response_ListFiles{FileInfos: infos}
+		return err
+	case agentv1.Call_READ_FILE:
+		asked := call.GetReadFile()
+		data, size, err := r.readFile(r.r.Context(), asked.GetPath(), int64(asked.GetOffset()), asked.Length)
+		response.ReadFile = &agentv1.Response_ReadFile{Size: proto.Uint64(uint64(size)), Data: data}
+		return err
+	}
+	s, err := r.readAgentState()
+	if err != nil {
+		return err
+	}
+	switch call.GetType() {
+	case agentv1.Call_GET_CONTAINERS:
+		response.GetContainers = &agentv1.Response_GetContainers{Containers: s.containers()}
+	case agentv1.Call_GET_AGENT:
+		response.GetAgent = new(agentv1.Response_GetAgent)
+		if len(s.agents) > 0 {
+			response.GetAgent.AgentInfo = agentInfo(s.agents[0])
+		}
+	case agentv1.Call_GET_FRAMEWORKS:
+		response.GetFrameworks = s.agentFrameworks()
+	case agentv1.Call_GET_TASKS:
+		response.GetTasks = s.agentTasks()
+	case agentv1.Call_GET_EXECUTORS:
+		response.GetExecutors = s.agentExecutors()
+	case agentv1.Call_GET_STATE:
+		response.GetState = &agentv1.Response_GetState{GetTasks: s.agentTasks(), GetExecutors: s.agentExecutors(), GetFrameworks: s.agentFrameworks()}
+	default:
+		return refuse(http.StatusNotImplemented, "%s has no equivalent in Tender", call.GetType())
+	}
+	return nil
+}
+
+func (s *state) agentFrameworks() *agentv1.Response_GetFrameworks {
+	all := new(agentv1.Response_GetFrameworks)
+	for _, f := range s.frameworks {
+		all.Frameworks = append(all.Frameworks, &agentv1.Response_GetFrameworks_Framework{FrameworkInfo: frameworkInfo(f)})
+	}
+	return all
+}
+
+func (s *state) agentTasks() *agentv1.Response_GetTasks {
+	all := new(agentv1.Response_GetTasks)
+	for _, t := range s.tasks {
+		all.LaunchedTasks = append(all.LaunchedTasks, taskOf(t))
+	}
+	return all
+}
+
+func (s *state) agentExecutors() *agentv1.Response_GetExecutors {
+	all := new(agentv1.Response_GetExecutors)
+	for _, t := range s.runningExecutors() {
+		all.Executors = append(all.Executors, &agentv1.Response_GetExecutors_Executor{ExecutorInfo: executorInfo(t)})
+	}
+	return all
+}
+
+// join runs a command inside the task of a container, by which a client attaches to its terminal.
+func (o *Operator) join(ctx context.Context, r request, id *mesosv1.ContainerID, args ...string) (io.ReadWriteCloser, error) {
+	framework, name, _ := strings.Cut(id.GetValue(), "/")
+	page, err := r.cluster.Operator().ListTasks(ctx, &apiv1.ListTasksRequest{FrameworkId: framework, Prefix: path.Join(framework, name)})
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(page.GetItems(), func(t *apiv1.TaskView) bool { return containerOf(t).GetValue() == id.GetValue() })
+	if at < 0 {
+		return nil, refuse(http.StatusNotFound, "Container '%s' cannot be found (or is killed)", id.GetValue())
+	}
+	task := page.GetItems()[at]
+	ref := api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())}
+	ticket, err := r.cluster.ExecTicket(ctx, ref, api.AgentID(task.GetAgentId()))
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+		return r.cluster.DialAgent(ctx, address)
+	}}
+	conn, err := inside.Dial(ctx, &http.Client{Transport: transport}, task.GetAgentAddress(), ref, ticket)
+	if err != nil {
+		return nil, err
+	}
+	argv := append(append(slices.Clone(o.config.Adapter), "attach"), args...)
+	if err := inside.NewWriter(conn).WriteJSON(inside.FrameCommand, inside.Command{Argv: argv}); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// attachOutput streams what a task with a terminal says.
+func (o *Operator) attachOutput(r request, id *mesosv1.ContainerID, encoding codec.Encoding) error {
+	conn, err := o.join(r.r.Context(), r, id)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(r.r.Context(), func() { _ = conn.Close() })() // the client has gone
+	if err := inside.NewWriter(conn).Write(inside.FrameStdinEnd, nil); err != nil {
+		return err
+	}
+	r.w.Header().Set("Content-Type", encoding.ContentType())
+	if codec.Accepts(r.r.Header, codec.RecordIO) && slices.ContainsFunc(r.r.Header.Values("Accept"), func(v string) bool { return strings.Contains(v, codec.RecordIO) }) {
+		if wanted, ok := codec.AnswerMessageEncoding(r.r.Header); ok {
+			encoding = wanted
+		}
+		r.w.Header().Set("Content-Type", codec.RecordIO)
+		r.w.Header().Set("Message-Content-Type", encoding.ContentType())
+	}
+	r.w.WriteHeader(http.StatusOK)
+	out := http.NewResponseController(r.w)
+	if out.Flush() != nil {
+		return nil // it has gone
+	}
+	for {
+		kind, content, err := inside.Read(conn)
+		if err != nil || kind == inside.FrameEnd {
+			return nil // the answer has begun, and ends so
+		}
+		stream := agentv1.ProcessIO_Data_STDOUT
+		if kind == inside.FrameStderr {
+			stream = agentv1.ProcessIO_Data_STDERR
+		}
+		record, err := encoding.Marshal(&agentv1.ProcessIO{Type: agentv1.ProcessIO_DATA.Enum(), Data: &agentv1.ProcessIO_Data{Type: stream.Enum(), Data: content}})
+		if err != nil || codec.WriteRecord(r.w, record) != nil || out.Flush() != nil {
+			return nil // it has gone
+		}
+	}
+}
+
+// inputRecordMax bounds a record of what a client types.
+const inputRecordMax = 1 << 20
+
+// attachInput passes on what a client types, record by record, until it ends the request. The first record names the
+// container.
+func (o *Operator) attachInput(r request) error {
+	encoding, ok := codec.MessageEncoding(r.r.Header)
+	if !ok {
+		return refuse(http.StatusUnsupportedMediaType, "Expecting 'Message-Content-Type' of application/json or application/x-protobuf")
+	}
+	records := codec.NewRecordReader(r.r.Body, inputRecordMax)
+	next := func() (*agentv1.Call_AttachContainerInput, error) {
+		record, err := records.Next()
+		if err != nil {
+			return nil, err
+		}
+		call := new(agentv1.Call)
+		if err := encoding.Unmarshal(record, call); err != nil {
+			return nil, err
+		}
+		return call.GetAttachContainerInput(), nil
+	}
+	first, err := next()
+	if err != nil || first.GetType() != agentv1.Call_AttachContainerInput_CONTAINER_ID {
+		return refuse(http.StatusBadRequest, "Expecting 'attach_container_input.container_id' in the first record")
+	}
+	ctx, cancel := context.WithCancel(r.r.Context())
+	defer cancel()
+	conn, err := o.join(ctx, r, first.GetContainerId(), "--input")
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	to := inside.NewWriter(conn)
+	typed := inside.NewWriter(nested{to}) // frames for the terminal, within those for the command that attaches
+	for {
+		input, err := next()
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || r.r.Context().Err() != nil {
+			_ = to.Write(inside.FrameStdinEnd, nil) // the client has left
+			return nil
+		}
+		if err != nil {
+			return refuse(http.StatusBadRequest, "Failed to read a record: %v", err)
+		}
+		process := input.GetProcessIo()
+		switch size := process.GetControl().GetTtyInfo().GetWindowSize(); {
+		case len(process.GetData().GetData()) > 0:
+			err = typed.Copy(inside.FrameStdin, strings.NewReader(string(process.GetData().GetData())))
+		case size != nil:
+			err = typed.WriteSize(uint16(size.GetRows()), uint16(size.GetColumns()))
+		}
+		if err != nil {
+			return nil // the task has ended
+		}
+	}
+}
+
+// nested writes as the input of a command.
+type nested struct{ to *inside.Writer }
+
+func (n nested) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		part := rest[:min(len(rest), 32<<10)]
+		if err := n.to.Write(inside.FrameStdin, part); err != nil {
+			return 0, err
+		}
+		rest = rest[len(part):]
+	}
+	return len(p), nil
+}
