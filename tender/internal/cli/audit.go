@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -240,21 +242,46 @@ func changesTable(changes []*apiv1.ChangeView, wide bool) (header []string, rows
 	return header, rows
 }
 
-// markVerbs are the commands that make a call of MarkAgent, by the action that the request names.
-var markVerbs = map[apiv1.AgentAction]string{
-	apiv1.AgentAction_DRAIN: "drain", apiv1.AgentAction_DEACTIVATE: "deactivate", apiv1.AgentAction_REACTIVATE: "reactivate",
-	apiv1.AgentAction_MARK_GONE: "gone", apiv1.AgentAction_REMOVE: "remove",
-}
+// markVerbs are the commands that make a call of MarkAgent, by the action that the request names; reserveVerbs those of
+// Reserve.
+var (
+	markVerbs = map[apiv1.AgentAction]string{
+		apiv1.AgentAction_DRAIN: "drain", apiv1.AgentAction_DEACTIVATE: "deactivate", apiv1.AgentAction_REACTIVATE: "reactivate",
+		apiv1.AgentAction_MARK_GONE: "gone", apiv1.AgentAction_REMOVE: "remove",
+	}
+	reserveVerbs = map[apiv1.OperationKind]string{
+		apiv1.OperationKind_RESERVE: "reserve", apiv1.OperationKind_UNRESERVE: "unreserve",
+		apiv1.OperationKind_CREATE_VOLUME: "volume create", apiv1.OperationKind_DESTROY_VOLUME: "volume destroy",
+	}
+)
 
 // verbOf says what was asked for: the command, for a call that serves several commands, otherwise the call.
-func verbOf(change *apiv1.ChangeView) string {
-	if change.GetCall() == apiv1.OperatorService_MarkAgent_FullMethodName {
-		var request apiv1.MarkAgentRequest
-		if err := protojson.Unmarshal([]byte(change.GetRequest()), &request); err == nil && markVerbs[request.GetAction()] != "" {
-			return markVerbs[request.GetAction()]
+func verbOf(change *apiv1.ChangeView) (verb string) {
+	var mark apiv1.MarkAgentRequest
+	var reserve apiv1.ReserveRequest
+	var window apiv1.SetMaintenanceRequest
+	var role apiv1.SetRoleRequest
+	reads := func(into proto.Message) bool { return protojson.Unmarshal([]byte(change.GetRequest()), into) == nil }
+	switch call := change.GetCall(); {
+	case call == apiv1.OperatorService_MarkAgent_FullMethodName && reads(&mark):
+		verb = markVerbs[mark.GetAction()]
+	case call == apiv1.OperatorService_Reserve_FullMethodName && reads(&reserve):
+		verb = reserveVerbs[reserve.GetAction()]
+	case call == apiv1.OperatorService_SetMaintenance_FullMethodName && reads(&window):
+		if verb = "maintenance set"; window.GetWindow() == nil {
+			verb = "maintenance clear"
+		}
+	case call == apiv1.OperatorService_SetRole_FullMethodName && reads(&role):
+		switch {
+		case role.Weight != nil:
+			verb = "weight"
+		case role.Priority != nil:
+			verb = "priority"
+		case role.Guarantee != nil || role.Limit != nil:
+			verb = "quota"
 		}
 	}
-	return shortCall(change.GetCall())
+	return cmp.Or(verb, shortCall(change.GetCall()))
 }
 
 // shortCall returns a method without its service, or a route without its listener.

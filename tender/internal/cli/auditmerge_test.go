@@ -78,6 +78,29 @@ func TestATableOfChanges(t *testing.T) {
 	}
 }
 
+// TestChangesHaveTheirVerbs: a call that serves several commands is shown as the command.
+func TestChangesHaveTheirVerbs(t *testing.T) {
+	for _, test := range []struct{ call, request, want string }{
+		{"MarkAgent", `{"action":"REMOVE"}`, "remove"},
+		{"Reserve", `{"action":"RESERVE"}`, "reserve"},
+		{"Reserve", `{"action":"UNRESERVE"}`, "unreserve"},
+		{"Reserve", `{"action":"CREATE_VOLUME","volume":"v"}`, "volume create"},
+		{"Reserve", `{"action":"DESTROY_VOLUME","volume":"v"}`, "volume destroy"},
+		{"SetMaintenance", `{"agent_ids":["a"],"window":{"duration":"1s"}}`, "maintenance set"},
+		{"SetMaintenance", `{"agent_ids":["a"]}`, "maintenance clear"},
+		{"SetRole", `{"role":"r","weight":2}`, "weight"},
+		{"SetRole", `{"role":"r","priority":2}`, "priority"},
+		{"SetRole", `{"role":"r","limit":"none"}`, "quota"},
+		{"SetRole", `{"role":"r","guarantee":"none"}`, "quota"},
+		{"SetRole", `cut`, "SetRole"},
+		{"KillTask", `{}`, "KillTask"},
+	} {
+		if got := verbOf(&apiv1.ChangeView{Call: "/tender.v1.OperatorService/" + test.call, Request: test.request}); got != test.want {
+			t.Errorf("%s %s is shown as %q, want %q", test.call, test.request, got, test.want)
+		}
+	}
+}
+
 // TestWhatIsMissingIsSaid: masters that have not answered, and those that have dropped some of what was asked for, are
 // named.
 func TestWhatIsMissingIsSaid(t *testing.T) {
