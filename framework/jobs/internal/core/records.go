@@ -47,10 +47,10 @@ type header struct {
 
 // subJobRecord keeps the counts of parts whose records are deleted.
 type subJobRecord struct {
-	Name   string `json:"name"`
-	Folded spans  `json:"folded,omitempty"`
-	Done   int    `json:"done,omitempty"`
-	Failed int    `json:"failed,omitempty"`
+	Name   string     `json:"name"`
+	Folded api.Ranges `json:"folded,omitempty"`
+	Done   int        `json:"done,omitempty"`
+	Failed int        `json:"failed,omitempty"`
 }
 
 type partRecord struct {
@@ -202,7 +202,7 @@ func (m *JobMaster) loadPart(key string, value []byte) (needed bool, err error) 
 		return false, err
 	}
 	s := m.sub(subJob)
-	if s == nil || r.Run != m.Run || m.Phase.Ended() || s.Folded.Parts.has(number) {
+	if s == nil || r.Run != m.Run || m.Phase.Ended() || s.Folded.Parts.Contains(numberOf(number)) {
 		return false, nil
 	}
 	p := &part{Slots: make(map[int]*slot), Attempts: r.Attempts}
@@ -236,8 +236,8 @@ func (m *JobMaster) resume() {
 		return
 	}
 	for _, s := range m.Subs {
-		for _, span := range s.Folded.Parts {
-			s.Next = max(s.Next, min((span[1]+1)*partSlots, s.Tasks))
+		for _, folded := range s.Folded.Parts {
+			s.Next = max(s.Next, min((int(folded.End)+1)*partSlots, s.Tasks))
 		}
 		for _, one := range s.all() {
 			switch {

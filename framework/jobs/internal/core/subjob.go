@@ -41,7 +41,7 @@ type subJob struct {
 
 // folded are parts whose indexes have all ended, and the counts of these.
 type folded struct {
-	Parts        spans
+	Parts        api.Ranges // by their numbers
 	Done, Failed int
 }
 
@@ -102,7 +102,7 @@ func (s *subJob) slot(index int) *slot {
 // ended reports whether the index has ended.
 func (s *subJob) ended(index int) bool {
 	number := index / partSlots
-	if s.Folded.Parts.has(number) {
+	if s.Folded.Parts.Contains(numberOf(number)) {
 		return true
 	}
 	p := s.Parts[number]
@@ -329,7 +329,7 @@ func (s *subJob) fold(number int) bool {
 			return false
 		}
 	}
-	s.Folded.Parts.add(number)
+	s.Folded.Parts = s.Folded.Parts.Union(numberOf(number))
 	s.Folded.Done += p.Done.count()
 	s.Folded.Failed += p.Failed.count()
 	delete(s.Parts, number)
@@ -347,37 +347,5 @@ func (s *subJob) dropParts() (saves []Effect) {
 	return saves
 }
 
-// spans is a set of numbers as sorted ranges: [0 7], [9 9].
-type spans [][2]int
-
-func (s spans) has(n int) bool {
-	i, is := slices.BinarySearchFunc(s, n, func(one [2]int, n int) int {
-		switch {
-		case one[1] < n:
-			return -1
-		case one[0] > n:
-			return +1
-		}
-		return 0
-	})
-	return is && i < len(s)
-}
-
-// add adds a number that is not in the set.
-func (s *spans) add(n int) {
-	at, is := slices.BinarySearchFunc(*s, n, func(one [2]int, n int) int { return one[0] - n })
-	if is || s.has(n) {
-		return
-	}
-	*s = slices.Insert(*s, at, [2]int{n, n})
-	list := *s
-	if at+1 < len(list) && list[at+1][0] == n+1 {
-		list[at][1] = list[at+1][1]
-		list = slices.Delete(list, at+1, at+2)
-	}
-	if at > 0 && list[at-1][1] == n-1 {
-		list[at-1][1] = list[at][1]
-		list = slices.Delete(list, at, at+1)
-	}
-	*s = list
-}
+// numberOf returns the range that is one part.
+func numberOf(part int) api.Ranges { return api.Ranges{{Begin: uint64(part), End: uint64(part)}} }
