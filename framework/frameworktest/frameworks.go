@@ -141,6 +141,10 @@ func (f *Framework) Isolate() { f.handle.network.isolate(f.host, true) }
 // Rejoin undoes Isolate.
 func (f *Framework) Rejoin() { f.handle.network.isolate(f.host, false) }
 
+// Ended is closed when Run has returned. Unlike the methods it may be waited for in any goroutine of the story; Stop then
+// returns what Run returned.
+func (f *Framework) Ended() <-chan struct{} { return f.ended }
+
 // Await waits until Run has returned, and returns what it returned. The test fails when that takes
 // more than a day.
 func (f *Framework) Await() error {

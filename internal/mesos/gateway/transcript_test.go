@@ -62,7 +62,7 @@ func TestCallsAndEvents(t *testing.T) {
 					cluster.Latency = 100 * time.Millisecond // so that what was sent is under way for a while
 				}
 				frameworktest.Run(t, cluster, func(h *frameworktest.Handle) {
-					s := &story{h: h, encoding: encoding, uuids: make(map[string]string), latest: make(map[string]*mesosv1.TaskStatus)}
+					s := &story{h: h, encoding: encoding, starts: make(chan func()), uuids: make(map[string]string), latest: make(map[string]*mesosv1.TaskStatus)}
 					s.start()
 					defer s.stop()
 					datadriven.RunTest(h.T(), file, func(_ *testing.T, d *datadriven.TestData) string { return s.play(d) })
@@ -89,6 +89,7 @@ type story struct {
 	gateways int
 	end      func()
 	client   *http.Client
+	starts   chan func()
 	other    *http.Client // of another gateway, which has the first one as its peer
 
 	framework, stream string
@@ -114,6 +115,39 @@ func (s *story) start() {
 	s.other = s.serve(ctx, &serving, fmt.Sprintf("other%d:5050", s.gateways), "127.0.0.1:5051", "nobody:5050", address)
 }
 
+// run runs a framework for a gateway. The cluster is the story's goroutine's only, so that is asked to start it.
+func (s *story) run(ctx context.Context, config framework.Config, scheduler framework.Scheduler) error {
+	started := make(chan *frameworktest.Framework, 1)
+	s.starts <- func() { started <- s.h.StartContext(ctx, config, scheduler) }
+	f := <-started
+	<-f.Ended()
+	return f.Stop()
+}
+
+// do makes a request, and starts meanwhile what gateways ask for.
+func (s *story) do(request *http.Request) *http.Response {
+	var reply *http.Response
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		reply, err = s.client.Do(request)
+	}()
+	for {
+		select {
+		case start := <-s.starts:
+			start()
+			continue
+		case <-done:
+		}
+		break
+	}
+	if err != nil {
+		s.h.T().Fatal(err)
+	}
+	return reply
+}
+
 // serve starts a gateway that has these peers, and returns a client of it.
 func (s *story) serve(ctx context.Context, serving *sync.WaitGroup, listen, address string, peers ...string) *http.Client {
 	listener, err := s.network.Listen(listen)
@@ -124,9 +158,7 @@ func (s *story) serve(ctx context.Context, serving *sync.WaitGroup, listen, addr
 	config := gateway.Config{
 		Open: true, Address: address, Peers: peers, Dial: dial, Heartbeat: time.Hour, Adapter: api.Command{Argv: []string{"tender", "adapter"}},
 		Lookup: func(context.Context, string) ([]net.IP, error) { return []net.IP{{10, 0, 0, 1}}, nil },
-		Run: func(ctx context.Context, config framework.Config, scheduler framework.Scheduler) error {
-			return s.h.StartContext(ctx, config, scheduler).Await()
-		},
+		Run:    s.run,
 	}
 	serving.Go(func() { _ = gateway.Serve(ctx, listener, config, nil, nil) })
 	return &http.Client{Transport: &http.Transport{
@@ -237,10 +269,7 @@ func (s *story) send(call *schedulerv1.Call) string {
 	if !subscribes && s.stream != "" {
 		request.Header.Set("Mesos-Stream-Id", s.stream)
 	}
-	reply, err := s.client.Do(request)
-	if err != nil {
-		s.h.T().Fatal(err)
-	}
+	reply := s.do(request)
 	if subscribes && reply.StatusCode == http.StatusOK {
 		s.stream = reply.Header.Get("Mesos-Stream-Id")
 		if got := reply.Header.Get("Content-Type"); got != s.encoding.ContentType() || reply.ContentLength >= 0 || s.stream == "" {
@@ -270,10 +299,7 @@ func (s *story) raw(d *datadriven.TestData) string {
 	for _, arg := range d.CmdArgs[2:] {
 		request.Header.Add(arg.Key, arg.Vals[0])
 	}
-	reply, err := s.client.Do(request)
-	if err != nil {
-		s.h.T().Fatal(err)
-	}
+	reply := s.do(request)
 	return said(reply)
 }
 
