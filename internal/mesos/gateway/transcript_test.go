@@ -269,7 +269,7 @@ func (s *story) send(call *schedulerv1.Call) string {
 	if !subscribes && s.stream != "" {
 		request.Header.Set("Mesos-Stream-Id", s.stream)
 	}
-	reply := s.do(request)
+	reply := s.do(request) //nolint:bodyclose // said and hangUp close it
 	if subscribes && reply.StatusCode == http.StatusOK {
 		s.stream = reply.Header.Get("Mesos-Stream-Id")
 		if got := reply.Header.Get("Content-Type"); got != s.encoding.ContentType() || reply.ContentLength >= 0 || s.stream == "" {
@@ -299,7 +299,7 @@ func (s *story) raw(d *datadriven.TestData) string {
 	for _, arg := range d.CmdArgs[2:] {
 		request.Header.Add(arg.Key, arg.Vals[0])
 	}
-	reply := s.do(request)
+	reply := s.do(request) //nolint:bodyclose // said and hangUp close it
 	return said(reply)
 }
 
