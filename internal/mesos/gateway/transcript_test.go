@@ -131,7 +131,7 @@ func (s *story) do(request *http.Request) *http.Response {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		reply, err = s.client.Do(request)
+		reply, err = s.client.Do(request) //nolint:bodyclose // said and hangUp close it
 	}()
 	for {
 		select {
@@ -269,7 +269,7 @@ func (s *story) send(call *schedulerv1.Call) string {
 	if !subscribes && s.stream != "" {
 		request.Header.Set("Mesos-Stream-Id", s.stream)
 	}
-	reply := s.do(request) //nolint:bodyclose // said and hangUp close it
+	reply := s.do(request)
 	if subscribes && reply.StatusCode == http.StatusOK {
 		s.stream = reply.Header.Get("Mesos-Stream-Id")
 		if got := reply.Header.Get("Content-Type"); got != s.encoding.ContentType() || reply.ContentLength >= 0 || s.stream == "" {
