@@ -18,7 +18,7 @@ import (
 // sections are the entries of the navigation, each with its key after g.
 var sections = []struct{ text, href, key string }{
 	{"Cluster", "/", "c"}, {"Frameworks", "/frameworks", "f"}, {"Roles", "/roles", "r"}, {"Jobs", "/jobs", "j"}, {"Tasks", "/tasks", "t"},
-	{"Agents", "/agents", "a"}, {"Offers", "/offers", "o"}, {"Masters", "/masters", "m"}, {"Why?", "/why", "w"}, {"Access", "/access", "x"},
+	{"Agents", "/agents", "a"}, {"Offers", "/offers", "o"}, {"Masters", "/masters", "m"}, {"Events", "/history", "e"}, {"Why?", "/why", "w"}, {"Access", "/access", "x"},
 }
 
 // layout is a whole page. Its address is where patches for it are asked for.

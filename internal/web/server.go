@@ -99,6 +99,7 @@ func New(config Config) *Server {
 		"/jobs/{name}":              s.job,
 		"/why":                      s.why,
 		"/access":                   s.access,
+		"/history":                  s.happened,
 		"/":                         s.nothing,
 	} {
 		s.views.Handle("GET "+pattern, s.serve(view)) // order: irrelevant because patterns do not overlap unclearly

@@ -129,7 +129,7 @@ func fill(m protoreflect.Message, text string, depth int) {
 // answering is a cluster all of whose names and sentences are the text.
 func answering(text string) *fake {
 	f := &fake{answers: map[string]func() (proto.Message, error){}, called: map[string]bool{}, changed: make(chan struct{})}
-	for _, service := range []protoreflect.FileDescriptor{apiv1.File_api_v1_operator_proto, apiv1.File_api_v1_jobs_proto} {
+	for _, service := range []protoreflect.FileDescriptor{apiv1.File_api_v1_operator_proto, apiv1.File_api_v1_jobs_proto, apiv1.File_api_v1_watch_proto} {
 		for i := range service.Services().Len() {
 			methods := service.Services().Get(i).Methods()
 			for j := range methods.Len() {

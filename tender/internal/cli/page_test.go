@@ -223,7 +223,7 @@ func TestThePageInABrowser(t *testing.T) {
 	framework := strings.Split(path, "/")[2]
 	views := []string{
 		"/", "/?by=state&fill=framework&size=mem", "/agents", "/agents/a1", "/frameworks", "/frameworks/" + framework, "/roles", "/jobs", "/tasks", "/tasks?all=1", path,
-		"/offers", "/masters", "/why", "/why?q=short", "/access", "/search?q=web", "/help", "/do/kill?framework=" + framework + "&task=short.0", "/do/role?role=eng", "/nothing",
+		"/offers", "/masters", "/why", "/why?q=short", "/access", "/history", "/history?all=1", "/search?q=web", "/help", "/do/kill?framework=" + framework + "&task=short.0", "/do/role?role=eng", "/nothing",
 	}
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range []int64{1280, 360} {

@@ -1,0 +1,63 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// happened lists what has happened, the newest first, as the master that answers keeps it.
+func (s *Server) happened(r *http.Request) (page, error) {
+	query := r.URL.Query()
+	list, err := apiv1.NewWatchServiceClient(s.config.Cluster).ListEvents(r.Context(), &apiv1.ListEventsRequest{
+		Limit: windowRows, PageToken: query.Get("page"), Of: query.Get("q"), NotableOnly: query.Get("all") == "",
+	})
+	if err != nil {
+		return page{}, err
+	}
+	shown := table{
+		columns: []string{"When", "What", "Happened", "By", "Why"}, more: further(r, list.GetNextPageToken()),
+		empty: "Nothing has happened" + suchAs(query) + " that this master knows of.",
+	}
+	for _, event := range list.GetItems() {
+		thing := event.GetKind() + " " + event.GetName()
+		shown.rows = append(shown.rows, row{fmt.Sprint(event.GetCursor().GetTerm().GetNumber(), "/", event.GetCursor().GetNumber()), []cell{
+			since(timeOf(event.GetAt())), to(thing, pathOf(event.GetKind(), event.GetName())), text(event.GetWhat()), text(event.GetBy()), text(event.GetWhy()),
+		}})
+	}
+	all := link{"the usual life of tasks and offers too", "/history?all=1&q=" + url.QueryEscape(query.Get("q"))}
+	command := "tender events" + flags(query, "q", "--of")
+	if query.Get("all") != "" {
+		command += " --all"
+	}
+	blocks := []block{{
+		key: "list", title: "Events", note: "what somebody may look for later", wide: true, links: []link{all},
+		body: listView(shown, filter{"/history", query.Get("q"), "Events of KIND/NAME, such as agent/agent-1"}),
+	}}
+	if gaps := list.GetGaps(); len(gaps) > 0 {
+		blocks = append(blocks, block{key: "gaps", title: "What this master does not have", body: sentences(gaps), wide: true})
+	}
+	return page{title: "Events", nav: "/history", command: command, blocks: blocks}, nil
+}
+
+// pathOf is the address of the view of a thing; "": it has none.
+func pathOf(kind, name string) string {
+	switch kind {
+	case "agent", "maintenance", "reservation":
+		return agentPath(name)
+	case "framework":
+		return "/frameworks/" + url.PathEscape(name)
+	case "task":
+		framework, task, _ := strings.Cut(name, "/")
+		return "/tasks/" + url.PathEscape(framework) + "/" + url.PathEscape(task)
+	case "role":
+		return "/roles"
+	case "master", "election":
+		return "/masters"
+	default:
+		return ""
+	}
+}
