@@ -71,6 +71,7 @@ func serving(t *testing.T, operator apiv1.OperatorServiceServer) *shell {
 	listener := bufconn.Listen(1 << 20)
 	server := grpc.NewServer()
 	apiv1.RegisterOperatorServiceServer(server, operator)
+	apiv1.RegisterWatchServiceServer(server, noEvents{})
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
 	t.Cleanup(func() {
@@ -80,4 +81,13 @@ func serving(t *testing.T, operator apiv1.OperatorServiceServer) *shell {
 		}
 	})
 	return &shell{dial: func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }}
+}
+
+// noEvents is a master's history in which nothing has happened.
+type noEvents struct {
+	apiv1.UnimplementedWatchServiceServer
+}
+
+func (noEvents) ListEvents(context.Context, *apiv1.ListEventsRequest) (*apiv1.ListEventsResponse, error) {
+	return &apiv1.ListEventsResponse{}, nil
 }
