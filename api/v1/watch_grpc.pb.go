@@ -39,7 +39,7 @@ type WatchServiceClient interface {
 	// with LIMIT and may resume. When the leader changes, the stream goes on at a follower with missed or with the changes
 	// of the next term; at the former leader it ends with NOT_LEADER. (R68)
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
-	// ListEvents lists what has happened, the newest first, as this master keeps it on its disk. (R69)
+	// ListEvents lists what has happened, the newest first, as this master keeps it on its disk. (R70)
 	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error)
 }
 
@@ -96,7 +96,7 @@ type WatchServiceServer interface {
 	// with LIMIT and may resume. When the leader changes, the stream goes on at a follower with missed or with the changes
 	// of the next term; at the former leader it ends with NOT_LEADER. (R68)
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
-	// ListEvents lists what has happened, the newest first, as this master keeps it on its disk. (R69)
+	// ListEvents lists what has happened, the newest first, as this master keeps it on its disk. (R70)
 	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)
 	mustEmbedUnimplementedWatchServiceServer()
 }

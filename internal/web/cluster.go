@@ -158,7 +158,7 @@ func trouble(one *copied) table {
 		}
 	}
 	for _, framework := range one.frameworks.items {
-		if framework.GetState() != "active" {
+		if _, detached := framework.GetLabels()[api.DetachedLabel]; framework.GetState() != "active" && !detached {
 			shown.rows = append(shown.rows, row{"framework/" + framework.GetId(), []cell{
 				to(cmp.Or(framework.GetName(), framework.GetId()), "/frameworks/"+url.PathEscape(framework.GetId())), {text: framework.GetState(), class: "warn"},
 				since(timeOf(framework.GetSince())), text(framework.GetWhy()),

@@ -56,7 +56,7 @@ func BenchmarkPages(b *testing.B) {
 		{"tasks_agent", func() int { return len(m.core.View().Tasks(view.Query{Agent: "agent-77"}).Items) }},
 		{"frameworks", func() int { return len(m.core.View().Frameworks(view.Query{}).Items) }},
 		{"roles", func() int { return len(m.core.View().Roles(view.Query{}).Items) }},
-		{"counts", func() int { return m.core.View().Counts().Frameworks }},
+		{"counts", func() int { return m.core.View().Counts().Frameworks.All }},
 		{"explain", func() int {
 			explained, err := m.core.View().Explain("f", "", m.now)
 			if err != nil {

@@ -47,8 +47,7 @@ type RefusedVersions struct {
 type Counts struct {
 	Figures
 	Agents     map[api.AgentState]int
-	Frameworks int // that are not removed
-	Active     int // that have a scheduler
+	Frameworks Presence
 	Tasks      map[api.TaskState]int
 	Ill        map[Illness]int
 	Apart      int // tasks that no leader has launched
@@ -60,6 +59,13 @@ type Counts struct {
 	Capacity  Capacity
 	Marked    map[api.Mark]int
 	Standings map[api.FrameworkID]Standing
+}
+
+// Presence counts frameworks that are not removed.
+type Presence struct {
+	All      int
+	Active   int // that have a scheduler
+	Detached int // that have none, and need none ([api.DetachedLabel])
 }
 
 // Capacity is what all agents have together that are not taken for dead, and what of it is reserved, held, offered, and
@@ -115,7 +121,7 @@ func (c Cluster) Counts() Counts {
 		counts.Apart++
 	}
 	for f := range c.Leader.Frameworks() {
-		counts.addFramework(f)
+		counts.addFramework(f, c.Registry.Frameworks[f.ID].Framework)
 		if shown, is := c.Leader.Framework(f.ID); is && f.State != Removed {
 			counts.Standings[f.ID] = standingOf(shown, c.Leader.TasksOf(f.ID))
 		}
@@ -166,13 +172,16 @@ func standingOf(f Framework, tasks int) Standing {
 	return s
 }
 
-func (n *Counts) addFramework(f FrameworkBrief) {
+func (n *Counts) addFramework(f FrameworkBrief, known api.Framework) {
 	if f.State == Removed {
 		return
 	}
-	n.Frameworks++
-	if f.State == Active {
-		n.Active++
+	n.Frameworks.All++
+	switch {
+	case f.State == Active:
+		n.Frameworks.Active++
+	case known.Detached():
+		n.Frameworks.Detached++
 	}
 	if f.Placed.Tasks() > 0 {
 		n.Placed[f.ID] = f.Placed

@@ -97,7 +97,7 @@ func (l Launch) readExecutor(task *api.Task, info *mesosv1.TaskInfo, executor *m
 		task.KillGrace = ownKillGrace
 	}
 	command := l.Adapter
-	command.User = userOf(executor.GetCommand(), l.Framework)
+	command.User = userOf(executor.GetCommand())
 	task.Executor = &api.Executor{
 		ID: ReadExecutorID(executor.GetExecutorId()), Command: command, Resources: resources,
 		ShutdownGrace: time.Duration(executor.GetShutdownGracePeriod().GetNanoseconds()), Labels: Labels(executor.GetLabels()),
@@ -110,7 +110,7 @@ func (l Launch) readExecutor(task *api.Task, info *mesosv1.TaskInfo, executor *m
 
 // userOf returns the user that a command names by itself. FrameworkInfo.user is not taken: every old framework names
 // one, and agents choose users for frameworks here.
-func userOf(command *mesosv1.CommandInfo, _ *mesosv1.FrameworkInfo) string { return command.GetUser() }
+func userOf(command *mesosv1.CommandInfo) string { return command.GetUser() }
 
 // readCommand has the task run by the executor that comes with Tender.
 func (l Launch) readCommand(task *api.Task, info *mesosv1.TaskInfo) error {
@@ -129,7 +129,7 @@ func (l Launch) readCommand(task *api.Task, info *mesosv1.TaskInfo) error {
 	} {
 		env[name] = value
 	}
-	task.Command = &api.Command{Env: env, User: userOf(command, l.Framework)}
+	task.Command = &api.Command{Env: env, User: userOf(command)}
 	before := volumeLinks(info.GetResources())
 	remote := slices.ContainsFunc(command.GetUris(), isRemote)
 	switch {

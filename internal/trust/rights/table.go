@@ -173,7 +173,7 @@ var Table = []Row{
 	{Call: "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Verb: Admin, Action: "reflect", On: OnCluster},
 
 	{Call: "master /v1/", On: OnCluster, Kinds: everybody, Check: "each method as by gRPC"},
-	{Call: "master GET /metrics", Verb: View, Action: "metrics", On: OnCluster, Kinds: []Kind{Master}},
+	{Call: "master GET /metrics", Verb: View, Action: "read-metrics", On: OnCluster, Kinds: []Kind{Master}},
 	{Call: "master GET /v1/watch", Verb: View, Action: "watch", On: OnTasks, Kinds: masterOnly, Own: true, Check: "only what the lists show to the caller"},
 	{Call: "master GET /v1/log-level", Verb: View, Action: "log-level", On: OnCluster},
 	{Call: "master PUT /v1/log-level", Verb: Operate, Action: "set-log-level", On: OnCluster, Changes: true},
@@ -201,7 +201,7 @@ var Table = []Row{
 
 	{Call: "agent GET /healthz", On: OnCluster, Kinds: everybody},
 	{Call: "agent GET /readyz", On: OnCluster, Kinds: everybody},
-	{Call: "agent GET /metrics", Verb: View, Action: "metrics", On: OnCluster, Kinds: []Kind{Master},
+	{Call: "agent GET /metrics", Verb: View, Action: "read-metrics", On: OnCluster, Kinds: []Kind{Master},
 		Check: "agents are told who may (R47)"},
 	{Call: "agent GET /debug/pprof/", On: OnCluster},
 	{Call: "agent GET /debug/pprof/profile", On: OnCluster},
