@@ -22,7 +22,6 @@ func TestWrongDaemonSettingsAreTold(t *testing.T) {
 		{args: "master --config /nowhere/at/all.toml", want: []string{"--config", "/nowhere/at/all.toml", "no such file"}},
 		{args: "master", env: map[string]string{"TENDER_HEARTBEAT": "soon"}, want: []string{"TENDER_HEARTBEAT", `"soon"`, "such as 5s"}},
 		{args: "master --data-dir /nowhere --dns nonsense", want: []string{`DNS: "nonsense"`, "HOST:PORT"}},
-		{args: "master --data-dir /nowhere --browser 8443", want: []string{`browser: "8443"`, "HOST:PORT"}},
 		{args: "master --data-dir /nowhere --grpc-port 5050", want: []string{"gRPC and HTTP are both to listen at 127.0.0.1:5050"}},
 		{args: "master --data-dir /nowhere --bind 0.0.0.0", want: []string{"all addresses of this machine", "--advertise HOST"}},
 		{args: "jobs --insecure --bind 0.0.0.0", want: []string{"--bind 0.0.0.0", "--advertise HOST"}},

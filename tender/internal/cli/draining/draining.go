@@ -75,16 +75,18 @@ type roll struct {
 // Run returns when all agents are drained. If an agent is given up or taken back meanwhile, that is an error, which is
 // returned when the others are drained.
 func Run(ctx context.Context, config Config) error {
-	r := &roll{Config: config, todo: slices.Clone(config.Agents), watch: openWatch(ctx, config.Watch)}
+	r := &roll{Config: config, todo: slices.Clone(config.Agents)}
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	// What the watch tells first of these agents is newer than their marks. One that does not drain was taken back.
+	r.watch = openWatch(ctx, config.Watch, r.waiting)
 	defer r.watch.close()
-	for {
-		if err := r.begin(ctx); err != nil {
+	for len(r.todo)+len(r.waiting) > 0 {
+		if err := r.hear(ctx); err != nil {
 			return err
 		}
-		if len(r.todo)+len(r.waiting) == 0 {
-			break
-		}
-		if err := r.hear(ctx); err != nil {
+		if err := r.begin(ctx); err != nil {
 			return err
 		}
 	}

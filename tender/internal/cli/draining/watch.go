@@ -15,7 +15,7 @@ type watch struct {
 	ended chan struct{}
 
 	latest   map[string]*apiv1.AgentView
-	draining map[string]bool // the agents that it has seen draining
+	draining map[string]bool // the agents that it has seen draining, or that did so before it began
 	later    bool            // its state was told anew, by a leader that knows of all marks
 	told     map[string]bool // the agents of the state that is being told; nil once that is complete
 }
@@ -26,10 +26,13 @@ type heard struct {
 	err error
 }
 
-// openWatch begins a watch of all agents.
-func openWatch(ctx context.Context, follow Follow) *watch {
+// openWatch begins a watch of all agents, of which some drain already.
+func openWatch(ctx context.Context, follow Follow, drain []*apiv1.AgentView) *watch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watch{news: make(chan heard), end: cancel, ended: make(chan struct{}), latest: make(map[string]*apiv1.AgentView), draining: make(map[string]bool), told: make(map[string]bool)}
+	for _, agent := range drain {
+		w.draining[agent.GetId()] = true
+	}
 	go func() {
 		defer close(w.ended)
 		for news, err := range follow(ctx, &apiv1.WatchRequest{Kinds: []string{"agent"}}) {
