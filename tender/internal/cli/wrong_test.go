@@ -87,7 +87,7 @@ func TestWrongInputIsToldInOneSentence(t *testing.T) {
 		{args: "run --name a/b -- true", want: []string{"--name", "a/b"}},
 		{args: "run --grace -1s -- true", want: []string{"--grace"}},
 		{args: "run --memory 3 -- true", want: []string{"no flag --memory", "--mem?"}},
-		{args: "run -d -- true", want: []string{"no flag -d", "--detach or --disk?"}},
+		{args: "run -d -- true", want: []string{"no flag -d", "--detach or --dir or --disk?"}},
 		{args: "run --port 80 -- true", want: []string{"--port", `"80"`, "http=80"}},
 		{args: "run --image= -- true", want: []string{"--image is empty", "leave it out"}},
 		{args: "run --user= -- true", want: []string{"--user is empty"}},
