@@ -153,7 +153,7 @@ func differ[K comparable, V any](kind string, have, want map[K]V) error {
 	for key := range keys {
 		h, has := have[key]
 		w, wants := want[key]
-		if has != wants || fmt.Sprintf("%+v", h) != fmt.Sprintf("%+v", w) && !reflect.DeepEqual(h, w) {
+		if has != wants || !reflect.DeepEqual(h, w) && fmt.Sprintf("%+v", h) != fmt.Sprintf("%+v", w) {
 			return fmt.Errorf("who follows the notes has %s %v as\n  %v %+v\nand the list as\n  %v %+v", kind, key, has, h, wants, w)
 		}
 	}
