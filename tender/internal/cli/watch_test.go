@@ -21,8 +21,7 @@ func TestGetWatches(t *testing.T) {
 
 	gate := filepath.Join(t.TempDir(), "gate")
 	run := start(t, d.env, "run", "--name", "first", "--", "sh", "-c", "echo up; while [ ! -e "+gate+" ]; do sleep 0.05; done; echo done")
-	table.await("launched")
-	table.await("running")
+	table.await("RUNNING") // by a change, or by the first state if that was told only now
 	before := leader(t, d)
 	for _, master := range d.Masters {
 		if master.GRPC == before {
