@@ -222,22 +222,6 @@ func fieldNames(fields protoreflect.FieldDescriptors) string {
 	return strings.Join(names, ", ")
 }
 
-// httpCodes maps kinds of errors to status codes. All other kinds are a 500.
-var httpCodes = map[api.Kind]int{
-	api.Invalid:     http.StatusBadRequest,
-	api.NotFound:    http.StatusNotFound,
-	api.Exists:      http.StatusConflict,
-	api.Stale:       http.StatusConflict,
-	api.Fenced:      http.StatusConflict,
-	api.Denied:      http.StatusForbidden,
-	api.Limit:       http.StatusTooManyRequests,
-	api.Unavailable: http.StatusServiceUnavailable,
-	api.NotLeader:   http.StatusServiceUnavailable,
-	api.Removed:     http.StatusGone,
-	api.Unknown:     http.StatusGatewayTimeout,
-	api.Unsupported: http.StatusNotImplemented,
-}
-
 // seconds returns a duration in the form that the header Retry-After has.
 func seconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }
 
@@ -263,10 +247,7 @@ func writeError(w http.ResponseWriter, err error) {
 		Leader  string `json:"leader,omitempty"`
 	}
 	e := wire.Error(err)
-	code, ok := httpCodes[e.Kind]
-	if !ok {
-		code = http.StatusInternalServerError
-	}
+	code := wire.HTTPCode(e.Kind)
 	if errors.Is(err, context.Canceled) {
 		code = 499 // the client has gone, so nobody reads this
 	}

@@ -45,7 +45,7 @@ var actions = []action{
 		name: "kill", title: "Kill a task", danger: true, hits: hitsTask,
 		fields: []input{{"grace", "Time to end by itself", "its own; or such as 10s", ""}},
 		command: func(form url.Values) string {
-			return "tender kill " + quoted(form.Get("framework")+"/"+form.Get("task")) + flags(form, "grace", "--grace")
+			return "tender kill " + words.Quote(form.Get("framework")+"/"+form.Get("task")) + flags(form, "grace", "--grace")
 		},
 		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
 			grace, err := durationOf(form.Get("grace"))
@@ -78,9 +78,9 @@ var actions = []action{
 		fields: []input{{"in", "Begins in", "nothing: take it back; or such as 2h", ""}, {"for", "And lasts", "such as 1h", ""}},
 		command: func(form url.Values) string {
 			if form.Get("in") == "" {
-				return "tender maintenance clear " + quoted(form.Get("agent"))
+				return "tender maintenance clear " + words.Quote(form.Get("agent"))
 			}
-			return "tender maintenance set " + quoted(form.Get("agent")) + flags(form, "in", "--start", "for", "--duration")
+			return "tender maintenance set " + words.Quote(form.Get("agent")) + flags(form, "in", "--start", "for", "--duration")
 		},
 		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
 			window, err := s.windowOf(form)
@@ -106,11 +106,11 @@ var actions = []action{
 			var lines []string
 			for _, name := range []string{"weight", "priority"} {
 				if form.Get(name) != "" {
-					lines = append(lines, "tender "+name+" "+quoted(form.Get("role"))+" "+quoted(form.Get(name)))
+					lines = append(lines, "tender "+name+" "+words.Quote(form.Get("role"))+" "+words.Quote(form.Get(name)))
 				}
 			}
 			if quota := flags(form, "guarantee", "--guarantee", "limit", "--limit"); quota != "" || lines == nil {
-				lines = append(lines, "tender quota "+quoted(form.Get("role"))+quota)
+				lines = append(lines, "tender quota "+words.Quote(form.Get("role"))+quota)
 			}
 			return strings.Join(lines, " && ")
 		},
@@ -131,7 +131,7 @@ var actions = []action{
 			}
 			return nil, nil, missing("framework", form.Get("framework"))
 		},
-		command: func(form url.Values) string { return "tender teardown --force " + quoted(form.Get("framework")) },
+		command: func(form url.Values) string { return "tender teardown --force " + words.Quote(form.Get("framework")) },
 		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
 			answer, err := s.operator.RemoveFramework(ctx, &apiv1.RemoveFrameworkRequest{FrameworkId: form.Get("framework"), Force: true})
 			return sentence(answer.GetMessage()), err
@@ -140,7 +140,7 @@ var actions = []action{
 	},
 	{
 		name: "stop-job", title: "Stop a job", danger: true, hits: hitsJob("All of its tasks are ended. Its history stays, and it can be begun anew."),
-		command: func(form url.Values) string { return "tender job stop " + quoted(form.Get("job")) },
+		command: func(form url.Values) string { return "tender job stop " + words.Quote(form.Get("job")) },
 		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
 			_, err := s.jobs.StopJob(ctx, &apiv1.StopJobRequest{Name: form.Get("job")})
 			return "Its tasks are being ended.", err
@@ -151,7 +151,7 @@ var actions = []action{
 		name: "rollback-job", title: "Change a job back", hits: hitsJob("Its tasks are changed to the version below, in the steps that the job says."),
 		fields: []input{{"version", "Version", "nothing: the one before", ""}},
 		command: func(form url.Values) string {
-			return "tender job rollback " + quoted(form.Get("job")) + flags(form, "version", "")
+			return "tender job rollback " + words.Quote(form.Get("job")) + flags(form, "version", "")
 		},
 		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
 			version, err := strconv.ParseInt("0"+form.Get("version"), 10, 32)
@@ -172,7 +172,7 @@ func mark(name, title string, does apiv1.AgentAction, what string, fields ...inp
 	return action{
 		name: name, title: title, danger: does == apiv1.AgentAction_DRAIN, fields: fields, hits: hitsAgent(what),
 		command: func(form url.Values) string {
-			return "tender " + name + " " + quoted(form.Get("agent")) + flags(form, "grace", "--grace")
+			return "tender " + name + " " + words.Quote(form.Get("agent")) + flags(form, "grace", "--grace")
 		},
 		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
 			grace, err := durationOf(form.Get("grace"))

@@ -2,8 +2,6 @@ package web
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // amountOf returns how much of a kind there is, whatever it is reserved for. Ports are not counted.
@@ -35,21 +34,9 @@ func usedOf(usage *apiv1.Usage, kind string) float64 {
 	return 0
 }
 
-// usual are the kinds of resources that come first, in this order.
-var usual = []string{"cpus", "mem", "disk", "gpus", "ports"}
-
 // resourcesText returns text such as "cpus 4, mem 4 GB": the usual kinds first, then by name.
 func resourcesText(resources *structpb.Struct) string {
-	fields := resources.GetFields()
-	names := slices.Sorted(maps.Keys(fields))
-	rank := func(name string) int {
-		bare, _, _ := strings.Cut(name, "(")
-		if i := slices.Index(usual, bare); i >= 0 {
-			return i
-		}
-		return len(usual)
-	}
-	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
+	fields, names := resources.GetFields(), wire.ResourceNames(resources)
 	parts := make([]string, len(names))
 	for i, name := range names {
 		if text, is := fields[name].GetKind().(*structpb.Value_StringValue); is {
@@ -115,23 +102,4 @@ func timeOf(at *timestamppb.Timestamp) time.Time {
 		return time.Time{}
 	}
 	return at.AsTime()
-}
-
-// pairs writes text such as "a=1, b=2", sorted by name.
-func pairs[V any](of map[string]V) string {
-	parts := make([]string, 0, len(of))
-	for _, key := range slices.Sorted(maps.Keys(of)) {
-		parts = append(parts, fmt.Sprintf("%s=%v", key, of[key]))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// quoted quotes a word of a command for a shell, if that is needed.
-func quoted(word string) string {
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./@:+,=", r))
-	}) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

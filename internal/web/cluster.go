@@ -139,7 +139,7 @@ func waiting(one *copied) table {
 	for _, framework := range one.frameworks.items {
 		for i, demand := range framework.GetDemand() {
 			shown.rows = append(shown.rows, row{fmt.Sprint(framework.GetId(), "/", i), []cell{
-				to(cmp.Or(framework.GetName(), framework.GetId()), "/frameworks/"+url.PathEscape(framework.GetId())),
+				to(cmp.Or(framework.GetName(), framework.GetId()), frameworkPath(framework.GetId())),
 				text(words.Count(int(demand.GetCount()), "task")), text(resourcesText(demand.GetResources())), text(demand.GetRole()),
 			}})
 		}
@@ -153,14 +153,14 @@ func trouble(one *copied) table {
 	for _, agent := range one.agents.items {
 		if how, class := condition(agent); class != "good" {
 			shown.rows = append(shown.rows, row{"agent/" + agent.GetId(), []cell{
-				to(agent.GetId(), "/agents/"+url.PathEscape(agent.GetId())), {text: how, class: class}, since(timeOf(agent.GetSince())), text(agent.GetWhy()),
+				to(agent.GetId(), agentPath(agent.GetId())), {text: how, class: class}, since(timeOf(agent.GetSince())), text(agent.GetWhy()),
 			}})
 		}
 	}
 	for _, framework := range one.frameworks.items {
 		if _, detached := framework.GetLabels()[api.DetachedLabel]; framework.GetState() != "active" && !detached {
 			shown.rows = append(shown.rows, row{"framework/" + framework.GetId(), []cell{
-				to(cmp.Or(framework.GetName(), framework.GetId()), "/frameworks/"+url.PathEscape(framework.GetId())), {text: framework.GetState(), class: "warn"},
+				to(cmp.Or(framework.GetName(), framework.GetId()), frameworkPath(framework.GetId())), {text: framework.GetState(), class: "warn"},
 				since(timeOf(framework.GetSince())), text(framework.GetWhy()),
 			}})
 		}
@@ -353,7 +353,7 @@ func (c colours) legend(kind string) []swatch {
 // tileOf draws one agent.
 func (p picture) tileOf(agent *apiv1.AgentView, holds map[string]float64, all colours, most float64) tile {
 	total := amountOf(agent.GetTotal(), p.size)
-	t := tile{id: agent.GetId(), href: "/agents/" + url.PathEscape(agent.GetId()), side: step - 2}
+	t := tile{id: agent.GetId(), href: agentPath(agent.GetId()), side: step - 2}
 	if most > 0 {
 		t.side = max(step*0.3, (step-2)*math.Sqrt(total/most))
 	}

@@ -5,12 +5,13 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
+
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/client"
 )
 
 const (
-	// pageItemsMax is the largest page of a list that masters answer.
-	pageItemsMax = 1000
 	// copyItemsMax bounds each list of a copy. What is beyond it the picture does not draw, and says so.
 	copyItemsMax = 10_000
 	// freshFor is for how long a copy counts though nothing was said to have changed.
@@ -87,41 +88,27 @@ func (s *Server) ask(ctx context.Context) (*copied, error) {
 	if err != nil {
 		return nil, err
 	}
+	of := func(token string, limit int32) *apiv1.ListRequest {
+		return &apiv1.ListRequest{PageToken: token, Limit: limit}
+	}
 	return &copied{
-		cluster: cluster,
-		agents: all(func(token string) ([]*apiv1.AgentView, string, error) {
-			page, err := s.operator.ListAgents(ctx, &apiv1.ListRequest{Limit: pageItemsMax, PageToken: token})
-			return page.GetItems(), page.GetNextPageToken(), err
-		}),
-		frameworks: all(func(token string) ([]*apiv1.FrameworkView, string, error) {
-			page, err := s.operator.ListFrameworks(ctx, &apiv1.ListRequest{Limit: pageItemsMax, PageToken: token})
-			return page.GetItems(), page.GetNextPageToken(), err
-		}),
-		tasks: all(func(token string) ([]*apiv1.TaskView, string, error) {
-			page, err := s.operator.ListTasks(ctx, &apiv1.ListTasksRequest{Limit: pageItemsMax, PageToken: token})
-			return page.GetItems(), page.GetNextPageToken(), err
-		}),
-		roles: all(func(token string) ([]*apiv1.RoleView, string, error) {
-			page, err := s.operator.ListRoles(ctx, &apiv1.ListRequest{Limit: pageItemsMax, PageToken: token})
-			return page.GetItems(), page.GetNextPageToken(), err
+		cluster:    cluster,
+		agents:     listed(ctx, s.operator.ListAgents, of),
+		frameworks: listed(ctx, s.operator.ListFrameworks, of),
+		roles:      listed(ctx, s.operator.ListRoles, of),
+		tasks: listed(ctx, s.operator.ListTasks, func(token string, limit int32) *apiv1.ListTasksRequest {
+			return &apiv1.ListTasksRequest{PageToken: token, Limit: limit}
 		}),
 	}, nil
 }
 
-// all reads a list page by page.
-func all[V any](next func(token string) ([]V, string, error)) (whole list[V]) {
-	for token := ""; ; {
-		items, more, err := next(token)
-		if err != nil {
-			return list[V]{err: err}
-		}
-		whole.items = append(whole.items, items...)
-		if token = more; token == "" {
-			return whole
-		}
-		if len(whole.items) >= copyItemsMax {
-			whole.more = true
-			return whole
-		}
+// listed reads a list, as much of it as a copy holds.
+func listed[Q any, V any, P client.Page[V]](
+	ctx context.Context, call func(context.Context, Q, ...grpc.CallOption) (P, error), request func(token string, limit int32) Q,
+) list[V] {
+	items, more, err := client.All(ctx, call, copyItemsMax, request)
+	if err != nil {
+		return list[V]{err: err}
 	}
+	return list[V]{items: items, more: more}
 }

@@ -49,7 +49,7 @@ func pathOf(kind, name string) string {
 	case "agent", "maintenance", "reservation":
 		return agentPath(name)
 	case "framework":
-		return "/frameworks/" + url.PathEscape(name)
+		return frameworkPath(name)
 	case "task":
 		framework, task, _ := strings.Cut(name, "/")
 		return "/tasks/" + url.PathEscape(framework) + "/" + url.PathEscape(task)

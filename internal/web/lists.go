@@ -34,7 +34,7 @@ func (s *Server) agents(r *http.Request) (page, error) {
 	for _, agent := range list.GetItems() {
 		how, class := condition(agent)
 		shown.rows = append(shown.rows, row{agent.GetId(), []cell{
-			to(agent.GetId(), "/agents/"+url.PathEscape(agent.GetId())), text(agent.GetHostname()), {text: how, class: class}, since(timeOf(agent.GetSince())),
+			to(agent.GetId(), agentPath(agent.GetId())), text(agent.GetHostname()), {text: how, class: class}, since(timeOf(agent.GetSince())),
 			number(grouped(int(agent.GetTasks()))), text(resourcesText(agent.GetAllocated())), text(resourcesText(agent.GetFree())),
 			text(usageText(agent.GetUsage())), text(agent.GetWhy()),
 		}})
@@ -68,7 +68,7 @@ func (s *Server) agent(r *http.Request) (page, error) {
 	facts := []field{
 		{"Is", cell{text: how, class: class}}, {"Why", text(agent.GetWhy())}, {"Since", since(timeOf(agent.GetSince()))}, {"Host", text(agent.GetHostname())},
 		{"Address", text(agent.GetAddress())}, {"Zone", text(strings.Trim(agent.GetRegion()+" / "+agent.GetZone(), " /"))},
-		{"Attributes", text(pairs(agent.GetAttributes()))}, {"Total", text(resourcesText(agent.GetTotal()))},
+		{"Attributes", text(words.Pairs(agent.GetAttributes()))}, {"Total", text(resourcesText(agent.GetTotal()))},
 		{"Allocated", text(resourcesText(agent.GetAllocated()))}, {"Offered", text(resourcesText(agent.GetOffered()))}, {"Free", text(resourcesText(agent.GetFree()))},
 		{"Really used", text(usageText(agent.GetUsage()))}, {"Admitted", since(timeOf(agent.GetAdmitted()))}, {"Version", text(agent.GetVersion())},
 		{"Waits for", text(strings.Join(agent.GetUnacknowledged(), ", "))}, {"Set apart", text(strings.Join(agent.GetApart(), ", "))},
@@ -81,12 +81,12 @@ func (s *Server) agent(r *http.Request) (page, error) {
 		tasks = table{empty: sentenceOf(err)}
 	}
 	return page{
-		title: agent.GetId(), nav: "/agents", command: "tender describe agent " + quoted(agent.GetId()),
+		title: agent.GetId(), nav: "/agents", command: "tender describe agent " + words.Quote(agent.GetId()),
 		blocks: []block{
 			{key: "facts", title: "Agent " + agent.GetId(), body: fieldsView(facts), actions: []link{
 				does("drain", "agent", agent.GetId()), does("deactivate", "agent", agent.GetId()), does("reactivate", "agent", agent.GetId()), does("maintenance", "agent", agent.GetId()),
 			}},
-			{key: "tasks", title: "Its tasks", wide: true, command: "tender get tasks --agent " + quoted(agent.GetId()), body: tableView(tasks)},
+			{key: "tasks", title: "Its tasks", wide: true, command: "tender get tasks --agent " + words.Quote(agent.GetId()), body: tableView(tasks)},
 		},
 	}, nil
 }
@@ -119,7 +119,7 @@ func (s *Server) frameworks(r *http.Request) (page, error) {
 			class = "warn"
 		}
 		shown.rows = append(shown.rows, row{framework.GetId(), []cell{
-			to(framework.GetId(), "/frameworks/"+url.PathEscape(framework.GetId())), text(framework.GetName()), {text: framework.GetState(), class: class},
+			to(framework.GetId(), frameworkPath(framework.GetId())), text(framework.GetName()), {text: framework.GetState(), class: class},
 			text(strings.Join(framework.GetRoles(), " ")), number(grouped(int(framework.GetTasks()))), number(grouped(wants(framework))),
 			number(grouped(int(framework.GetOffers()))), text(resourcesText(framework.GetAllocated())), number(percent(framework.GetDominantShare(), 1)), text(framework.GetWhy()),
 		}})
@@ -147,7 +147,7 @@ func (s *Server) framework(r *http.Request) (page, error) {
 		{"Principal", text(framework.GetPrincipal())}, {"Roles", text(strings.Join(framework.GetRoles(), " "))},
 		{"Suppressed in", text(strings.Join(framework.GetSuppressed(), " "))}, {"Allocated", text(resourcesText(framework.GetAllocated()))},
 		{"Offered", text(resourcesText(framework.GetOffered()))}, {"Largest share", text(percent(framework.GetDominantShare(), 1))},
-		{"Constraint", text(framework.GetConstraint())}, {"Labels", text(pairs(framework.GetLabels()))}, {"Endpoints", text(pairs(framework.GetEndpoints()))},
+		{"Constraint", text(framework.GetConstraint())}, {"Labels", text(words.Pairs(framework.GetLabels()))}, {"Endpoints", text(words.Pairs(framework.GetEndpoints()))},
 		{"Kept when it is away", text(words.Span(framework.GetFailoverTimeout().AsDuration()))}, {"Admitted", since(timeOf(framework.GetAdmitted()))},
 	}
 	wanted := table{columns: []string{"Wants", "Each", "In role", "Where", "Spread over"}, empty: "It says of nothing that it wants more."}
@@ -161,7 +161,7 @@ func (s *Server) framework(r *http.Request) (page, error) {
 			text(strings.Join(append(slices.Clone(demand.GetPreferred()), demand.GetConstraint()), " ")), text(strings.Join(spread, ", ")),
 		}})
 	}
-	tasks, err := s.tasksOf(r.Context(), &apiv1.ListTasksRequest{Limit: windowRows, FrameworkId: id}, "It runs nothing now.", "tender explain "+quoted(id))
+	tasks, err := s.tasksOf(r.Context(), &apiv1.ListTasksRequest{Limit: windowRows, FrameworkId: id}, "It runs nothing now.", "tender explain "+words.Quote(id))
 	if err != nil {
 		tasks = table{empty: sentenceOf(err)}
 	}
@@ -169,13 +169,13 @@ func (s *Server) framework(r *http.Request) (page, error) {
 		tasks.more = link{"all of its tasks", "/tasks?framework=" + url.QueryEscape(id)}
 	}
 	return page{
-		title: cmp.Or(framework.GetName(), id), nav: "/frameworks", command: "tender describe framework " + quoted(id),
+		title: cmp.Or(framework.GetName(), id), nav: "/frameworks", command: "tender describe framework " + words.Quote(id),
 		blocks: []block{
 			{key: "facts", title: "Framework " + id, body: fieldsView(facts), actions: []link{
 				{"Why is it not running?", "/why?q=" + url.QueryEscape(id)}, does("teardown", "framework", id),
 			}},
-			{key: "wanted", title: "What it wants", command: "tender explain " + quoted(id), body: tableView(wanted)},
-			{key: "tasks", title: "Its tasks", wide: true, command: "tender get tasks --framework " + quoted(id), body: tableView(tasks)},
+			{key: "wanted", title: "What it wants", command: "tender explain " + words.Quote(id), body: tableView(wanted)},
+			{key: "tasks", title: "Its tasks", wide: true, command: "tender get tasks --framework " + words.Quote(id), body: tableView(tasks)},
 		},
 	}, nil
 }
@@ -221,7 +221,7 @@ func (s *Server) tasksOf(ctx context.Context, request *apiv1.ListTasksRequest, e
 	for _, task := range list.GetItems() {
 		shown.rows = append(shown.rows, row{task.GetFrameworkId() + "/" + task.GetId(), []cell{
 			to(task.GetId(), taskPath(task)), text(task.GetName()),
-			to(cmp.Or(task.GetFrameworkName(), task.GetFrameworkId()), "/frameworks/"+url.PathEscape(task.GetFrameworkId())), text(task.GetRole()),
+			to(cmp.Or(task.GetFrameworkName(), task.GetFrameworkId()), frameworkPath(task.GetFrameworkId())), text(task.GetRole()),
 			{text: task.GetState(), class: gradeOf(task)}, since(timeOf(task.GetSince())), to(task.GetHostname(), agentPath(task.GetAgentId())),
 			text(resourcesText(task.GetResources())), text(usageText(task.GetUsage())), text(whyOf(task)),
 		}})
@@ -232,6 +232,8 @@ func (s *Server) tasksOf(ctx context.Context, request *apiv1.ListTasksRequest, e
 func taskPath(task *apiv1.TaskView) string {
 	return "/tasks/" + url.PathEscape(task.GetFrameworkId()) + "/" + url.PathEscape(task.GetId())
 }
+
+func frameworkPath(id string) string { return "/frameworks/" + url.PathEscape(id) }
 
 func agentPath(id string) string {
 	if id == "" {
@@ -308,7 +310,7 @@ func flags(query url.Values, names ...string) (line string) {
 	for i := 0; i < len(names); i += 2 {
 		for _, value := range query[names[i]] {
 			if value != "" {
-				line += strings.TrimSuffix(" "+names[i+1], " ") + " " + quoted(value)
+				line += strings.TrimSuffix(" "+names[i+1], " ") + " " + words.Quote(value)
 			}
 		}
 	}

@@ -3,8 +3,9 @@ package web
 import (
 	"cmp"
 	"net/http"
-	"net/url"
 	"strings"
+
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // foundMax is how many things of each kind a search shows.
@@ -19,7 +20,7 @@ func (s *Server) search(r *http.Request) (page, error) {
 	}
 	found := table{
 		columns: []string{"Kind", "Name", "Is", "Where"},
-		empty:   "Nothing has this in its name. What has ended is not searched here.", next: "tender get tasks --all " + quoted(wanted),
+		empty:   "Nothing has this in its name. What has ended is not searched here.", next: "tender get tasks --all " + words.Quote(wanted),
 	}
 	counts := map[string]int{}
 	add := func(kind, href, is, where string, names ...string) {
@@ -38,15 +39,15 @@ func (s *Server) search(r *http.Request) (page, error) {
 		add("agent", agentPath(a.GetId()), how, a.GetHostname(), a.GetId(), a.GetHostname(), a.GetAddress())
 	}
 	for _, f := range one.frameworks.items {
-		add("framework", "/frameworks/"+url.PathEscape(f.GetId()), f.GetState(), strings.Join(f.GetRoles(), " "), f.GetId(), f.GetName())
+		add("framework", frameworkPath(f.GetId()), f.GetState(), strings.Join(f.GetRoles(), " "), f.GetId(), f.GetName())
 	}
 	for _, t := range one.tasks.items {
 		add("task", taskPath(t), t.GetState(), t.GetHostname(), cmp.Or(t.GetFrameworkName(), t.GetFrameworkId())+"/"+t.GetId(), t.GetName())
 	}
 	return page{
-		title: "Search", command: "tender get tasks " + quoted(wanted),
+		title: "Search", command: "tender get tasks " + words.Quote(wanted),
 		blocks: []block{{
-			key: "found", title: "What has " + quoted(wanted) + " in its name", wide: true, body: listView(found, filter{"/search", wanted, "Search everything for"}),
+			key: "found", title: "What has " + words.Quote(wanted) + " in its name", wide: true, body: listView(found, filter{"/search", wanted, "Search everything for"}),
 		}},
 	}, nil
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/a-h/templ"
 	"google.golang.org/grpc"
 
-	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
 )
@@ -201,22 +200,10 @@ func Show(w http.ResponseWriter, r *http.Request, code int, body templ.Component
 	_, _ = w.Write(text.Bytes())
 }
 
-// codes maps kinds of errors to status codes. All other kinds are a 500.
-var codes = map[api.Kind]int{
-	api.Invalid: http.StatusBadRequest, api.NotFound: http.StatusNotFound, api.Exists: http.StatusConflict, api.Stale: http.StatusConflict,
-	api.Denied: http.StatusForbidden, api.Limit: http.StatusTooManyRequests, api.Unavailable: http.StatusServiceUnavailable,
-	api.NotLeader: http.StatusServiceUnavailable, api.Removed: http.StatusGone, api.Unsupported: http.StatusNotImplemented,
-}
-
 // failed is the page that says why there is no other.
 func failed(err error) page {
-	known := wire.Error(err)
-	code := codes[known.Kind]
-	if code == 0 {
-		code = http.StatusInternalServerError
-	}
 	return page{
-		title: "Not shown", code: code,
+		title: "Not shown", code: wire.HTTPCode(wire.Error(err).Kind),
 		blocks: []block{{key: "why", title: "This can't be shown", body: sentences([]string{sentenceOf(err)}), wide: true}},
 	}
 }

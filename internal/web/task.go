@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/sandbox"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // taskOf returns a task by its framework's ID and its own.
@@ -37,10 +37,10 @@ func (s *Server) task(r *http.Request) (page, error) {
 	facts := []field{
 		{"Is", cell{text: task.GetState(), class: gradeOf(task)}}, {"Why", text(whyOf(task))}, {"Since", since(timeOf(task.GetSince()))},
 		{"Launched", since(timeOf(task.GetLaunched()))}, {"Name", text(task.GetName())},
-		{"Framework", to(strings.TrimSpace(task.GetFrameworkName()+" "+task.GetFrameworkId()), "/frameworks/"+url.PathEscape(task.GetFrameworkId()))},
+		{"Framework", to(strings.TrimSpace(task.GetFrameworkName()+" "+task.GetFrameworkId()), frameworkPath(task.GetFrameworkId()))},
 		{"Role", text(task.GetRole())}, {"For", text(task.GetOwner())}, {"On", to(strings.TrimSpace(task.GetHostname()+" "+task.GetAgentId()), agentPath(task.GetAgentId()))},
 		{"Executor", text(task.GetExecutorId())}, {"Has", text(resourcesText(task.GetResources()))}, {"Really uses", text(usageText(task.GetUsage()))},
-		{"Ports", text(pairs(task.GetPorts()))}, {"Labels", text(pairs(task.GetLabels()))}, {"Image", text(task.GetImage())}, {"Command", text(commandOf(task))},
+		{"Ports", text(words.Pairs(task.GetPorts()))}, {"Labels", text(words.Pairs(task.GetLabels()))}, {"Image", text(task.GetImage())}, {"Command", text(commandOf(task))},
 	}
 	if task.ExitCode != nil {
 		facts = append(facts, field{"Exit code", text(strconv.Itoa(int(task.GetExitCode())))})
@@ -50,13 +50,13 @@ func (s *Server) task(r *http.Request) (page, error) {
 		actions = append(actions, does("kill", "framework", task.GetFrameworkId(), "task", task.GetId()))
 	}
 	shown := page{
-		title: task.GetId(), nav: "/tasks", command: "tender describe task " + quoted(ref),
+		title: task.GetId(), nav: "/tasks", command: "tender describe task " + words.Quote(ref),
 		blocks: []block{{key: "facts", title: "Task " + task.GetId(), body: fieldsView(facts), actions: actions}},
 	}
 	for _, stream := range []string{"stdout", "stderr"} {
-		command := "tender logs -f " + quoted(ref)
+		command := "tender logs -f " + words.Quote(ref)
 		if stream == "stderr" {
-			command = "tender logs -f --stderr " + quoted(ref)
+			command = "tender logs -f --stderr " + words.Quote(ref)
 		}
 		part := block{key: stream, title: "Its " + stream, command: command, body: outputView(taskPath(task) + "/" + stream)}
 		if task.GetAgentId() == "" {
@@ -72,7 +72,7 @@ func commandOf(task *apiv1.TaskView) string {
 	if argv := task.GetCommand().GetArgv(); len(argv) > 0 {
 		quotedWords := make([]string, len(argv))
 		for i, word := range argv {
-			quotedWords[i] = quoted(word)
+			quotedWords[i] = words.Quote(word)
 		}
 		return strings.Join(quotedWords, " ")
 	}

@@ -57,7 +57,7 @@ func (s *Server) offers(r *http.Request) (page, error) {
 	}
 	for _, offer := range list.GetItems() {
 		shown.rows = append(shown.rows, row{offer.GetId(), []cell{
-			text(offer.GetId()), to(cmp.Or(offer.GetFrameworkName(), offer.GetFrameworkId()), "/frameworks/"+url.PathEscape(offer.GetFrameworkId())),
+			text(offer.GetId()), to(cmp.Or(offer.GetFrameworkName(), offer.GetFrameworkId()), frameworkPath(offer.GetFrameworkId())),
 			text(offer.GetRole()), to(offer.GetHostname(), agentPath(offer.GetAgentId())), text(resourcesText(offer.GetResources())),
 			since(timeOf(offer.GetSince())), since(timeOf(offer.GetExpires())),
 		}})
@@ -197,13 +197,13 @@ func (s *Server) job(r *http.Request) (page, error) {
 		notes.rows = append(notes.rows, row{fmt.Sprint(i), []cell{since(timeOf(note.GetAt())), text(note.GetText())}})
 	}
 	return page{
-		title: name, nav: "/jobs", command: "tender job status " + quoted(name),
+		title: name, nav: "/jobs", command: "tender job status " + words.Quote(name),
 		blocks: []block{
 			{key: "facts", title: "Job " + name, body: fieldsView(facts), actions: []link{does("stop-job", "job", name), does("rollback-job", "job", name)}},
 			{key: "groups", title: "Its groups", body: tableView(groups)},
 			{key: "tasks", title: "Its tasks", body: tableView(tasks), wide: true},
 			{key: "notes", title: "What has happened", body: tableView(notes)},
-			{key: "versions", title: "Its versions", body: tableView(s.versions(r.Context(), name)), command: "tender job history " + quoted(name)},
+			{key: "versions", title: "Its versions", body: tableView(s.versions(r.Context(), name)), command: "tender job history " + words.Quote(name)},
 		},
 	}, nil
 }
@@ -243,7 +243,7 @@ func (s *Server) why(r *http.Request) (page, error) {
 		shown.blocks[0].body = listView(waiting(one), filter{"/why", "", "Name"})
 		return shown, nil
 	}
-	shown.command = "tender explain " + quoted(name)
+	shown.command = "tender explain " + words.Quote(name)
 	said := table{columns: []string{"Agent", "Host", "Why it is not offered, or is"}, empty: "No agent is concerned."}
 	answer, err := s.operator.Explain(r.Context(), &apiv1.ExplainRequest{FrameworkId: name})
 	lines := answer.GetFramework()
@@ -348,7 +348,7 @@ func grantTexts(grants []*apiv1.PrincipalGrant) (texts []string) {
 		line := g.GetVerb()
 		for _, part := range [][2]string{{"role", g.GetRole()}, {"framework", g.GetFramework()}, {"agent", g.GetAgent()}, {"user", g.GetUser()}} {
 			if part[1] != "" {
-				line += " --" + part[0] + " " + quoted(part[1])
+				line += " --" + part[0] + " " + words.Quote(part[1])
 			}
 		}
 		texts = append(texts, line)

@@ -31,6 +31,24 @@ func ResourcesStruct(resources api.Resources) *structpb.Struct {
 	return shown
 }
 
+// usual are the kinds of resources that people are shown first, in this order.
+var usual = []string{"cpus", "mem", "disk", "gpus", "ports"}
+
+// ResourceNames returns the names of the result of ResourcesStruct in the order for people: the usual kinds first, then by
+// name.
+func ResourceNames(shown *structpb.Struct) []string {
+	rank := func(name string) int {
+		kind, _, _ := strings.Cut(name, "(")
+		if i := slices.Index(usual, kind); i >= 0 {
+			return i
+		}
+		return len(usual)
+	}
+	names := slices.Sorted(maps.Keys(shown.GetFields()))
+	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
+	return names
+}
+
 // ResourcesText converts the result of ResourcesStruct to the notation of api.Resources.String, for tables. It is "" if
 // there is nothing.
 func ResourcesText(shown *structpb.Struct) string {

@@ -39,7 +39,7 @@ var floors = []floor{
 	// Shared values, and their forms on the wire, on disk and in transcripts.
 	{"internal/protocol", "api"},
 	{"internal/lookout/leadersearch", "api internal/protocol"},
-	{"internal/trust/rights", "api internal/protocol"},
+	{"internal/trust/rights", "api internal/protocol internal/words"},
 	{"internal/logpb", "api/v1"},
 	{"internal/mesos/v1/...", "internal/mesos/v1/..."},
 	{"internal/mesos", ""},
@@ -48,7 +48,7 @@ var floors = []floor{
 	{"internal/wire", "api api/v1 internal/protocol internal/trust/rights"},
 	{"internal/lookout", "api api/v1 internal/lookout/leadersearch internal/wire internal/pause internal/protocol"},
 	{"internal/sandbox", "api internal/trust"},
-	{"internal/web", "api api/v1 internal/pause internal/sandbox internal/wire internal/words"},
+	{"internal/web", "api api/v1 client internal/pause internal/sandbox internal/wire internal/words"},
 	{"internal/health", "api"},
 	{"internal/trust", "api"},
 	{"internal/trust/transport", "internal/trust"},

@@ -1,6 +1,10 @@
 package rights
 
-import "github.com/tenderhq/tender/api"
+import (
+	"github.com/tenderhq/tender/api"
+
+	"github.com/tenderhq/tender/internal/words"
+)
 
 // Can returns why the caller may not do what the grant would allow, or nil. It is for callers that ask before they try.
 func Can(c Caller, wish Grant) *api.Error {
@@ -23,7 +27,7 @@ func Can(c Caller, wish Grant) *api.Error {
 		return denied(row, c, missing(row, c, object))
 	}
 	if wish.User != "" && !scope.MayRunAs(object, wish.User) {
-		return denied(row, c, "it may not run tasks as "+wish.User+"; an operator gives it: tender grant "+quoted(c.Name)+" "+wish.String())
+		return denied(row, c, "it may not run tasks as "+wish.User+"; an operator gives it: tender grant "+words.Quote(c.Name)+" "+wish.String())
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // Kind is the kind of a caller.
@@ -128,7 +129,7 @@ func RefuseVerb(does string, verb Verb, who string, o Object) *api.Error {
 func RefuseUser(who string, role api.Role, user string) *api.Error {
 	grant := Grant{Verb: Run, Role: role, User: user}
 	return api.E("rights", api.Denied, who, fmt.Errorf("%s may not run tasks as %s in role %s; an operator gives the grant: tender grant %s %s",
-		who, user, role, quoted(who), grant))
+		who, user, role, words.Quote(who), grant))
 }
 
 func denied(row Row, c Caller, why string) *api.Error {
@@ -163,7 +164,7 @@ func give(row Row, c Caller, o Object) string {
 	if o.Role == "" {
 		g.Framework = string(o.Framework)
 	}
-	return "an operator gives it: tender grant " + quoted(c.Name) + " " + g.String()
+	return "an operator gives it: tender grant " + words.Quote(c.Name) + " " + g.String()
 }
 
 // words names an object for people.

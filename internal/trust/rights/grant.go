@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // AnyUser in a grant stands for every user of the agents' machines.
@@ -53,20 +54,10 @@ func (g Grant) String() string {
 	text := string(g.Verb)
 	for _, field := range []struct{ flag, value string }{{"role", string(g.Role)}, {"framework", g.Framework}, {"agent", g.Agent}, {"user", g.User}} {
 		if field.value != "" {
-			text += " --" + field.flag + " " + quoted(field.value)
+			text += " --" + field.flag + " " + words.Quote(field.value)
 		}
 	}
 	return text
-}
-
-// quoted quotes a word for a shell, if that is needed.
-func quoted(word string) string {
-	if strings.ContainsFunc(word, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./@:+,", r))
-	}) {
-		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	}
-	return word
 }
 
 // covers says whether the object lies within the restrictions of g.

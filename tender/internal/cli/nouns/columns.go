@@ -8,6 +8,7 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
@@ -36,7 +37,7 @@ var agentColumns = []column[*apiv1.AgentView]{
 	text("TOTAL", func(a *apiv1.AgentView) string { return show.Resources(a.GetTotal()) }),
 	text("WHY", (*apiv1.AgentView).GetWhy),
 	wide(text("USED", func(a *apiv1.AgentView) string { return usageOf(a.GetUsage()) })),
-	wide(text("ATTRIBUTES", func(a *apiv1.AgentView) string { return show.Pairs(a.GetAttributes()) })),
+	wide(text("ATTRIBUTES", func(a *apiv1.AgentView) string { return words.Pairs(a.GetAttributes()) })),
 	wide(text("ADDRESS", (*apiv1.AgentView).GetAddress)),
 	wide(text("VERSION", (*apiv1.AgentView).GetVersion)),
 	wide(text("OCCUPIED", func(a *apiv1.AgentView) string { return show.Resources(a.GetOccupied()) })),

@@ -3,18 +3,16 @@ package run
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 
-	"google.golang.org/protobuf/types/known/structpb"
-
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/framework/pack"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 const (
@@ -125,7 +123,7 @@ func (r *runner) judge(agents []*apiv1.AgentView) error {
 		if agent.GetState() == api.AgentTombstone.String() || slices.Contains(agent.GetMarks(), "gone") {
 			continue
 		}
-		total, err := resourcesOf(agent.GetTotal())
+		total, err := wire.ResourcesFromStruct(agent.GetTotal())
 		if err != nil || total.IsZero() {
 			return nil //nolint:nilerr // not known yet, or not to us: then nobody can say that it never fits
 		}
@@ -167,20 +165,6 @@ func listAgents(ctx context.Context, operator apiv1.OperatorServiceClient) ([]*a
 		return &apiv1.ListRequest{PageToken: token, Limit: limit}
 	})
 	return agents, err
-}
-
-// resourcesOf reads resources in the form in which lists show them.
-func resourcesOf(shown *structpb.Struct) (api.Resources, error) {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(shown.GetFields())) {
-		value := shown.GetFields()[name]
-		amount := value.GetStringValue()
-		if _, number := value.GetKind().(*structpb.Value_NumberValue); number {
-			amount = api.MilliOf(value.GetNumberValue()).String()
-		}
-		parts = append(parts, name+":"+amount)
-	}
-	return api.ParseResources(strings.Join(parts, ";"))
 }
 
 // words returns resources as `get` shows them.

@@ -5,7 +5,6 @@ package show
 import (
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // gap is the space between two columns.
@@ -139,23 +140,12 @@ func Span(d time.Duration) string {
 
 // Resources returns text such as "cpus 4, mem 4096": the well-known kinds first, then by name.
 func Resources(resources *structpb.Struct) string {
-	fields := resources.GetFields()
-	names := slices.Sorted(maps.Keys(fields))
-	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
+	names := wire.ResourceNames(resources)
 	parts := make([]string, len(names))
 	for i, name := range names {
-		parts[i] = name + " " + amount(fields[name])
+		parts[i] = name + " " + amount(resources.GetFields()[name])
 	}
 	return strings.Join(parts, ", ")
-}
-
-func rank(name string) int {
-	name, _, _ = strings.Cut(name, "(")
-	known := []string{"cpus", "mem", "disk", "gpus", "ports"}
-	if i := slices.Index(known, name); i >= 0 {
-		return i
-	}
-	return len(known)
 }
 
 func amount(value *structpb.Value) string {
@@ -168,13 +158,4 @@ func amount(value *structpb.Value) string {
 // Percent returns a share of 1 as "33.3%".
 func Percent(share float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(100*share, 'f', 1, 64), ".0") + "%"
-}
-
-// Pairs returns text such as "a=1, b=2", sorted by name.
-func Pairs[Value any](pairs map[string]Value) string {
-	parts := make([]string, 0, len(pairs))
-	for _, key := range slices.Sorted(maps.Keys(pairs)) {
-		parts = append(parts, fmt.Sprintf("%s=%v", key, pairs[key]))
-	}
-	return strings.Join(parts, ", ")
 }
