@@ -234,7 +234,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 	collectCapacity(put, counts)
 	collectRoles(put, roles)
-	collectFrameworks(put, counts, counted)
+	collectFrameworks(put, counts, l.tally.NameOf)
 	for state := api.AgentIniting; state <= api.AgentTombstone; state++ {
 		put(agentsGauge, float64(counts.Agents[state]), state.String())
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/datafolder"
+	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/tally"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -111,8 +112,8 @@ func collectCapacity(put putter, counts view.Counts) {
 		put(offeredGauge, inBase(name, has.Offered[name]), name)
 	}
 	putAmounts(put, usedGauge, has.Used)
-	for _, mark := range []api.Mark{api.MarkDraining, api.MarkDrained, api.MarkDeactivated, api.MarkGone} {
-		put(markedGauge, float64(counts.Marked[mark]), mark.Strings()[0])
+	for _, mark := range (api.MarkDraining | api.MarkDrained | api.MarkDeactivated | api.MarkGone).Strings() {
+		put(markedGauge, float64(counts.Marked[mark]), mark)
 	}
 }
 
@@ -132,10 +133,10 @@ func collectRoles(put putter, roles []view.Role) {
 }
 
 // collectFrameworks puts what frameworks have and want. Those without lines of their own are summed.
-func collectFrameworks(put putter, counts view.Counts, counted tally.Counts) {
+func collectFrameworks(put putter, counts view.Counts, nameOf func(api.FrameworkID) string) {
 	sums := make(map[string]view.Standing)
 	for id, standing := range counts.Standings { // order: irrelevant because it sums
-		name := counted.NameOf(id)
+		name := nameOf(id)
 		sum, known := sums[name]
 		if !known {
 			sum.Allocated = make(view.Amounts)
@@ -145,7 +146,7 @@ func collectFrameworks(put putter, counts view.Counts, counted tally.Counts) {
 			sum.Allocated[resource] += amount
 		}
 		sums[name] = sum
-		if name != tally.Other {
+		if name != guard.Others {
 			put(frameworkInfo, 1, name, standing.Name, standing.Principal)
 		}
 	}

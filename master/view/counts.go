@@ -57,7 +57,7 @@ type Counts struct {
 	// Placed holds the sums of the frameworks that say how their tasks were placed.
 	Placed    map[api.FrameworkID]Placements
 	Capacity  Capacity
-	Marked    map[api.Mark]int
+	Marked    map[string]int // by mark
 	Standings map[api.FrameworkID]Standing
 }
 
@@ -104,12 +104,14 @@ func (c Cluster) Counts() Counts {
 		Placed:  make(map[api.FrameworkID]Placements),
 
 		Capacity:  Capacity{make(Amounts), make(Amounts), make(Amounts), make(Amounts), make(Amounts)},
-		Marked:    make(map[api.Mark]int),
+		Marked:    make(map[string]int),
 		Standings: make(map[api.FrameworkID]Standing),
 	}
 	for a := range c.Leader.Sizes() {
 		counts.addAgent(a, c.Leader.Health(a.ID))
-		counts.addMarks(c.Registry.Agents[a.ID].Marks)
+		for _, mark := range c.Registry.Agents[a.ID].Marks.Strings() {
+			counts.Marked[mark]++
+		}
 	}
 	for state := range c.Leader.TaskStates() {
 		counts.Tasks[state]++
@@ -150,14 +152,6 @@ func (n *Counts) addAgent(a AgentSize, health Health) {
 	n.Capacity.Offered.Add(a.Offered)
 	n.Capacity.Used["cpus"] += a.Usage.CPU
 	n.Capacity.Used["mem"] += a.Usage.Mem
-}
-
-func (n *Counts) addMarks(marks api.Mark) {
-	for _, mark := range []api.Mark{api.MarkDraining, api.MarkDrained, api.MarkDeactivated, api.MarkGone} {
-		if marks.Has(mark) {
-			n.Marked[mark]++
-		}
-	}
 }
 
 // standingOf sums up what a framework has and wants.

@@ -10,11 +10,11 @@ func TestNamesAreBounded(t *testing.T) {
 	var names Names
 	seen := make(map[string]bool)
 	for range 2 {
-		for i := range 3 * namesMax {
+		for i := range 3 * NamesMax {
 			seen[names.Of(fmt.Sprint("p", i))] = true
 		}
 	}
-	if len(seen) != namesMax+1 || !seen[others] || names.Of("p0") != "p0" || names.Of("") != "" {
+	if len(seen) != NamesMax+1 || !seen[Others] || names.Of("p0") != "p0" || names.Of("") != "" {
 		t.Errorf("%d names", len(seen))
 	}
 }

@@ -9,18 +9,13 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/change"
+	"github.com/tenderhq/tender/master/internal/guard"
 )
 
-// namesMax is how many frameworks have counts of their own, and how many jobs.
-const namesMax = 100
-
-// Other is the name under which everything is counted that has no place of its own.
-const Other = "other"
-
-// Tally counts. The zero value is not ready to use. Only one goroutine at a time may use it.
+// Tally counts. The zero value is not ready to use. Only one goroutine at a time may use it, but for NameOf.
 type Tally struct {
 	counts           Counts
-	frameworks, jobs map[string]struct{}
+	frameworks, jobs guard.Names
 	began            map[api.TaskRef]time.Time // launched, and not RUNNING yet
 	started          func(time.Duration)
 }
@@ -31,7 +26,6 @@ type Counts struct {
 	Launches map[string]uint64 // by framework
 	Ends     map[Ends]uint64
 	JobEnds  map[Ends]uint64
-	Named    map[string]struct{} // frameworks that have counts of their own
 }
 
 // Offers names offers of one framework with one outcome.
@@ -53,7 +47,6 @@ func New(started func(time.Duration)) *Tally {
 		counts: Counts{
 			Offers: make(map[Offers]uint64), Launches: make(map[string]uint64), Ends: make(map[Ends]uint64), JobEnds: make(map[Ends]uint64),
 		},
-		frameworks: make(map[string]struct{}), jobs: make(map[string]struct{}),
 		began: make(map[api.TaskRef]time.Time), started: started,
 	}
 }
@@ -75,13 +68,13 @@ func (t *Tally) Count(records []change.Record) {
 }
 
 func (t *Tally) countOffer(r *change.Record) {
-	t.counts.Offers[Offers{place(t.frameworks, string(r.Framework)), r.What}]++
+	t.counts.Offers[Offers{t.frameworks.Of(string(r.Framework)), r.What}]++
 }
 
 func (t *Tally) countTask(r *change.Record) {
 	ref := api.TaskRef{Framework: r.Framework, Task: r.Task}
 	if r.What == change.Launched {
-		t.counts.Launches[place(t.frameworks, string(r.Framework))]++
+		t.counts.Launches[t.frameworks.Of(string(r.Framework))]++
 		t.began[ref] = r.At
 		return
 	}
@@ -97,46 +90,33 @@ func (t *Tally) countTask(r *change.Record) {
 		return
 	}
 	delete(t.began, ref)
-	t.counts.Ends[Ends{place(t.frameworks, string(r.Framework)), state, r.Reason}]++
+	t.counts.Ends[Ends{t.frameworks.Of(string(r.Framework)), state, r.Reason}]++
 	if r.Job != "" {
-		t.counts.JobEnds[Ends{place(t.jobs, r.Job), state, r.Reason}]++
+		t.counts.JobEnds[Ends{t.jobs.Of(r.Job), state, r.Reason}]++
 	}
-}
-
-// place returns the name under which something is counted.
-func place(known map[string]struct{}, name string) string {
-	if _, is := known[name]; is {
-		return name
-	}
-	if len(known) >= namesMax {
-		return Other
-	}
-	known[name] = struct{}{}
-	return name
 }
 
 // forget gives the place of a framework that was removed to the next one. Its counts go on with those of all others, so
 // that no sum falls.
 func (t *Tally) forget(framework string) {
-	if _, is := t.frameworks[framework]; !is {
+	if !t.frameworks.Forget(framework) {
 		return
 	}
-	delete(t.frameworks, framework)
 	for key, n := range t.counts.Offers { // order: irrelevant because it moves counts
 		if key.Framework == framework {
 			delete(t.counts.Offers, key)
-			t.counts.Offers[Offers{Other, key.Outcome}] += n
+			t.counts.Offers[Offers{guard.Others, key.Outcome}] += n
 		}
 	}
 	for key, n := range t.counts.Ends { // order: irrelevant because it moves counts
 		if key.Of == framework {
 			delete(t.counts.Ends, key)
-			t.counts.Ends[Ends{Other, key.State, key.Reason}] += n
+			t.counts.Ends[Ends{guard.Others, key.State, key.Reason}] += n
 		}
 	}
 	if n := t.counts.Launches[framework]; n > 0 {
 		delete(t.counts.Launches, framework)
-		t.counts.Launches[Other] += n
+		t.counts.Launches[guard.Others] += n
 	}
 }
 
@@ -144,16 +124,13 @@ func (t *Tally) forget(framework string) {
 func (t *Tally) Counts() Counts {
 	return Counts{
 		Offers: maps.Clone(t.counts.Offers), Launches: maps.Clone(t.counts.Launches),
-		Ends: maps.Clone(t.counts.Ends), JobEnds: maps.Clone(t.counts.JobEnds), Named: maps.Clone(t.frameworks),
+		Ends: maps.Clone(t.counts.Ends), JobEnds: maps.Clone(t.counts.JobEnds),
 	}
 }
 
-// NameOf returns the name under which the framework was counted.
-func (c Counts) NameOf(framework api.FrameworkID) string {
-	if _, is := c.Named[string(framework)]; is {
-		return string(framework)
-	}
-	return Other
+// NameOf returns the name under which the framework was counted. It may be called from any goroutine.
+func (t *Tally) NameOf(framework api.FrameworkID) string {
+	return t.frameworks.Known(string(framework))
 }
 
 var running = change.StateOfTask(api.TaskRunning)

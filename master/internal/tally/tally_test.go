@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/change"
+	"github.com/tenderhq/tender/master/internal/guard"
 )
 
 var began = time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
@@ -45,11 +46,11 @@ func TestNamesAreBounded(t *testing.T) {
 	launch := func(framework string) {
 		tally.Count([]change.Record{{Kind: change.Task, What: change.Launched, Framework: api.FrameworkID(framework), Task: "t"}})
 	}
-	for i := range namesMax + 20 {
+	for i := range guard.NamesMax + 20 {
 		launch(fmt.Sprintf("f%d", i))
 	}
-	if counts := tally.Counts(); len(counts.Launches) != namesMax+1 || counts.Launches[Other] != 20 || counts.NameOf("f110") != Other || counts.NameOf("f7") != "f7" {
-		t.Errorf("%d names, %d others", len(counts.Launches), counts.Launches[Other])
+	if counts := tally.Counts(); len(counts.Launches) != guard.NamesMax+1 || counts.Launches[guard.Others] != 20 || tally.NameOf("f110") != guard.Others || tally.NameOf("f7") != "f7" {
+		t.Errorf("%d names, %d others", len(counts.Launches), counts.Launches[guard.Others])
 	}
 	tally.Count([]change.Record{{Kind: change.Framework, What: change.Removed, Framework: "f7"}})
 	launch("late")
@@ -58,7 +59,7 @@ func TestNamesAreBounded(t *testing.T) {
 	for _, n := range counts.Launches {
 		sum += n
 	}
-	if sum != namesMax+21 || counts.Launches["late"] != 1 || counts.Launches["f7"] != 0 || counts.Launches[Other] != 21 {
+	if sum != guard.NamesMax+21 || counts.Launches["late"] != 1 || counts.Launches["f7"] != 0 || counts.Launches[guard.Others] != 21 {
 		t.Errorf("%d launches after a removal: %v", sum, counts.Launches)
 	}
 }
