@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -172,25 +171,13 @@ func (a *adapter) serveCall(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Expecting 'POST', received '"+r.Method+"'", http.StatusMethodNotAllowed)
 		return
 	}
-	if r.Header.Get("Content-Type") == "" {
-		http.Error(w, "Expecting 'Content-Type' to be present", http.StatusBadRequest)
-		return
-	}
-	encoding, ok := codec.RequestEncoding(r.Header)
-	if !ok {
-		http.Error(w, "Expecting 'Content-Type' of application/json or application/x-protobuf", http.StatusUnsupportedMediaType)
-		return
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, callBytesMax))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		http.Error(w, fmt.Sprintf("a call may have %d bytes", callBytesMax), http.StatusRequestEntityTooLarge)
+	encoding, body, err := codec.ReadBody(w, r, callBytesMax)
+	if refused := (*codec.Refusal)(nil); errors.As(err, &refused) {
+		http.Error(w, refused.Text, refused.Code)
 		return
 	}
 	call := new(executorv1.Call)
-	if err == nil {
-		err = encoding.Unmarshal(body, call)
-	}
-	if err == nil {
+	if err = encoding.Unmarshal(body, call); err == nil {
 		err = a.checkCall(call)
 	}
 	if err != nil {

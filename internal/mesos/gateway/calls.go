@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/internal/mesos/codec"
 	"github.com/tenderhq/tender/internal/mesos/translate"
 	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
 	schedulerv1 "github.com/tenderhq/tender/internal/mesos/v1/scheduler"
@@ -56,12 +57,12 @@ func (s *session) do(ctx context.Context, call *schedulerv1.Call) (int, error) {
 	case schedulerv1.Call_UPDATE_FRAMEWORK:
 		return http.StatusOK, s.updateFramework(ctx, call.GetUpdateFramework())
 	default:
-		return 0, refuse(http.StatusNotImplemented, "the call %s is not known", call.GetType())
+		return 0, codec.Refuse(http.StatusNotImplemented, "the call %s is not known", call.GetType())
 	}
 	if e := new(api.Error); errors.As(err, &e) && e.Kind == api.Unavailable {
-		return 0, refuse(http.StatusServiceUnavailable, "%v", err)
+		return 0, codec.Refuse(http.StatusServiceUnavailable, "%v", err)
 	} else if errors.As(err, &e) {
-		return 0, refuse(http.StatusBadRequest, "%v", err)
+		return 0, codec.Refuse(http.StatusBadRequest, "%v", err)
 	}
 	return http.StatusAccepted, err
 }
@@ -195,7 +196,7 @@ func (s *session) reconcileOperations(call *schedulerv1.Call_ReconcileOperations
 func (s *session) updateFramework(ctx context.Context, call *schedulerv1.Call_UpdateFramework) error {
 	f, err := translate.ReadFramework(call.GetFrameworkInfo())
 	if err != nil {
-		return refuse(http.StatusBadRequest, "Supplied FrameworkInfo is not valid: %v", err)
+		return codec.Refuse(http.StatusBadRequest, "Supplied FrameworkInfo is not valid: %v", err)
 	}
 	s.mu.Lock()
 	former := s.framework
@@ -203,23 +204,23 @@ func (s *session) updateFramework(ctx context.Context, call *schedulerv1.Call_Up
 	old := former.Info
 	switch info := f.Info; {
 	case info.GetPrincipal() != old.GetPrincipal():
-		return refuse(http.StatusBadRequest, "Changing framework's principal is not allowed.")
+		return codec.Refuse(http.StatusBadRequest, "Changing framework's principal is not allowed.")
 	case info.GetUser() != old.GetUser():
-		return refuse(http.StatusBadRequest, "Updating 'FrameworkInfo.user' is unsupported; attempted to update from '%s' to '%s'", old.GetUser(), info.GetUser())
+		return codec.Refuse(http.StatusBadRequest, "Updating 'FrameworkInfo.user' is unsupported; attempted to update from '%s' to '%s'", old.GetUser(), info.GetUser())
 	case info.GetCheckpoint() != old.GetCheckpoint():
-		return refuse(http.StatusBadRequest, "Updating 'FrameworkInfo.checkpoint' is unsupported; attempted to update from '%t' to '%t'",
+		return codec.Refuse(http.StatusBadRequest, "Updating 'FrameworkInfo.checkpoint' is unsupported; attempted to update from '%t' to '%t'",
 			old.GetCheckpoint(), info.GetCheckpoint())
 	case info.GetName() != old.GetName():
-		return refuse(http.StatusBadRequest, "Updating 'FrameworkInfo.name' is unsupported here; attempted to update from '%s' to '%s'",
+		return codec.Refuse(http.StatusBadRequest, "Updating 'FrameworkInfo.name' is unsupported here; attempted to update from '%s' to '%s'",
 			old.GetName(), info.GetName())
 	}
 	suppressed, err := f.SuppressedRoles(call.GetSuppressedRoles())
 	if err != nil {
-		return refuse(http.StatusBadRequest, "%v", err)
+		return codec.Refuse(http.StatusBadRequest, "%v", err)
 	}
 	var said api.Framework
 	if err := describe(&said, f, call.GetOfferConstraints()); err != nil {
-		return refuse(http.StatusBadRequest, "%v", err)
+		return codec.Refuse(http.StatusBadRequest, "%v", err)
 	}
 	s.describeAs(f) // offers may come by the new description before the update has returned
 	err = s.client.UpdateFramework(ctx, func(now *api.Framework) {
@@ -228,7 +229,7 @@ func (s *session) updateFramework(ctx context.Context, call *schedulerv1.Call_Up
 	})
 	if err != nil {
 		s.describeAs(former)
-		return refuse(http.StatusBadRequest, "%v", err)
+		return codec.Refuse(http.StatusBadRequest, "%v", err)
 	}
 	if len(suppressed) == 0 {
 		return nil

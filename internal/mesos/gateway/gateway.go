@@ -14,7 +14,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -124,41 +123,29 @@ func (g *Gateway) Close() {
 	g.peers.CloseIdleConnections()
 }
 
-// problem is an answer other than success, in Mesos's words.
-type problem struct {
-	code int
-	text string
-}
-
-func (p *problem) Error() string { return p.text }
-
-func refuse(code int, format string, args ...any) *problem {
-	return &problem{code, fmt.Sprintf(format, args...)}
-}
-
 // ServeHTTP answers a call of a scheduler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := g.serve(w, r)
 	if err == nil {
 		return
 	}
-	p := new(problem)
+	p := new(codec.Refusal)
 	if !errors.As(err, &p) {
-		p = refuse(http.StatusInternalServerError, "%v", err)
+		p = codec.Refuse(http.StatusInternalServerError, "%v", err)
 	}
-	switch p.code {
+	switch p.Code {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Basic realm="mesos-master-scheduler"`)
 	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", http.MethodPost)
 	}
-	g.log.Info("call refused", "status", p.code, "why", p.text, "from", r.RemoteAddr)
-	http.Error(w, p.text, p.code)
+	g.log.Info("call refused", "status", p.Code, "why", p.Text, "from", r.RemoteAddr)
+	http.Error(w, p.Text, p.Code)
 }
 
 func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
-		return refuse(http.StatusMethodNotAllowed, "Expecting one of { 'POST' }, but received '%s'", r.Method)
+		return codec.Refuse(http.StatusMethodNotAllowed, "Expecting one of { 'POST' }, but received '%s'", r.Method)
 	}
 	who, err := g.identify(r)
 	if err != nil {
@@ -188,13 +175,13 @@ func (g *Gateway) act(w http.ResponseWriter, r *http.Request, who caller, call *
 	case s == nil && g.passOn(w, r, body):
 		return nil
 	case s == nil:
-		return refuse(http.StatusForbidden, notSubscribed)
+		return codec.Refuse(http.StatusForbidden, notSubscribed)
 	case who.proof != s.who.proof:
-		return refuse(http.StatusUnauthorized, "the credentials are not those with which the framework has subscribed")
+		return codec.Refuse(http.StatusUnauthorized, "the credentials are not those with which the framework has subscribed")
 	case stream == "":
-		return refuse(http.StatusBadRequest, "All non-subscribe calls should include the '%s' header", streamHeader)
+		return codec.Refuse(http.StatusBadRequest, "All non-subscribe calls should include the '%s' header", streamHeader)
 	case stream != s.stream:
-		return refuse(http.StatusBadRequest, "The stream ID '%s' included in this request didn't match the stream ID currently "+
+		return codec.Refuse(http.StatusBadRequest, "The stream ID '%s' included in this request didn't match the stream ID currently "+
 			"associated with framework ID %s", stream, id)
 	}
 	code, err := s.do(r.Context(), call)
@@ -220,33 +207,23 @@ func (g *Gateway) identify(r *http.Request) (caller, error) {
 	header := r.Header.Get("Authorization")
 	name, password, ok := r.BasicAuth()
 	if !ok || name == "" || password == "" {
-		return caller{}, refuse(http.StatusUnauthorized, "authenticate as a principal, with a token of the cluster as the password")
+		return caller{}, codec.Refuse(http.StatusUnauthorized, "authenticate as a principal, with a token of the cluster as the password")
 	}
 	return caller{name: name, token: password, proof: sha256.Sum256([]byte(header))}, nil
 }
 
 // readCall returns a call, and the body in which it came.
 func readCall(w http.ResponseWriter, r *http.Request) (*schedulerv1.Call, []byte, error) {
-	if r.Header.Get("Content-Type") == "" {
-		return nil, nil, refuse(http.StatusBadRequest, "Expecting 'Content-Type' to be present")
-	}
-	encoding, ok := codec.RequestEncoding(r.Header)
-	if !ok {
-		return nil, nil, refuse(http.StatusUnsupportedMediaType, "Expecting 'Content-Type' of application/json or application/x-protobuf")
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, callBytesMax))
-	if tooMuch := new(http.MaxBytesError); errors.As(err, &tooMuch) {
-		return nil, nil, refuse(http.StatusRequestEntityTooLarge, "a call of more than %d bytes", tooMuch.Limit)
-	}
+	encoding, body, err := codec.ReadBody(w, r, callBytesMax)
 	if err != nil {
-		return nil, nil, refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
+		return nil, nil, err
 	}
 	call := new(schedulerv1.Call)
 	switch err := encoding.Unmarshal(body, call); {
 	case err != nil && encoding == codec.Protobuf:
-		return nil, nil, refuse(http.StatusBadRequest, "Failed to parse body into Call protobuf")
+		return nil, nil, codec.Refuse(http.StatusBadRequest, "Failed to parse body into Call protobuf")
 	case err != nil:
-		return nil, nil, refuse(http.StatusBadRequest, "Failed to convert JSON into Call protobuf: %v", err)
+		return nil, nil, codec.Refuse(http.StatusBadRequest, "Failed to convert JSON into Call protobuf: %v", err)
 	}
 	return call, body, nil
 }
@@ -254,7 +231,7 @@ func readCall(w http.ResponseWriter, r *http.Request) (*schedulerv1.Call, []byte
 // validate checks what Mesos checks of every call. principal is who has authenticated, or "".
 func validate(call *schedulerv1.Call, principal string) error {
 	invalid := func(format string, args ...any) error {
-		return refuse(http.StatusBadRequest, "Failed to validate scheduler::Call: "+format, args...)
+		return codec.Refuse(http.StatusBadRequest, "Failed to validate scheduler::Call: "+format, args...)
 	}
 	if call.Type == nil {
 		return invalid("Expecting 'type' to be present")

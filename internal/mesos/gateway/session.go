@@ -64,11 +64,11 @@ type session struct {
 // subscribe answers SUBSCRIBE, for as long as the stream goes on.
 func (g *Gateway) subscribe(w http.ResponseWriter, r *http.Request, who caller, call *schedulerv1.Call_Subscribe) error {
 	if r.Header.Get(streamHeader) != "" {
-		return refuse(http.StatusBadRequest, "Subscribe calls should not include the '%s' header", streamHeader)
+		return codec.Refuse(http.StatusBadRequest, "Subscribe calls should not include the '%s' header", streamHeader)
 	}
 	encoding, ok := codec.AnswerEncoding(r.Header)
 	if !ok {
-		return refuse(http.StatusNotAcceptable, "Expecting 'Accept' to allow 'application/x-protobuf' or 'application/json'")
+		return codec.Refuse(http.StatusNotAcceptable, "Expecting 'Accept' to allow 'application/x-protobuf' or 'application/json'")
 	}
 	s := &session{
 		gateway: g, who: who, stream: newStreamID(), out: newEvents(encoding), ready: make(chan struct{}), done: make(chan struct{}),
@@ -80,7 +80,7 @@ func (g *Gateway) subscribe(w http.ResponseWriter, r *http.Request, who caller, 
 		err = g.begin(s, config)
 	}
 	if err != nil {
-		if p := new(problem); errors.As(err, &p) {
+		if p := new(codec.Refusal); errors.As(err, &p) {
 			return p
 		}
 		s.err = err
@@ -167,15 +167,15 @@ func (g *Gateway) begin(s *session, config framework.Config) error {
 	switch {
 	case g.life.Err() != nil:
 		g.mu.Unlock()
-		return refuse(http.StatusServiceUnavailable, "the gateway is stopping")
+		return codec.Refuse(http.StatusServiceUnavailable, "the gateway is stopping")
 	case g.begun >= sessionsMax:
 		g.mu.Unlock()
-		return refuse(http.StatusServiceUnavailable, "%d frameworks are subscribed here, at most %d are allowed", g.begun, sessionsMax)
+		return codec.Refuse(http.StatusServiceUnavailable, "%d frameworks are subscribed here, at most %d are allowed", g.begun, sessionsMax)
 	}
 	former := g.sessions[config.ID]
 	if former != nil && former.who.proof != s.who.proof {
 		g.mu.Unlock()
-		return refuse(http.StatusUnauthorized, "the credentials are not those with which the framework has subscribed")
+		return codec.Refuse(http.StatusUnauthorized, "the credentials are not those with which the framework has subscribed")
 	}
 	g.begun++
 	g.running.Add(1)
@@ -246,16 +246,16 @@ func (s *session) id() api.FrameworkID {
 
 // unready is the answer to a subscription that never began for a reason that is not the framework's; nil for others,
 // which are told by an ERROR on a stream.
-func unready(err error) *problem {
+func unready(err error) *codec.Refusal {
 	e := new(api.Error)
 	if !errors.As(err, &e) {
 		return nil
 	}
 	switch {
 	case strings.HasPrefix(e.Op, "token."), strings.HasPrefix(e.Op, "trust."), e.Op == "framework.join":
-		return refuse(http.StatusUnauthorized, "%v", err)
+		return codec.Refuse(http.StatusUnauthorized, "%v", err)
 	case e.Kind == api.Unavailable, e.Kind == api.NotLeader:
-		return refuse(http.StatusServiceUnavailable, "No leader elected: %v", err)
+		return codec.Refuse(http.StatusServiceUnavailable, "No leader elected: %v", err)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/mesos/codec"
 	"github.com/tenderhq/tender/internal/mesos/translate"
 	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
 	masterv1 "github.com/tenderhq/tender/internal/mesos/v1/master"
@@ -50,7 +51,7 @@ var actions = map[masterv1.Call_Type]action{
 func (r request) do(what action, call *masterv1.Call) error {
 	m, name := call.ProtoReflect(), strings.ToLower(call.GetType().String())
 	if !m.Has(m.Descriptor().Fields().ByName(protoreflect.Name(name))) {
-		return refuse(http.StatusBadRequest, "Failed to validate master::Call: Expecting '%s' to be present", name)
+		return codec.Refuse(http.StatusBadRequest, "Failed to validate master::Call: Expecting '%s' to be present", name)
 	}
 	if err := what.act(r.r.Context(), r.cluster, call); err != nil {
 		return err
@@ -78,7 +79,7 @@ func markAgentGone(ctx context.Context, c Cluster, call *masterv1.Call) error {
 func drainAgent(ctx context.Context, c Cluster, call *masterv1.Call) error {
 	asked := call.GetDrainAgent()
 	if asked.GetMarkGone() {
-		return refuse(http.StatusNotImplemented, "Tender does not give an agent up by itself once it is drained: drain it without 'mark_gone', and then MARK_AGENT_GONE")
+		return codec.Refuse(http.StatusNotImplemented, "Tender does not give an agent up by itself once it is drained: drain it without 'mark_gone', and then MARK_AGENT_GONE")
 	}
 	request := &apiv1.MarkAgentRequest{Action: apiv1.AgentAction_DRAIN}
 	if asked.GetMaxGracePeriod() != nil {
@@ -104,7 +105,7 @@ func setRole(ctx context.Context, c Cluster, role string, request *apiv1.SetRole
 func updateWeights(ctx context.Context, c Cluster, call *masterv1.Call) error {
 	for _, info := range call.GetUpdateWeights().GetWeightInfos() {
 		if !(info.GetWeight() > 0) {
-			return refuse(http.StatusBadRequest, "Failed to validate update weights request: Invalid weight '%v': Weights must be positive", info.GetWeight())
+			return codec.Refuse(http.StatusBadRequest, "Failed to validate update weights request: Invalid weight '%v': Weights must be positive", info.GetWeight())
 		}
 	}
 	for _, info := range call.GetUpdateWeights().GetWeightInfos() {
@@ -151,7 +152,7 @@ func setQuota(ctx context.Context, c Cluster, call *masterv1.Call) error {
 	asked := call.GetSetQuota().GetQuotaRequest()
 	resources, err := translate.ReadResources(asked.GetGuarantee())
 	if err != nil {
-		return refuse(http.StatusBadRequest, "Failed to validate set quota request: %v", err)
+		return codec.Refuse(http.StatusBadRequest, "Failed to validate set quota request: %v", err)
 	}
 	config := &quotav1.QuotaConfig{Guarantees: scalars(resources), Limits: scalars(resources)}
 	return setRole(ctx, c, asked.GetRole(), quotaRequest(config, asked.GetForce()))
@@ -173,7 +174,7 @@ func (s *state) machines(ids []*mesosv1.MachineID) (found []string, err error) {
 			}
 		}
 		if len(found) == known {
-			return nil, refuse(http.StatusBadRequest, "Machine '%s (%s)' has no agent", id.GetHostname(), id.GetIp())
+			return nil, codec.Refuse(http.StatusBadRequest, "Machine '%s (%s)' has no agent", id.GetHostname(), id.GetIp())
 		}
 	}
 	return found, nil
@@ -194,7 +195,7 @@ func updateSchedule(ctx context.Context, c Cluster, call *masterv1.Call) error {
 		}
 		for _, id := range ids {
 			if planned[id] {
-				return refuse(http.StatusBadRequest, "Machine of agent %s appears more than once in the schedule", id)
+				return codec.Refuse(http.StatusBadRequest, "Machine of agent %s appears more than once in the schedule", id)
 			}
 			planned[id] = true
 		}
@@ -268,7 +269,7 @@ func markMachines(ctx context.Context, c Cluster, machines []*mesosv1.MachineID,
 func reserve(ctx context.Context, c Cluster, call *masterv1.Call) error {
 	asked := call.GetReserveResources()
 	if len(asked.GetSource()) > 0 {
-		return refuse(http.StatusNotImplemented, "Tender reserves what is free: unreserve 'source' first")
+		return codec.Refuse(http.StatusNotImplemented, "Tender reserves what is free: unreserve 'source' first")
 	}
 	return change(ctx, c, apiv1.OperationKind_RESERVE, asked.GetAgentId(), asked.GetResources())
 }
@@ -292,7 +293,7 @@ func destroyVolumes(ctx context.Context, c Cluster, call *masterv1.Call) error {
 func change(ctx context.Context, c Cluster, kind apiv1.OperationKind, agent *mesosv1.AgentID, list []*mesosv1.Resource) error {
 	resources, err := translate.ReadResources(list)
 	if err != nil {
-		return refuse(http.StatusBadRequest, "Invalid resources: %v", err)
+		return codec.Refuse(http.StatusBadRequest, "Invalid resources: %v", err)
 	}
 	volumes := kind == apiv1.OperationKind_CREATE_VOLUME || kind == apiv1.OperationKind_DESTROY_VOLUME
 	var requests []*apiv1.ReserveRequest
@@ -300,9 +301,9 @@ func change(ctx context.Context, c Cluster, kind apiv1.OperationKind, agent *mes
 		request := &apiv1.ReserveRequest{AgentId: agent.GetValue(), Role: string(item.Reserved), Action: kind}
 		switch {
 		case item.Reserved == "":
-			return refuse(http.StatusBadRequest, "%s is reserved for no role", item.Name)
+			return codec.Refuse(http.StatusBadRequest, "%s is reserved for no role", item.Name)
 		case volumes && item.Volume == "":
-			return refuse(http.StatusBadRequest, "%s is no persistent volume", item.Name)
+			return codec.Refuse(http.StatusBadRequest, "%s is no persistent volume", item.Name)
 		case volumes:
 			request.Volume = string(item.Volume)
 			if kind == apiv1.OperationKind_CREATE_VOLUME {

@@ -211,7 +211,7 @@ func (r request) readAgent(call *agentv1.Call, response *agentv1.Response) error
 	case agentv1.Call_GET_STATE:
 		response.GetState = &agentv1.Response_GetState{GetTasks: s.agentTasks(), GetExecutors: s.agentExecutors(), GetFrameworks: s.agentFrameworks()}
 	default:
-		return refuse(http.StatusNotImplemented, "%s has no equivalent in Tender", call.GetType())
+		return codec.Refuse(http.StatusNotImplemented, "%s has no equivalent in Tender", call.GetType())
 	}
 	return nil
 }
@@ -249,7 +249,7 @@ func (o *Operator) join(ctx context.Context, r request, id *mesosv1.ContainerID,
 	}
 	at := slices.IndexFunc(page.GetItems(), func(t *apiv1.TaskView) bool { return containerOf(t).GetValue() == id.GetValue() })
 	if at < 0 {
-		return nil, refuse(http.StatusNotFound, "Container '%s' cannot be found (or is killed)", id.GetValue())
+		return nil, codec.Refuse(http.StatusNotFound, "Container '%s' cannot be found (or is killed)", id.GetValue())
 	}
 	task := page.GetItems()[at]
 	ref := api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())}
@@ -319,7 +319,7 @@ const inputRecordMax = 1 << 20
 func (o *Operator) attachInput(r request) error {
 	encoding, ok := codec.MessageEncoding(r.r.Header)
 	if !ok {
-		return refuse(http.StatusUnsupportedMediaType, "Expecting 'Message-Content-Type' of application/json or application/x-protobuf")
+		return codec.Refuse(http.StatusUnsupportedMediaType, "Expecting 'Message-Content-Type' of application/json or application/x-protobuf")
 	}
 	records := codec.NewRecordReader(r.r.Body, inputRecordMax)
 	next := func() (*agentv1.Call_AttachContainerInput, error) {
@@ -335,7 +335,7 @@ func (o *Operator) attachInput(r request) error {
 	}
 	first, err := next()
 	if err != nil || first.GetType() != agentv1.Call_AttachContainerInput_CONTAINER_ID {
-		return refuse(http.StatusBadRequest, "Expecting 'attach_container_input.container_id' in the first record")
+		return codec.Refuse(http.StatusBadRequest, "Expecting 'attach_container_input.container_id' in the first record")
 	}
 	ctx, cancel := context.WithCancel(r.r.Context())
 	defer cancel()
@@ -353,7 +353,7 @@ func (o *Operator) attachInput(r request) error {
 			return nil
 		}
 		if err != nil {
-			return refuse(http.StatusBadRequest, "Failed to read a record: %v", err)
+			return codec.Refuse(http.StatusBadRequest, "Failed to read a record: %v", err)
 		}
 		process := input.GetProcessIo()
 		switch size := process.GetControl().GetTtyInfo().GetWindowSize(); {

@@ -2,8 +2,6 @@ package operator
 
 import (
 	"context"
-	"errors"
-	"io"
 	"net/http"
 	"slices"
 
@@ -20,27 +18,17 @@ import (
 )
 
 // readCall reads a call, and how its answer is wanted.
-func readCall(r request, call proto.Message) (answer codec.Encoding, err error) {
-	if r.r.Header.Get("Content-Type") == "" {
-		return 0, refuse(http.StatusBadRequest, "Expecting 'Content-Type' to be present")
-	}
-	encoding, ok := codec.RequestEncoding(r.r.Header)
-	if !ok {
-		return 0, refuse(http.StatusUnsupportedMediaType, "Expecting 'Content-Type' of application/json or application/x-protobuf")
-	}
-	answer, ok = codec.AnswerEncoding(r.r.Header)
-	if !ok && !codec.Accepts(r.r.Header, codec.RecordIO) {
-		return 0, refuse(http.StatusNotAcceptable, "Expecting 'Accept' to allow application/json or application/x-protobuf")
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(r.w, r.r.Body, callBytesMax))
-	if tooMuch := (*http.MaxBytesError)(nil); errors.As(err, &tooMuch) {
-		return 0, refuse(http.StatusRequestEntityTooLarge, "a call of more than %d bytes", tooMuch.Limit)
-	}
+func readCall(r request, call proto.Message) (codec.Encoding, error) {
+	encoding, body, err := codec.ReadBody(r.w, r.r, callBytesMax)
 	if err != nil {
-		return 0, refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
+		return 0, err
+	}
+	answer, ok := codec.AnswerEncoding(r.r.Header)
+	if !ok && !codec.Accepts(r.r.Header, codec.RecordIO) {
+		return 0, codec.Refuse(http.StatusNotAcceptable, "Expecting 'Accept' to allow application/json or application/x-protobuf")
 	}
 	if err := encoding.Unmarshal(body, call); err != nil {
-		return 0, refuse(http.StatusBadRequest, "Failed to parse body into Call protobuf: %v", err)
+		return 0, codec.Refuse(http.StatusBadRequest, "Failed to parse body into Call protobuf: %v", err)
 	}
 	return answer, nil
 }
@@ -135,7 +123,7 @@ var lists = map[masterv1.Call_Type]parts{
 func (o *Operator) readLists(ctx context.Context, r request, call *masterv1.Call, response *masterv1.Response) (*masterv1.Response, error) {
 	want, known := lists[call.GetType()]
 	if !known {
-		return nil, refuse(http.StatusNotImplemented, "%s has no equivalent in Tender", call.GetType())
+		return nil, codec.Refuse(http.StatusNotImplemented, "%s has no equivalent in Tender", call.GetType())
 	}
 	s, err := readState(ctx, r.cluster, want)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/mesos/codec"
 	"github.com/tenderhq/tender/internal/mesos/translate"
 	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
 	"github.com/tenderhq/tender/internal/sandbox"
@@ -39,7 +40,7 @@ func directoryOf(t *apiv1.TaskView) string {
 // slaves/AGENT/frameworks/FRAMEWORK/executors/EXECUTOR/runs/RUN[/tasks/TASK]/FILE. The path may have a beginning that
 // tools have read elsewhere, such as the agent's working folder.
 func (r request) findFile(ctx context.Context, name string) (sandbox.File, error) {
-	unknown := refuse(http.StatusNotFound, "%s is no file of a task; write /slaves/AGENT/frameworks/FRAMEWORK/executors/EXECUTOR/runs/latest/FILE", name)
+	unknown := codec.Refuse(http.StatusNotFound, "%s is no file of a task; write /slaves/AGENT/frameworks/FRAMEWORK/executors/EXECUTOR/runs/latest/FILE", name)
 	words := strings.Split(strings.Trim(path.Clean("/"+name), "/"), "/")
 	at := slices.Index(words, "slaves")
 	if at < 0 || len(words) < at+8 || words[at+2] != "frameworks" || words[at+4] != "executors" || words[at+6] != "runs" {
@@ -150,9 +151,9 @@ func (r request) readFile(ctx context.Context, name string, offset int64, length
 	at := slices.IndexFunc(items, func(i sandbox.Item) bool { return i.Name == path.Base(file.Path) })
 	switch {
 	case at < 0 || file.Path == "" || file.Path == ".":
-		return nil, 0, refuse(http.StatusNotFound, "%s is no file", name)
+		return nil, 0, codec.Refuse(http.StatusNotFound, "%s is no file", name)
 	case items[at].Kind != "file":
-		return nil, 0, refuse(http.StatusBadRequest, "Cannot read from a directory")
+		return nil, 0, codec.Refuse(http.StatusBadRequest, "Cannot read from a directory")
 	}
 	size := items[at].Bytes
 	most := int64(readBytesMax)
@@ -173,7 +174,7 @@ func (r request) readFile(ctx context.Context, name string, offset int64, length
 func pathOf(r request) (string, error) {
 	name := r.r.FormValue("path")
 	if name == "" {
-		return "", refuse(http.StatusBadRequest, "Expecting 'path=value' in query.")
+		return "", codec.Refuse(http.StatusBadRequest, "Expecting 'path=value' in query.")
 	}
 	return name, nil
 }
@@ -215,14 +216,14 @@ func serveRead(r request) error {
 	offset := int64(-1)
 	if given := r.r.FormValue("offset"); given != "" {
 		if offset, err = strconv.ParseInt(given, 10, 64); err != nil || offset < -1 {
-			return refuse(http.StatusBadRequest, "Failed to parse offset: %s", given)
+			return codec.Refuse(http.StatusBadRequest, "Failed to parse offset: %s", given)
 		}
 	}
 	var length *uint64
 	if given := r.r.FormValue("length"); given != "" && given != "-1" {
 		most, err := strconv.ParseUint(given, 10, 63)
 		if err != nil {
-			return refuse(http.StatusBadRequest, "Failed to parse length: %s", given)
+			return codec.Refuse(http.StatusBadRequest, "Failed to parse length: %s", given)
 		}
 		length = &most
 	}

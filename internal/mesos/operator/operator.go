@@ -9,7 +9,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
 	"net"
 	"net/http"
@@ -104,21 +103,9 @@ func (o *Operator) Close() error {
 	return errors.Join(errs...)
 }
 
-// problem is an answer other than success.
-type problem struct {
-	code int
-	text string
-}
-
-func (p *problem) Error() string { return p.text }
-
-func refuse(code int, format string, args ...any) error {
-	return &problem{code, fmt.Sprintf(format, args...)}
-}
-
-// problemOf is how an error of the cluster is answered.
-func problemOf(err error) *problem {
-	if p := (*problem)(nil); errors.As(err, &p) {
+// refusalOf is how an error of the cluster is answered.
+func refusalOf(err error) *codec.Refusal {
+	if p := (*codec.Refusal)(nil); errors.As(err, &p) {
 		return p
 	}
 	code := http.StatusInternalServerError
@@ -136,7 +123,7 @@ func problemOf(err error) *problem {
 	case api.Unavailable, api.NotLeader:
 		code = http.StatusServiceUnavailable
 	}
-	return &problem{code, client.Error(err).Error()}
+	return &codec.Refusal{Code: code, Text: client.Error(err).Error()}
 }
 
 // request is one request with its caller's view of the cluster.
@@ -164,12 +151,12 @@ func (o *Operator) answer(w http.ResponseWriter, r *http.Request, routes map[str
 	if err == nil {
 		return
 	}
-	p := problemOf(err)
-	if p.code == http.StatusUnauthorized {
+	p := refusalOf(err)
+	if p.Code == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Basic realm="mesos-master-readwrite"`)
 	}
-	o.config.Log.Debug().Str("path", r.URL.Path).Int("status", p.code).Str("why", p.text).Str("from", r.RemoteAddr).Msg("request refused")
-	http.Error(w, p.text, p.code)
+	o.config.Log.Debug().Str("path", r.URL.Path).Int("status", p.Code).Str("why", p.Text).Str("from", r.RemoteAddr).Msg("request refused")
+	http.Error(w, p.Text, p.Code)
 }
 
 func (o *Operator) serve(w http.ResponseWriter, r *http.Request, routes map[string]route, prefix string) error {
@@ -181,10 +168,10 @@ func (o *Operator) serve(w http.ResponseWriter, r *http.Request, routes map[stri
 	route, known := routes[name]
 	switch {
 	case !known:
-		return refuse(http.StatusNotFound, "Tender's gateway for Mesos has no %s", r.URL.Path)
+		return codec.Refuse(http.StatusNotFound, "Tender's gateway for Mesos has no %s", r.URL.Path)
 	case !strings.Contains(route.methods, r.Method):
 		w.Header().Set("Allow", route.methods)
-		return refuse(http.StatusMethodNotAllowed, "Expecting one of { '%s' }, but received '%s'", strings.ReplaceAll(route.methods, ", ", "', '"), r.Method)
+		return codec.Refuse(http.StatusMethodNotAllowed, "Expecting one of { '%s' }, but received '%s'", strings.ReplaceAll(route.methods, ", ", "', '"), r.Method)
 	case route.public:
 		return route.answer(request{w: w, r: r})
 	}
@@ -202,7 +189,7 @@ func (o *Operator) enter(r *http.Request) (*caller, error) {
 	if !o.config.Open {
 		name, password, ok := r.BasicAuth()
 		if !ok || name == "" || password == "" {
-			return nil, refuse(http.StatusUnauthorized, "authenticate as a principal, with a token of the cluster as the password")
+			return nil, codec.Refuse(http.StatusUnauthorized, "authenticate as a principal, with a token of the cluster as the password")
 		}
 		token = password
 	}
@@ -212,7 +199,7 @@ func (o *Operator) enter(r *http.Request) (*caller, error) {
 	}
 	cluster, err := o.config.Cluster(r.Context(), token)
 	if api.Is(err, api.Denied) || api.Is(err, api.Invalid) {
-		return nil, refuse(http.StatusUnauthorized, "the token is none of the cluster: %v", err)
+		return nil, codec.Refuse(http.StatusUnauthorized, "the token is none of the cluster: %v", err)
 	}
 	if err != nil {
 		return nil, err

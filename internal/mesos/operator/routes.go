@@ -437,10 +437,10 @@ const formMax = 1 << 20
 func readBody(r request, into proto.Message) error {
 	body, err := io.ReadAll(http.MaxBytesReader(r.w, r.r.Body, formMax))
 	if err != nil {
-		return refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
+		return codec.Refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
 	}
 	if err := codec.JSON.Unmarshal(body, into); err != nil {
-		return refuse(http.StatusBadRequest, "Failed to parse the body: %v", err)
+		return codec.Refuse(http.StatusBadRequest, "Failed to parse the body: %v", err)
 	}
 	return nil
 }
@@ -466,11 +466,11 @@ func machineRoute(kind masterv1.Call_Type) func(request) error {
 	return func(r request) error {
 		body, err := io.ReadAll(http.MaxBytesReader(r.w, r.r.Body, formMax))
 		if err != nil {
-			return refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
+			return codec.Refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
 		}
 		machines := new(masterv1.Call_StartMaintenance)
 		if err := codec.JSON.Unmarshal(fmt.Appendf(nil, `{"machines":%s}`, body), machines); err != nil {
-			return refuse(http.StatusBadRequest, "Failed to parse the body: %v", err)
+			return codec.Refuse(http.StatusBadRequest, "Failed to parse the body: %v", err)
 		}
 		call := &masterv1.Call{StartMaintenance: machines, StopMaintenance: &masterv1.Call_StopMaintenance{Machines: machines.GetMachines()}}
 		return actions[kind].act(r.r.Context(), r.cluster, call)
@@ -482,11 +482,11 @@ func serveWeights(r request) error {
 	if r.r.Method == http.MethodPut {
 		body, err := io.ReadAll(http.MaxBytesReader(r.w, r.r.Body, formMax))
 		if err != nil {
-			return refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
+			return codec.Refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
 		}
 		update := new(masterv1.Call_UpdateWeights)
 		if err := codec.JSON.Unmarshal(fmt.Appendf(nil, `{"weight_infos":%s}`, body), update); err != nil {
-			return refuse(http.StatusBadRequest, "Failed to parse the body: %v", err)
+			return codec.Refuse(http.StatusBadRequest, "Failed to parse the body: %v", err)
 		}
 		return updateWeights(r.r.Context(), r.cluster, &masterv1.Call{UpdateWeights: update})
 	}
@@ -506,7 +506,7 @@ func serveTeardown(r request) error {
 	r.r.Body = http.MaxBytesReader(r.w, r.r.Body, formMax)
 	id := r.r.PostFormValue("frameworkId")
 	if id == "" {
-		return refuse(http.StatusBadRequest, "Missing 'frameworkId' in the request body")
+		return codec.Refuse(http.StatusBadRequest, "Missing 'frameworkId' in the request body")
 	}
 	_, err := r.cluster.Operator().RemoveFramework(r.r.Context(), &apiv1.RemoveFrameworkRequest{FrameworkId: id, Force: true})
 	return err
