@@ -14,7 +14,7 @@ import (
 // used from any goroutine. The views that it returns must not be changed. The zero value is empty.
 type Copy struct {
 	mu      sync.Mutex
-	kinds   map[string]map[string]*apiv1.Change // by kind and name
+	kinds   map[string]*things // by kind
 	cursor  *apiv1.Cursor
 	whole   bool
 	changed chan struct{} // closed at the next change; nil: nobody waits
@@ -36,18 +36,20 @@ func (c *Copy) Take(news *apiv1.WatchResponse) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if news.GetMissed() != "" || c.kinds == nil {
-		c.kinds, c.whole = make(map[string]map[string]*apiv1.Change), false
+		c.kinds, c.whole = make(map[string]*things), false
 	}
 	for _, change := range news.GetItems() {
 		kind, name := wire.ChangeName(change)
+		of := c.kinds[kind]
 		switch {
 		case change.GetRemoved() != "":
-			delete(c.kinds[kind], name)
+			of.remove(name)
 		case kind != "":
-			if c.kinds[kind] == nil {
-				c.kinds[kind] = make(map[string]*apiv1.Change)
+			if of == nil {
+				of = &things{by: make(map[string]*thing)}
+				c.kinds[kind] = of
 			}
-			c.kinds[kind][name] = change
+			of.put(name, change)
 		}
 	}
 	if news.GetComplete() {
@@ -110,18 +112,76 @@ func (c *Copy) Principals() []*apiv1.PrincipalView {
 	return viewsOf(c, "principal", (*apiv1.Change).GetPrincipal)
 }
 
+// Get returns a thing as the watch told it last, such as the kind "task" and the name FRAMEWORK/TASK; nil: it is not there.
+func (c *Copy) Get(kind, name string) *apiv1.Change {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if of := c.kinds[kind]; of != nil && of.by[name] != nil {
+		return of.by[name].change
+	}
+	return nil
+}
+
 // viewsOf returns the views of one kind, in the natural order of their names.
 func viewsOf[V any](c *Copy, kind string, view func(*apiv1.Change) V) []V {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	names := make([]string, 0, len(c.kinds[kind]))
-	for name := range c.kinds[kind] {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, words.CompareNatural)
-	views := make([]V, len(names))
-	for i, name := range names {
-		views[i] = view(c.kinds[kind][name])
+	sorted := c.kinds[kind].sorted()
+	views := make([]V, len(sorted))
+	for i, one := range sorted {
+		views[i] = view(one.change)
 	}
 	return views
+}
+
+// things are all things of one kind. Their order is kept, because among many things few come and go between two looks.
+type things struct {
+	by    map[string]*thing
+	order []*thing // those that were there at the last look, in the natural order of their names
+	fresh []*thing // those that have come since
+	gone  bool     // some have gone since
+}
+
+type thing struct {
+	name   string
+	change *apiv1.Change // nil: it has gone
+}
+
+func (t *things) put(name string, change *apiv1.Change) {
+	if known := t.by[name]; known != nil {
+		known.change = change
+		return
+	}
+	one := &thing{name, change}
+	t.by[name], t.fresh = one, append(t.fresh, one)
+}
+
+func (t *things) remove(name string) {
+	if t == nil || t.by[name] == nil {
+		return
+	}
+	t.by[name].change, t.gone = nil, true
+	delete(t.by, name)
+}
+
+// sorted returns the things in the natural order of their names.
+func (t *things) sorted() []*thing {
+	if t == nil {
+		return nil
+	}
+	if !t.gone && len(t.fresh) == 0 {
+		return t.order
+	}
+	byName := func(a, b *thing) int { return words.CompareNatural(a.name, b.name) }
+	isGone := func(one *thing) bool { return one.change == nil }
+	fresh, old := slices.DeleteFunc(t.fresh, isGone), t.order
+	slices.SortFunc(fresh, byName)
+	merged := make([]*thing, 0, len(old)+len(fresh))
+	for _, one := range fresh {
+		before, _ := slices.BinarySearchFunc(old, one, byName)
+		merged, old = append(append(merged, old[:before]...), one), old[before:]
+	}
+	merged = slices.DeleteFunc(append(merged, old...), isGone)
+	t.order, t.fresh, t.gone = merged, nil, false
+	return merged
 }

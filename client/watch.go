@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/api"
@@ -26,8 +27,19 @@ const (
 //
 //	for news, err := range c.Watch(ctx, &apiv1.WatchRequest{Kinds: []string{"task"}}) {
 func (c *Client) Watch(ctx context.Context, request *apiv1.WatchRequest) iter.Seq2[*apiv1.WatchResponse, error] {
+	return watchOver(ctx, c, request, c.config.Waiting)
+}
+
+// WatchOver is [Client.Watch] for whoever calls the cluster by a connection of their own.
+func WatchOver(ctx context.Context, conn grpc.ClientConnInterface, request *apiv1.WatchRequest) iter.Seq2[*apiv1.WatchResponse, error] {
+	return watchOver(ctx, conn, request, nil)
+}
+
+func watchOver(
+	ctx context.Context, conn grpc.ClientConnInterface, request *apiv1.WatchRequest, waiting func(error),
+) iter.Seq2[*apiv1.WatchResponse, error] {
 	return func(yield func(*apiv1.WatchResponse, error) bool) {
-		w := watch{client: c, request: proto.CloneOf(request), yield: yield}
+		w := watch{conn: conn, request: proto.CloneOf(request), yield: yield}
 		rest := watchAgainMin
 		for {
 			heard, err := w.once(ctx)
@@ -44,8 +56,8 @@ func (c *Client) Watch(ctx context.Context, request *apiv1.WatchRequest) iter.Se
 			if heard {
 				rest = watchAgainMin
 			}
-			if c.config.Waiting != nil {
-				c.config.Waiting(err)
+			if waiting != nil {
+				waiting(err)
 			}
 			pause.For(ctx, rest)
 			rest = min(2*rest, watchAgainMax)
@@ -59,7 +71,7 @@ func mayComeBack(err error) bool { return api.Transient(err) || api.Is(err, api.
 
 // watch is a watch from its beginning to its end, over as many streams as it needs.
 type watch struct {
-	client  *Client
+	conn    grpc.ClientConnInterface
 	request *apiv1.WatchRequest // with the cursor up to which its reader was told everything
 	yield   func(*apiv1.WatchResponse, error) bool
 	over    bool // its reader wants no more
@@ -69,7 +81,7 @@ type watch struct {
 func (w *watch) once(ctx context.Context) (heard bool, err error) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	stream, err := apiv1.NewWatchServiceClient(w.client).Watch(ctx, w.request)
+	stream, err := apiv1.NewWatchServiceClient(w.conn).Watch(ctx, w.request)
 	if err != nil {
 		return false, Error(err)
 	}
