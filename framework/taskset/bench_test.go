@@ -20,7 +20,7 @@ type prompt struct {
 	tasks  map[api.TaskID]api.Task
 }
 
-func (p *prompt) Roles() []api.Role                        { return nil }
+func (p *prompt) Roles() []api.Role                        { return []api.Role{""} }
 func (p *prompt) Teardown() error                          { return nil }
 func (p *prompt) AnswerInverse(bool, ...api.OfferID) error { return nil }
 

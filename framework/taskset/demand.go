@@ -6,71 +6,121 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/work"
 )
 
-// restate states the demand to the masters in each role where it has changed. In a role where nothing is wanted nothing
-// is offered. Where more is wanted than before, the masters forget the filters.
+// restate states the demand to the masters in each role where it may have changed. In a role where nothing is wanted
+// nothing is offered. Where more is wanted than before, the masters forget the filters.
 func (s *Set) restate(now time.Time) error {
-	if !s.state.waiting.unsaid && len(s.state.waiting.told) > 0 {
-		return nil
-	}
-	s.state.waiting.unsaid = false
-	roles := s.client.Roles()
-	wanted := s.state.waiting.demand(now, roles, s.state.known)
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		shapes := wanted[name]
-		told, stated := s.state.waiting.told[name]
-		if len(roles) > 0 && !slices.Contains(roles, name) || stated && !s.state.waiting.moved[name] && slices.EqualFunc(told, shapes, alike) {
-			continue
-		}
-		s.state.waiting.told[name] = shapes
-		delete(s.state.waiting.moved, name)
-		if err := s.client.Demand(api.Demand{Role: name, Shapes: slices.Clone(shapes)}); err != nil {
+	roles := s.state.waiting.wants.Unstated(s.client.Roles())
+	for _, name := range roles {
+		if err := s.client.Demand(api.Demand{Role: name, Shapes: s.state.waiting.demand(name, s.state.known)}); err != nil {
 			return err
 		}
+	}
+	if len(roles) > 0 && s.state.known {
+		s.state.waiting.awaitChange(now)
 	}
 	return nil
 }
 
-func alike(a, b api.Shape) bool {
-	return a.Count == b.Count && a.OnlyPreferred == b.OnlyPreferred && a.Resources.Equal(b.Resources) && slices.Equal(a.Preferred, b.Preferred) &&
-		a.Group == b.Group && slices.Equal(a.Spread, b.Spread)
+// demand returns what is wanted in a role of the framework.
+func (q *waiting) demand(name api.Role, known bool) (shapes []api.Shape) {
+	if !known {
+		return nil
+	}
+	for _, r := range q.offered(name) {
+		shapes = append(shapes, r.delay.Demand(name).Shapes...)
+		for _, want := range q.wants.In(r.name) {
+			shapes = append(shapes, q.shapesOf(want)...)
+		}
+	}
+	return work.Stateable(shapes)
 }
 
-// demand returns what is wanted in each role of the framework: no shapes for a role in which nothing is wanted.
-func (q *waiting) demand(now time.Time, own []api.Role, known bool) map[api.Role][]api.Shape {
-	wanted := make(map[api.Role][]api.Shape, len(q.roles))
-	for _, name := range own {
-		wanted[name] = nil
-	}
-	var change time.Duration // how long until the demand next changes by time alone
-	for _, key := range slices.Sorted(maps.Keys(q.roles)) {
-		r := q.roles[key]
-		name := q.called(r)
-		if !known {
-			wanted[name] = nil
-			continue
-		}
-		if r.delay.Queued("") > 0 {
-			wanted[name] = append(wanted[name], r.delay.Demand(name).Shapes...)
-			if wait := r.delay.NextChange(); wait > 0 && (change == 0 || wait < change) {
-				change = wait
-			}
-		}
-		for _, key := range slices.Sorted(maps.Keys(r.shapes)) {
-			wanted[name] = append(wanted[name], q.demands(r.shapes[key])...)
-		}
-		wanted[name] = wanted[name][:min(len(wanted[name]), api.DemandsPerRoleMax)]
-	}
-	q.awaitChange(now, change)
-	return wanted
-}
-
-// awaitChange has the demand stated again when the wait is over.
-func (q *waiting) awaitChange(now time.Time, wait time.Duration) {
+// awaitChange has the demand stated again when it next changes by time alone.
+func (q *waiting) awaitChange(now time.Time) {
 	q.alarms.Clear(q.change)
 	q.change = nil
-	if q.config.Locality.Withhold && wait > 0 {
-		q.change = q.alarms.Add(now.Add(wait), func(time.Time) { q.unsaid = true })
+	if !q.config.Locality.Withhold {
+		return
+	}
+	var wait time.Duration
+	for _, r := range q.roles { // order: irrelevant because the shortest is taken
+		if next := r.delay.NextChange(); next > 0 && (wait == 0 || next < wait) {
+			wait = next
+		}
+	}
+	if wait > 0 {
+		q.change = q.alarms.Add(now.Add(wait), func(time.Time) { q.wants.RestateAll() })
+	}
+}
+
+// spread returns what the demand says about places: the places to fill evenly come first.
+func (q *waiting) spread() (spread []api.Spread) {
+	if q.config.Spread != "" {
+		spread = append(spread, api.Spread{By: q.config.Spread})
+	}
+	if q.config.Apart != "" {
+		spread = append(spread, api.Spread{By: q.config.Apart, Most: int64(q.config.Most)})
+	}
+	return spread
+}
+
+// hostOf returns the task's executor if the executor takes resources for itself, otherwise "".
+func hostOf(task api.Task) api.ExecutorID {
+	if task.Executor == nil || task.Executor.Resources.IsZero() {
+		return ""
+	}
+	return task.Executor.ID
+}
+
+// hostsMost bounds the agents that a demand names because an executor runs there. On further agents, what has room for
+// a task but not for another executor stays unused.
+const hostsMost = 256
+
+// shapesOf returns the shapes to state. An agent where the executor runs already may have room for a task but not for
+// task and executor. So one of the tasks is demanded for such agents without the executor, and after its launch the
+// next one. The sum stays what is wanted, so that nobody is preempted for more. The last task may go to any agent.
+func (q *waiting) shapesOf(want work.Want) []api.Shape {
+	whole, hosts := want.Shape, q.hosts[want.Executor]
+	if want.Count < 2 || len(hosts) == 0 || len(hosts) > hostsMost {
+		return []api.Shape{whole}
+	}
+	whole.Count--
+	beside := whole
+	beside.Resources, beside.Count, beside.Preferred, beside.OnlyPreferred = want.BesideRunning, 1, slices.Sorted(maps.Keys(hosts)), true
+	return []api.Shape{beside, whole}
+}
+
+// starts notes that the attempt's executor runs on its agent.
+func (q *waiting) starts(a *attempt) {
+	executor := a.serves
+	if executor == "" || a.Agent == "" {
+		return
+	}
+	a.host = a.Agent
+	if q.hosts[executor] == nil {
+		q.hosts[executor] = make(map[api.AgentID]int)
+	}
+	q.hosts[executor][a.host]++
+	if q.hosts[executor][a.host] == 1 {
+		q.wants.RestateAll()
+	}
+}
+
+// stops notes that the attempt no longer needs its executor, which may end now.
+func (q *waiting) stops(a *attempt) {
+	executor := a.serves
+	if a.host == "" {
+		return
+	}
+	hosts := q.hosts[executor]
+	if hosts[a.host]--; hosts[a.host] == 0 {
+		delete(hosts, a.host)
+		q.wants.RestateAll()
+	}
+	if len(hosts) == 0 {
+		delete(q.hosts, executor)
 	}
 }

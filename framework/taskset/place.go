@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/pack"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // pile holds a group's wishes of one priority that ask for the same, the oldest first.
@@ -21,14 +22,20 @@ type pile struct {
 // pileKey is what the wishes of a pile have in common.
 type pileKey struct {
 	priority int
-	shape    string // key of its shape in the demand, see [role]
+	shape    string // see [work.Wants]
 	copies   bool
 	avoid    api.AgentID
 }
 
 func (q *waiting) queue(w *wish) {
 	g := w.item.group
-	key := pileKey{w.item.Priority, shapeOf(w), w.copy, w.avoid}
+	alone := w.task
+	alone.Executor = nil
+	shape := q.wants.Add(work.Want{
+		Shape: api.Shape{Resources: pack.Ask(w.task), Count: 1, Spread: q.spread(), Group: w.task.Group},
+		Role:  g.role.name, Priority: w.item.Priority, Executor: hostOf(w.task), BesideRunning: pack.Ask(alone),
+	})
+	key := pileKey{w.item.Priority, shape, w.copy, w.avoid}
 	p := g.piles[key]
 	if p == nil {
 		p = &pile{key: key}
@@ -37,13 +44,6 @@ func (q *waiting) queue(w *wish) {
 	w.pile = p
 	p.wishes = append(p.wishes, w)
 	p.count++
-	shapes := g.role.shapes
-	shape := shapes[key.shape]
-	if shape == nil {
-		shape = q.newShape(w)
-		shapes[key.shape] = shape
-	}
-	shape.count++
 }
 
 // unqueue counts the wish out of its pile. The wish stays in the pile until it is at the front.
@@ -57,11 +57,7 @@ func (q *waiting) unqueue(w *wish) {
 	if p.count == 0 {
 		delete(g.piles, p.key)
 	}
-	if shape := g.role.shapes[p.key.shape]; shape.count == 1 {
-		delete(g.role.shapes, p.key.shape)
-	} else {
-		shape.count--
-	}
+	q.wants.Remove(p.key.shape, 1)
 }
 
 // Offers implements [framework.Scheduler].
@@ -212,7 +208,6 @@ func (q *waiting) refuses(w *wish) bool {
 // placed removes the wish and begins its attempt.
 func (q *waiting) placed(bin *pack.Bin, task api.Task) {
 	w := q.wishes[task.ID]
-	q.unsaid, q.moved[bin.Offer.Role] = true, true
 	q.taken(w)
 	q.launch(w, bin, task)
 }

@@ -60,7 +60,7 @@ type played struct {
 	state  api.TaskState
 }
 
-func (w *world) Roles() []api.Role                        { return nil }
+func (w *world) Roles() []api.Role                        { return []api.Role{""} }
 func (w *world) Demand(d api.Demand) error                { w.act(func() { w.demand = d }); return nil }
 func (w *world) Teardown() error                          { w.act(func() { w.torn = true }); return nil }
 func (w *world) AnswerInverse(bool, ...api.OfferID) error { return nil }
@@ -343,7 +343,7 @@ func (w *world) calm() {
 		w.t.Fatalf("%d of %d items have ended, the framework is removed: %v, %d tasks are left, %v is wanted",
 			len(w.ended), len(w.added), w.torn, len(w.tasks), w.demand)
 	}
-	if n := w.set.Numbers(); n.Items+n.Waiting+n.Pausing+n.Running > 0 || len(w.set.state.waiting.groups) > 0 || len(w.set.state.waiting.roles[""].shapes) > 0 || w.set.state.waiting.picky != 0 || len(w.set.state.waiting.hosts) > 0 {
+	if n := w.set.Numbers(); n.Items+n.Waiting+n.Pausing+n.Running > 0 || len(w.set.state.waiting.groups) > 0 || len(w.set.state.waiting.wants.In("")) > 0 || w.set.state.waiting.picky != 0 || len(w.set.state.waiting.hosts) > 0 {
 		w.t.Fatalf("something is left: %+v, %d groups", n, len(w.set.state.waiting.groups))
 	}
 }
@@ -402,6 +402,6 @@ func TestAfterRun(t *testing.T) {
 // gone is a client whose Run has ended.
 type gone struct{ masters }
 
-func (gone) Roles() []api.Role { return nil }
+func (gone) Roles() []api.Role { return []api.Role{""} }
 
 func (gone) Demand(api.Demand) error { return errors.New("Run has ended") }

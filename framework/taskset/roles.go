@@ -14,9 +14,8 @@ import (
 
 // role is everything that waits for offers in one role.
 type role struct {
-	name   api.Role // "": Config.Role if it is set, otherwise the framework's only role
-	delay  *locality.Delay
-	shapes map[string]*shape // by task and executor
+	name  api.Role // "": Config.Role if it is set, otherwise the framework's only role
+	delay *locality.Delay
 }
 
 // roleOf returns where the items wait that name this role.
@@ -28,7 +27,7 @@ func (q *waiting) roleOf(name api.Role) *role {
 	if r == nil {
 		config := q.config.Locality
 		config.Allow, config.Put = q.allowed, q.placed
-		r = &role{name: name, delay: locality.New(config), shapes: make(map[string]*shape)}
+		r = &role{name: name, delay: locality.New(config)}
 		q.roles[name] = r
 	}
 	return r

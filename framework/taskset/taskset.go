@@ -370,7 +370,8 @@ func (s *Set) Settled(context.Context) {
 		if !s.state.known {
 			s.state.rollouts.takeOver()
 		}
-		s.state.known, s.state.waiting.unsaid = true, true
+		s.state.known = true
+		s.state.waiting.wants.RestateAll()
 	})
 }
 

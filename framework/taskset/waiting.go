@@ -6,6 +6,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/locality"
 	"github.com/tenderhq/tender/framework/pack"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // waiting is everything that waits for offers. It holds the wishes by group, in piles of those that ask for the same,
@@ -27,10 +28,8 @@ type waiting struct {
 	added    int                                    // number of wishes so far
 	picky    int                                    // number of wishes that may refuse offers with room for them
 
-	told   map[api.Role][]api.Shape // the demand as it was last stated
-	unsaid bool                     // the demand may have changed since
-	moved  map[api.Role]bool        // roles in which the masters have reduced it, as they count launches
-	change *alarm                   // when the demand changes by time alone
+	wants  work.Wants // what waits in piles
+	change *alarm     // when the demand changes by time alone
 }
 
 func newWaiting(config Config, alarms *alarmClock, launch func(*wish, *pack.Bin, api.Task)) *waiting {
@@ -40,8 +39,7 @@ func newWaiting(config Config, alarms *alarmClock, launch func(*wish, *pack.Bin,
 		groups: make(map[string]*group),
 		roles:  make(map[api.Role]*role),
 		hosts:  make(map[api.ExecutorID]map[api.AgentID]int),
-		told:   make(map[api.Role][]api.Shape),
-		moved:  make(map[api.Role]bool),
+		wants:  work.NewWants(),
 	}
 	q.roleOf("")
 	return q
@@ -50,7 +48,6 @@ func newWaiting(config Config, alarms *alarmClock, launch func(*wish, *pack.Bin,
 // wish is an attempt that is not launched yet.
 type wish struct {
 	task  api.Task
-	ask   api.Resources
 	item  *item
 	copy  bool
 	avoid api.AgentID // not on this agent
@@ -71,13 +68,12 @@ func (q *waiting) add(w *wish) {
 	if q.config.Spread != "" || q.config.Apart != "" {
 		w.task.Group = it.Group
 	}
-	w.ask = pack.Ask(w.task)
 	q.wishes[w.task.ID] = w
 	it.wishes = append(it.wishes, w)
 	if q.refuses(w) {
 		q.picky++
 	}
-	q.unsaid = true
+	q.wants.Restate(q.called(it.group.role))
 	if !w.copy && it.prefers() {
 		it.group.near++
 		it.group.role.delay.Add(jobOf(it.Group), w.task, it.Prefer)
@@ -91,7 +87,6 @@ func (q *waiting) unwish(w *wish) {
 	if w.pile == nil {
 		w.item.group.role.delay.Remove(w.task.ID)
 	}
-	q.unsaid = true
 	q.taken(w)
 }
 
@@ -111,6 +106,7 @@ func (q *waiting) taken(w *wish) {
 	delete(q.wishes, w.task.ID)
 	w.item.wishes = slices.DeleteFunc(w.item.wishes, func(other *wish) bool { return other == w })
 	w.gone = true
+	q.wants.Restate(q.called(w.item.group.role))
 	if q.refuses(w) {
 		q.picky--
 	}

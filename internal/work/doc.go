@@ -8,6 +8,7 @@
 //   - what the attempts of a piece do, which of two goes on when one that was taken for lost comes back, and which agent
 //     the next one avoids ([Piece]),
 //   - how the items of a service stand in a change, and which one is next ([Survey]),
+//   - what waits, as the demand that masters are told ([Wants]),
 //   - how an end is told to people ([Words]).
 //
 // Nothing here has a clock, a goroutine or randomness of its own: the same events give the same decisions.

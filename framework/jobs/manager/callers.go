@@ -127,7 +127,6 @@ func (m *Manager) join(ctx context.Context, op string, client masters, job jobs.
 	}
 	err := client.Join(ctx, job.Role)
 	m.do(func(time.Time) {
-		m.wants.unstated[job.Role] = true
 		if m.roles.refused[job.Role] = err; err == nil {
 			delete(m.roles.refused, job.Role)
 		}

@@ -143,14 +143,7 @@ func (m *Manager) act(now time.Time) {
 
 // stateDemands tells the masters what waits, role by role, where they may know it otherwise; false: Run has ended.
 func (m *Manager) stateDemands() bool {
-	if len(m.wants.unstated) == 0 {
-		return true
-	}
-	for _, role := range m.client.Roles() {
-		if !m.wants.unstated[role] {
-			continue
-		}
-		delete(m.wants.unstated, role)
+	for _, role := range m.wants.Unstated(m.client.Roles()) {
 		err := m.client.Demand(api.Demand{Role: role, Shapes: m.wants.shapes(role)})
 		if api.Is(err, api.Unavailable) { // Run has ended
 			m.left()
@@ -325,9 +318,7 @@ func (m *Manager) Settled(context.Context) {
 	m.do(func(time.Time) {
 		if !m.known {
 			m.known = true
-			for _, role := range m.client.Roles() {
-				m.wants.unstated[role] = true
-			}
+			m.wants.RestateAll()
 		}
 		m.askUnheard()
 	})

@@ -214,6 +214,6 @@ func (m *Manager) launch(task api.TaskID) error {
 	if one == nil {
 		return nil // it was launched together with another task of its offer
 	}
-	m.wants.unstated[one.offer.Role] = true
+	m.wants.Restate(one.offer.Role)
 	return m.client.Answer(api.Launch(one.offer, one.tasks...))
 }

@@ -1,22 +1,20 @@
 package manager
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/jobs/internal/core"
 	"github.com/tenderhq/tender/framework/pack"
+	"github.com/tenderhq/tender/internal/work"
 )
 
 // wants is everything that waits, of all jobs: as a demand for the masters, and as lines of jobs for offers. It is
 // updated job by job, so that a change costs no more than what has changed.
 type wants struct {
-	byJob    map[string]*want
-	demand   map[string]*wanted
-	unstated map[api.Role]bool // roles whose demand may have to be stated to the masters again
-	lines    map[string]line   // by the shape for which the jobs wait; "": jobs that are looked at one by one
+	byJob map[string]*want
+	work.Wants
+	lines map[string]line // by the shape for which the jobs wait; "": jobs that are looked at one by one
 }
 
 // want is what waits of one job.
@@ -26,20 +24,12 @@ type want struct {
 	busy     int // number of tasks that the job has
 	master   *core.JobMaster
 	asks     []core.Ask
-	keys     []string // keys of the asks in demand
+	keys     []string // keys of the asks in the demand
 	line     string
 }
 
-// wanted is one shape of the demand, for everything that waits with this shape.
-type wanted struct {
-	shape    api.Shape
-	role     api.Role
-	priority int // the highest priority of what waits
-}
-
 func newWants() wants {
-	return wants{byJob: make(map[string]*want), demand: make(map[string]*wanted), unstated: make(map[api.Role]bool),
-		lines: make(map[string]line)}
+	return wants{byJob: make(map[string]*want), Wants: work.NewWants(), lines: make(map[string]line)}
 }
 
 // update notes what waits of a job now, if it may begin anything.
@@ -59,11 +49,8 @@ func (w *wants) update(name string, master *core.JobMaster, may bool) {
 	if before != nil {
 		w.leaveLine(before)
 		for i, ask := range before.asks {
-			shape := w.demand[before.keys[i]]
-			w.unstated[shape.role] = true
-			if shape.shape.Count -= int64(ask.Count); shape.shape.Count == 0 {
-				delete(w.demand, before.keys[i])
-			}
+			w.Remove(before.keys[i], int64(ask.Count))
+			w.Restate(ask.Role)
 		}
 		delete(w.byJob, name)
 	}
@@ -73,14 +60,9 @@ func (w *wants) update(name string, master *core.JobMaster, may bool) {
 	fresh := &want{name: name, priority: master.Job.Priority, busy: master.Busy(), master: master, asks: asks}
 	for _, ask := range asks {
 		shape := shapeOf(ask)
-		key := fmt.Sprint(ask.Role, "\n", shape.Resources, "\n", shape.Constraint, "\n", shape.Spread, "\n", shape.Group)
-		fresh.keys = append(fresh.keys, key)
-		if w.demand[key] == nil {
-			w.demand[key] = &wanted{shape: shape, role: ask.Role, priority: fresh.priority}
-		}
-		w.unstated[ask.Role] = true
-		w.demand[key].shape.Count += int64(ask.Count)
-		w.demand[key].priority = max(w.demand[key].priority, fresh.priority)
+		shape.Count = int64(ask.Count)
+		fresh.keys = append(fresh.keys, w.Add(work.Want{Shape: shape, Role: ask.Role, Priority: fresh.priority}))
+		w.Restate(ask.Role)
 	}
 	w.byJob[name] = fresh
 	if len(asks) == 1 && plain(asks[0]) {
@@ -105,22 +87,8 @@ func shapeOf(ask core.Ask) api.Shape {
 
 // shapes returns the demand in a role. If there are more shapes than masters accept, it returns those of the highest priority.
 func (w *wants) shapes(role api.Role) (shapes []api.Shape) {
-	var keys []string
-	for key, one := range w.demand { // order: irrelevant because they are sorted below
-		if one.role == role {
-			keys = append(keys, key)
-		}
+	for _, want := range w.In(role) {
+		shapes = append(shapes, want.Shape)
 	}
-	slices.SortFunc(keys, func(a, b string) int {
-		return cmp.Or(cmp.Compare(w.demand[b].priority, w.demand[a].priority), cmp.Compare(a, b))
-	})
-	constraints := 0
-	for _, key := range keys {
-		shape := w.demand[key].shape
-		if constraints += len(shape.Constraint); len(shapes) == api.DemandsPerRoleMax || constraints > api.ConstraintBytesPerDemandMax {
-			break
-		}
-		shapes = append(shapes, shape)
-	}
-	return shapes
+	return work.Stateable(shapes)
 }
