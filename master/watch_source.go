@@ -126,9 +126,9 @@ func (m *Master) followLeader(ctx context.Context, log *watching.Log, views bool
 		at := log.Cursor()
 		switch {
 		case news.GetMissed() != "":
-			log.Forget(at, news.GetMissed())
+			log.Forget(wire.Cursor{}, news.GetMissed())
 		case first && request.GetAfter() == nil:
-			log.Forget(at, "this master has begun to follow "+string(leader))
+			log.Forget(wire.Cursor{}, "this master has begun to follow "+string(leader))
 		}
 		first = false
 		var entries []watching.Entry

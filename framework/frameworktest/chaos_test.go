@@ -52,6 +52,8 @@ func chaos(t *testing.T, seed uint64) {
 		}
 	}()
 	frameworktest.Run(t, cluster, func(c *frameworktest.Handle) {
+		watched := watchedBy(c, cluster.Masters, seed)
+		defer watched.end()
 		var batches []*batch
 		jobs := 50 + random.IntN(200)
 		for _, name := range []string{"red", "blue"} {
@@ -74,12 +76,14 @@ func chaos(t *testing.T, seed uint64) {
 			return !slices.ContainsFunc(batches, func(b *batch) bool { return b.left.Load() > 0 })
 		})
 		c.AwaitSettled()
+		watched.rests()
 		for _, f := range c.Frameworks() {
 			if err := f.Teardown(); err != nil {
 				t.Error(err)
 			}
 		}
 		c.AwaitEmpty()
+		watched.rests()
 	})
 }
 

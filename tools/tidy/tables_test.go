@@ -134,6 +134,7 @@ var floors = []floor{
 	{"internal/testing/program", ""},
 	{"internal/testing/testlog", ""},
 	{"internal/testing/transcript", ""},
+	{"internal/testing/witness", shell + "client"},
 	{"framework/frameworktest/internal/sim", values + "internal/testing/chaos internal/testing/clock internal/verify internal/wire allocator master/core master/core/settings master/view master/registry agent/core agent/life agent/checkpoint framework/internal/core"}, // the cores joined, and nothing else real
 	{"internal/testing/clerks", "api framework internal/testing/history"},
 

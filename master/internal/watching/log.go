@@ -45,6 +45,7 @@ type Log struct {
 	whole   bool             // the state is that at the cursor
 	cursor  wire.Cursor
 	start   wire.Cursor // everything after this is in entries, or marked there as missed
+	gap     uint64      // the place behind a gap of which nobody has told yet where it ends; 0: there is none
 	users   int
 	left    time.Time     // when the last user left
 	news    chan struct{} // closed and replaced when anything above has changed
@@ -69,7 +70,8 @@ func (l *Log) Cursor() wire.Cursor {
 }
 
 // Forget says that what follows does not continue what the log has: watchers are told why, and the state is empty until
-// its parts are put again. A log that has told nobody anything need not say so.
+// its parts are put again. The gap ends at a cursor; zero: where what is put next begins. A log that has told nobody
+// anything need not say so.
 func (l *Log) Forget(at wire.Cursor, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,11 +79,29 @@ func (l *Log) Forget(at wire.Cursor, why string) {
 	l.whole = false
 	if l.cursor != (wire.Cursor{}) {
 		l.append(Entry{cursor: at, missed: why})
+		if l.gap = 0; at.IsZero() {
+			l.gap = l.base + uint64(len(l.entries))
+		}
 	} else {
 		l.start = at
 	}
-	l.cursor = at
+	if !at.IsZero() {
+		l.cursor = at
+	}
 	l.tell()
+}
+
+// endGap notes where a gap ends: a watcher that comes from another master may know everything behind it.
+func (l *Log) endGap(at wire.Cursor) {
+	switch {
+	case l.gap == 0:
+		return
+	case l.gap > l.base:
+		l.entries[l.gap-l.base-1].cursor = at
+	default:
+		l.start = at
+	}
+	l.gap = 0
 }
 
 // Put adds entries. whole says that the log knows everything up to the cursor now.
@@ -89,6 +109,9 @@ func (l *Log) Put(entries []Entry, at wire.Cursor, whole bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range entries {
+		if e.event != nil {
+			l.endGap(wire.Cursor{Term: e.cursor.Term, Number: e.cursor.Number - 1})
+		}
 		if l.views && !l.keep(&e) {
 			continue
 		}
@@ -98,6 +121,9 @@ func (l *Log) Put(entries []Entry, at wire.Cursor, whole bool) {
 			}
 		}
 		l.append(e)
+	}
+	if whole {
+		l.endGap(at)
 	}
 	if l.cursor == (wire.Cursor{}) {
 		l.start = at
@@ -138,7 +164,9 @@ func (l *Log) append(e Entry) {
 	l.bytes += e.bytes()
 	for len(l.entries) > logEntriesMax || l.bytes > logBytesMax {
 		l.bytes -= l.entries[0].bytes()
-		l.start = l.entries[0].cursor
+		if first := l.entries[0].cursor; !first.IsZero() {
+			l.start = first
+		}
 		l.entries[0] = Entry{}
 		l.entries = l.entries[1:]
 		l.base++
@@ -324,7 +352,7 @@ func (l *Log) Drop() {
 	defer l.mu.Unlock()
 	if l.views && l.users == 0 {
 		l.base += uint64(len(l.entries))
-		l.entries, l.bytes, l.cursor, l.start, l.whole = nil, 0, wire.Cursor{}, wire.Cursor{}, false
+		l.entries, l.bytes, l.cursor, l.start, l.whole, l.gap = nil, 0, wire.Cursor{}, wire.Cursor{}, false, 0
 		clear(l.state)
 	}
 }
@@ -337,7 +365,8 @@ func (l *Log) placeAfter(after wire.Cursor) (uint64, bool) {
 		return l.base, false
 	}
 	for i := len(l.entries) - 1; i >= 0; i-- {
-		if e := &l.entries[i]; e.event != nil && e.cursor.Compare(after) <= 0 || e.missed != "" && e.cursor.Compare(after) < 0 {
+		e := &l.entries[i]
+		if known := e.event != nil || e.missed != "" && !e.cursor.IsZero(); known && e.cursor.Compare(after) <= 0 {
 			return l.base + uint64(i) + 1, true
 		}
 	}

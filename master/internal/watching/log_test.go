@@ -195,3 +195,35 @@ func TestAWatcherThatDoesNotRead(t *testing.T) {
 		t.Errorf("when it comes back it is told %q, %v", missed, err)
 	}
 }
+
+// TestAGapIsToldToWhoComesFromElsewhere: a master that was killed knows less than it had told, and follows a leader of the
+// next term. Whoever it had told more comes back and hears of the gap; who knows everything behind the gap does not.
+func TestAGapIsToldToWhoComesFromElsewhere(t *testing.T) {
+	at := func(term, number uint64) wire.Cursor {
+		return wire.Cursor{Term: api.Term{Number: term}, Number: number}
+	}
+	event := func(term, number uint64) Entry {
+		return Changed(&apiv1.Change{Event: &apiv1.Event{Cursor: at(term, number).Proto(), Kind: "agent", Name: "agent-1", What: "running"}}, at(term, number))
+	}
+	log := NewLog(false)
+	log.Seed(at(6, 400)) // by its history
+	log.Forget(wire.Cursor{}, "another master leads")
+	log.Put([]Entry{event(7, 1), event(7, 2)}, at(7, 2), true)
+	for after, want := range map[wire.Cursor][2]any{
+		at(6, 400): {true, 2}, at(6, 457): {true, 2}, at(7, 0): {false, 2}, at(7, 1): {false, 1}, at(7, 2): {false, 0},
+	} {
+		missed, events := false, 0
+		r := &reading{log: log, Watcher: Watcher{By: rights.All(), Request: &apiv1.WatchRequest{EventsOnly: true, After: after.Proto()},
+			Send: func(news *apiv1.WatchResponse) error {
+				missed, events = missed || news.GetMissed() != "", events+len(news.GetItems())
+				return nil
+			}}}
+		more, err := true, r.begin(t.Context())
+		for more && err == nil {
+			_, more, err = r.step(t.Context())
+		}
+		if got := [2]any{missed, events}; err != nil || got != want {
+			t.Errorf("who knows everything up to %v is told of a gap and %v events, want %v (%v)", after, got, want, err)
+		}
+	}
+}
