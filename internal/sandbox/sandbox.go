@@ -35,6 +35,10 @@ type File struct {
 	Most int64
 }
 
+// ErrNoAddress says that nothing of a task can be read or entered. Asking again does not help: an agent tells its address
+// when it registers, and masters remember it while the agent is away.
+var ErrNoAddress = errors.New("its agent has told no address for HTTP; it was started with --http-port 0")
+
 const (
 	op = "task.file"
 	// whyBytesMax is how many bytes of an agent's refusal are shown.
@@ -81,7 +85,7 @@ func (f File) Follow(ctx context.Context, offset int64, to io.Writer) (written i
 }
 
 func (f File) subject() string {
-	return f.Task.String() + ":" + f.Path
+	return strings.TrimSuffix(f.Task.String()+":"+f.Path, ":")
 }
 
 func (f File) copy(to io.Writer, from io.Reader) error {
@@ -166,7 +170,7 @@ func (f File) page(ctx context.Context, token string) (page page, err error) {
 func (f File) name() string { return path.Clean("/" + f.Path)[1:] }
 
 func (f File) noAddress() error {
-	return api.E(op, api.Unavailable, f.subject(), errors.New("its agent has told no address for HTTP; it was started with --http-port 0"))
+	return api.E(op, api.Unavailable, f.subject(), ErrNoAddress)
 }
 
 // ask makes a request for files or logs to the agent, and turns a refusal into an error.

@@ -19,6 +19,7 @@ import (
 	"github.com/tenderhq/tender/internal/mesos/codec"
 	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
 	agentv1 "github.com/tenderhq/tender/internal/mesos/v1/agent"
+	"github.com/tenderhq/tender/internal/sandbox"
 )
 
 // Agent answers as the agents of a Mesos cluster do. Tools look for an agent at its hostname, so that the agents that a
@@ -252,6 +253,9 @@ func (o *Operator) join(ctx context.Context, r request, id *mesosv1.ContainerID,
 		return nil, codec.Refuse(http.StatusNotFound, "Container '%s' cannot be found (or is killed)", id.GetValue())
 	}
 	task := page.GetItems()[at]
+	if task.GetAgentAddress() == "" {
+		return nil, codec.Refuse(http.StatusServiceUnavailable, "Container '%s' can't be attached to: %v", id.GetValue(), sandbox.ErrNoAddress)
+	}
 	ref := api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())}
 	ticket, err := r.cluster.ExecTicket(ctx, ref, api.AgentID(task.GetAgentId()))
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -157,5 +158,34 @@ func TestSchedulerReadsResults(t *testing.T) {
 		if !api.Is(f.errs[which], kind) {
 			t.Errorf("%s: %v", which, f.errs[which])
 		}
+	}
+}
+
+// TestAnAgentWithoutAnAddress: whatever reads from an agent that serves no HTTP, or enters a task there, says so at once.
+func TestAnAgentWithoutAnAddress(t *testing.T) {
+	d := startDev(t)
+	const there, none = `id == "agent-2"`, "its agent has told no address for HTTP; it was started with --http-port 0\n"
+	start(t, d.env, "agent", "--data-dir", filepath.Join(t.TempDir(), "agent"), "--http-port", "0", "--resources", "cpus:1;mem:256").await(`"registered"`)
+	run := start(t, d.env, "run", "--name", "mute", "--constraint", there, "--", "sleep", "1000")
+	run.await("framework-1/mute.0 can't be read: " + none)
+	for command, says := range map[string]string{
+		"logs mute":            "the stdout of framework-1/mute.0 can't be read: ",
+		"logs --follow mute":   "the stdout of framework-1/mute.0 can't be read: ",
+		"logs --executor mute": "the stdout of framework-1/mute.0 can't be read: ",
+		"attach mute":          "mute.0: the stdout and stderr of framework-1/mute.0 can't be read: ",
+		"files mute":           "framework-1/mute.0: ",
+		"cp mute:file -":       "framework-1/mute.0:file: ",
+		"exec mute -- true":    "framework-1/mute.0 can't be entered: ",
+	} {
+		if command == "attach mute" {
+			start(t, d.env, strings.Fields(command)...).await(says + none)
+		} else if _, stderr, code := tender(t, d.env, strings.Fields(command)...); code != 1 || stderr != "tender: "+says+none {
+			t.Errorf("%s: exit code %d, %s", command, code, stderr)
+		}
+	}
+	run.signal(syscall.SIGINT)
+	if stdout, stderr, code := tender(t, d.env, "run", "-q", "--constraint", there, "--", "sh", "-c", "echo lost; exit 7"); code != 7 || stdout != "" ||
+		!strings.HasSuffix(stderr, none) || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("exit code %d, %q, %s", code, stdout, stderr)
 	}
 }

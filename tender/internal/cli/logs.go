@@ -147,16 +147,8 @@ func agentAddress(c *client.Client, task *apiv1.TaskView) func(context.Context) 
 			known = ""
 			return first, nil
 		}
-		agents, err := c.Operator().ListAgents(ctx, &apiv1.ListRequest{Prefix: task.GetAgentId()})
-		if err != nil {
-			return "", err
-		}
-		for _, agent := range agents.GetItems() {
-			if agent.GetId() == task.GetAgentId() {
-				return agent.GetAddress(), nil
-			}
-		}
-		return "", fmt.Errorf("agent %s is no more", task.GetAgentId())
+		again, err := nouns.Task(ctx, c, nouns.TaskRef(task))
+		return again.GetAgentAddress(), err
 	}
 }
 

@@ -240,7 +240,7 @@ func execInside(ctx context.Context, a *App, c *client.Client, word string, argv
 		return err
 	}
 	if address == "" {
-		return fmt.Errorf("agent %s has told no address for HTTP; it was started with --http-port 0", task.GetAgentId())
+		return fmt.Errorf("%s can't be entered: %w", nouns.TaskRef(task), sandbox.ErrNoAddress)
 	}
 	ref := api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())}
 	ticket, err := c.ExecTicket(ctx, ref, api.AgentID(task.GetAgentId()))

@@ -17,6 +17,7 @@ import (
 	"github.com/tenderhq/tender/agent/tail"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/sandbox"
 	"github.com/tenderhq/tender/internal/trust"
 )
 
@@ -54,7 +55,8 @@ type Source struct {
 	Outputs []*Output
 	// Executor asks for the outputs of the task's executor instead of its own.
 	Executor bool
-	// Address tells where the agent's HTTP listener is now. It is asked again after each failure.
+	// Address tells where the agent's HTTP listener is now. It is asked again after each failure, unless it says that
+	// there is none ("").
 	Address func(ctx context.Context) (string, error)
 	// Ticket returns the ticket that the agent is shown; it is called for each request. Nil: no ticket is shown, as in
 	// a cluster without certificates. If the ticket is refused, by the leader or by the agent, reading stops.
@@ -157,8 +159,10 @@ func (s *Source) Rest(ctx context.Context) error {
 	}
 }
 
-// isFinal says that asking again does not help: the writer fails, or the reader may not read this.
-func isFinal(err error) bool { return errors.As(err, new(writeFailed)) || api.Is(err, api.Denied) }
+// isFinal says that asking again does not help: the writer fails, the reader may not read this, or nobody can.
+func isFinal(err error) bool {
+	return errors.As(err, new(writeFailed)) || api.Is(err, api.Denied) || errors.Is(err, sandbox.ErrNoAddress)
+}
 
 // offset returns how many bytes of all outputs were written.
 func (s *Source) offset() (sum int64) {
@@ -219,7 +223,7 @@ func (s *Source) ask(ctx context.Context, follow bool, quiet *silence) error {
 		return err
 	}
 	if address == "" {
-		return errors.New("the agent has told no address")
+		return fmt.Errorf("the %s of %s can't be read: %w", s.names(), s.Task, sandbox.ErrNoAddress)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url(address, follow), nil)
 	if err != nil {

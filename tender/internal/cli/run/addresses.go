@@ -57,8 +57,11 @@ func (a *addresses) of(agent api.AgentID, framework api.FrameworkID) func(contex
 // of its own.
 func (a *addresses) askByTasks(ctx context.Context, agent api.AgentID, framework api.FrameworkID) (string, error) {
 	tasks, err := a.operator.ListTasks(ctx, &apiv1.ListTasksRequest{FrameworkId: string(framework), AgentId: string(agent), All: true, Limit: 1})
-	if err != nil || len(tasks.GetItems()) == 0 {
+	if err != nil {
 		return "", err
+	}
+	if len(tasks.GetItems()) == 0 {
+		return "", fmt.Errorf("no master knows a task of %s on agent %s", framework, agent)
 	}
 	a.known[agent] = tasks.GetItems()[0].GetAgentAddress()
 	return a.known[agent], nil
