@@ -2,7 +2,6 @@ package rdd
 
 import (
 	"container/list"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -37,9 +36,8 @@ func newCache(dir string, limit int64) *cache {
 	return &cache{dir: dir, limit: limit, blocks: map[plan.Block]*cached{}, recent: list.New()}
 }
 
-// get returns the block as a sequence, which ends early when ctx ends. The caller must call closing when it has read
-// it.
-func (c *cache) get(ctx context.Context, block plan.Block) (seq any, closing func() error, found bool) {
+// get returns the block as a sequence. The caller must call closing when it has read it.
+func (c *cache) get(block plan.Block) (seq any, closing func() error, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b, found := c.blocks[block]
@@ -48,13 +46,13 @@ func (c *cache) get(ctx context.Context, block plan.Block) (seq any, closing fun
 	}
 	if b.path == "" {
 		c.recent.MoveToFront(b.element)
-		return b.kind.seq(ctx, b.slice), func() error { return nil }, true
+		return b.kind.seq(b.slice), func() error { return nil }, true
 	}
 	file, err := os.Open(b.path)
 	if err != nil {
 		return nil, nil, false // then it is as if it had never been computed
 	}
-	return b.kind.decode(heeding{ctx, file}), file.Close, true
+	return b.kind.decode(file), file.Close, true
 }
 
 // put adds a block; other blocks make room for it.
@@ -80,29 +78,11 @@ func (c *cache) spill(b *cached) error {
 		return err
 	}
 	defer file.Close()
-	if err := b.kind.encode(file, b.kind.seq(context.Background(), b.slice)); err != nil {
+	if err := b.kind.encode(file, b.kind.seq(b.slice)); err != nil {
 		return err
 	}
 	c.recent.Remove(b.element)
 	b.slice, b.path, b.element = nil, path, nil
 	c.used -= b.bytes
 	return file.Close()
-}
-
-// drop forgets all blocks of a dataset.
-func (c *cache) drop(node plan.NodeID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for block, b := range c.blocks {
-		if block.Node != node {
-			continue
-		}
-		if b.path == "" {
-			c.recent.Remove(b.element)
-			c.used -= b.bytes
-		} else if err := os.Remove(b.path); err != nil {
-			continue // its file is deleted with the sandbox
-		}
-		delete(c.blocks, block)
-	}
 }

@@ -144,6 +144,6 @@ func (c *Context) makeSetup() setup {
 	memory := int64(c.config.MemoryMB * (1 << 20))
 	return setup{
 		Driver: c.address, Token: c.token, Host: c.config.Host,
-		MemoryBytes: memory, CacheBytes: memory * 6 / 10, ShuffleBytes: memory * 2 / 10,
+		MemoryBytes: memory, CacheBytes: memory * 6 / 10,
 	}
 }

@@ -28,8 +28,8 @@ type Config struct {
 	// Executors is how many executors there are at most, one on each agent, each with one cpu from the first job to the
 	// end of the program. Default 4.
 	Executors int
-	// MemoryMB is how much memory an executor asks for. Default 512. Six tenths of it are for cached blocks, and two
-	// tenths for what its task shuffles; what does not fit there is spilled to the executor's sandbox.
+	// MemoryMB is how much memory an executor asks for. Default 512. Six tenths of it are for cached blocks; what does not
+	// fit there is spilled to the executor's sandbox.
 	MemoryMB float64
 	// ShufflePartitions is how many partitions ReduceByKey and similar operations make. Default: two for each executor.
 	ShufflePartitions int
@@ -170,21 +170,16 @@ func (c *Context) addNode(n node, from lineage) plan.NodeID {
 func (c *Context) addShuffle(s shuffle, from plan.NodeID) plan.ShuffleID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.ID = c.graph.AddShuffle(plan.Shuffle{From: from, Partitions: s.Partitions})
+	s.ID = c.graph.AddShuffle(plan.Shuffle{From: from})
 	c.shuffles[s.ID] = s
 	return s.ID
 }
 
-func (c *Context) setKept(id plan.NodeID, kept bool) {
+// keep makes executors cache a dataset.
+func (c *Context) keep(id plan.NodeID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.nodes[id]
-	n.Kept = kept
+	n.Kept = true
 	c.nodes[id] = n
-	if !kept {
-		c.books.ForgetBlocks(id)
-		for _, p := range c.places {
-			p.drops = append(p.drops, id)
-		}
-	}
 }

@@ -59,8 +59,8 @@ func shuffled[K ordered, V any](d Dataset[Pair[K, V]], s shuffle) lineage {
 	if from.err != nil {
 		return from
 	}
-	if s.Combine != "" {
-		from.err = known.usable(s.Combine)
+	if s.Reducer != "" {
+		from.err = known.usable(s.Reducer)
 	}
 	s.Partitions = d.context.config.ShufflePartitions
 	s.Kind = nameOf[Pair[K, V]]()
@@ -70,7 +70,7 @@ func shuffled[K ordered, V any](d Dataset[Pair[K, V]], s shuffle) lineage {
 
 // ReduceByKey reduces all pairs with the same key to one pair. As much as possible is reduced before the shuffle.
 func ReduceByKey[K ordered, V any](d Dataset[Pair[K, V]], r Reducer[V]) Dataset[Pair[K, V]] {
-	return derive[Pair[K, V]](node{Op: opReduced, Name: r.name}, shuffled(d, shuffle{Combine: r.name}), known.usable(r.name))
+	return derive[Pair[K, V]](node{Op: opReduced, Name: r.name}, shuffled(d, shuffle{Reducer: r.name}), known.usable(r.name))
 }
 
 // GroupByKey gathers all values of each key. The values of one key must fit into the memory of an executor.
@@ -78,7 +78,8 @@ func GroupByKey[K ordered, V any](d Dataset[Pair[K, V]]) Dataset[Group[K, V]] {
 	return derive[Group[K, V]](node{Op: opGrouped}, shuffled(d, shuffle{}), nil)
 }
 
-// Union has the elements of d, and then those of the others.
+// Union has the elements of d, and then those of the others. To join two datasets make pairs of one type of both, and
+// group their union by key.
 func (d Dataset[T]) Union(others ...Dataset[T]) Dataset[T] {
 	from := d.lineageOf()
 	for _, other := range others {
@@ -100,14 +101,7 @@ func (d Dataset[T]) Union(others ...Dataset[T]) Dataset[T] {
 // It returns d.
 func (d Dataset[T]) Cache() Dataset[T] {
 	if d.err == nil && d.context != nil {
-		d.context.setKept(d.id, true)
+		d.context.keep(d.id)
 	}
 	return d
-}
-
-// Uncache lets executors drop the partitions again.
-func (d Dataset[T]) Uncache() {
-	if d.err == nil && d.context != nil {
-		d.context.setKept(d.id, false)
-	}
 }

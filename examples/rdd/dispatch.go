@@ -17,7 +17,6 @@ type job struct {
 	name   string
 	number int
 	plan   *plan.Job
-	action action
 	see    func(partition int, value []byte) error
 	ended  chan error // of one element
 	// unreadable counts tasks that could not read from another executor.
@@ -36,8 +35,8 @@ type task struct {
 // taskCPUs is the size of a task, and that of an executor.
 var taskCPUs = api.Scalars(1, 0)
 
-// runJob runs an action, and waits until all partitions have been seen.
-func (c *Context) runJob(ctx context.Context, id plan.NodeID, a action, partitions []int, see func(int, []byte) error) error {
+// runJob computes all partitions of a dataset, and waits until they have been seen, one at a time.
+func (c *Context) runJob(ctx context.Context, id plan.NodeID, see func(partition int, value []byte) error) error {
 	c.mu.Lock()
 	if c.failure != nil {
 		c.mu.Unlock()
@@ -45,8 +44,8 @@ func (c *Context) runJob(ctx context.Context, id plan.NodeID, a action, partitio
 	}
 	c.numbers++
 	j := &job{
-		name: fmt.Sprint("job-", c.numbers), number: c.numbers, action: a, see: see, ended: make(chan error, 1),
-		plan: plan.NewJob(c.graph, c.books, id, partitions),
+		name: fmt.Sprint("job-", c.numbers), number: c.numbers, see: see, ended: make(chan error, 1),
+		plan: plan.NewJob(c.graph, c.books, id),
 	}
 	c.jobs[j.number] = j
 	c.advanceJobs()
@@ -123,12 +122,10 @@ func (c *Context) queueTask(j *job, t plan.Task) {
 func (c *Context) makeOrder(t *task) *order {
 	in := t.job.plan.Inputs(t.plan)
 	o := &order{
-		ID: t.id, Block: t.job.plan.Block(t.plan), Action: t.job.action,
+		ID: t.id, Block: t.job.plan.Block(t.plan),
 		Nodes: map[plan.NodeID]node{}, Each: map[plan.Block][]byte{},
 		Shuffles: map[plan.ShuffleID]shuffle{}, Outputs: map[plan.ShuffleID][]string{}, Kept: map[plan.Block]string{},
-		Drops: t.place.drops,
 	}
-	t.place.drops = nil
 	if t.plan.Shuffle != 0 {
 		s := c.shuffles[t.plan.Shuffle]
 		o.Shuffle = &s

@@ -19,10 +19,9 @@ import (
 type place struct {
 	name    plan.Place
 	address string
-	asked   chan *order   // where its answer is waited for; nil: it runs a task
-	task    *task         // nil: it waits
-	drops   []plan.NodeID // datasets that it need not cache any more, to be told with the next order
-	silent  int           // seconds since it was last heard of
+	asked   chan *order // where its answer is waited for; nil: it runs a task
+	task    *task       // nil: it waits
+	silent  int         // seconds since it was last heard of
 }
 
 // makeRoutes returns the handler for requests to the driver.
@@ -30,9 +29,11 @@ func (c *Context) makeRoutes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/next", c.serveNext)
 	mux.HandleFunc("/alive", func(_ http.ResponseWriter, r *http.Request) {
+		var name plan.Place
+		_ = gob.NewDecoder(r.Body).Decode(&name) // what can't be read is no sign of life
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if p := c.places[plan.Place(r.FormValue("place"))]; p != nil {
+		if p := c.places[name]; p != nil {
 			p.silent = 0
 		}
 	})

@@ -1,11 +1,16 @@
 package rdd
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Slice makes a dataset of elements that the driver has, with this number of partitions.
@@ -17,70 +22,141 @@ func Slice[T any](c *Context, elements []T, partitions int) Dataset[T] {
 		part := elements[i*len(elements)/partitions : (i+1)*len(elements)/partitions]
 		var packed bytes.Buffer
 		if err == nil {
-			err = kindOf[T]{}.encode(&packed, slices.Values(part))
+			err = writeElements(&packed, slices.Values(part))
 		}
 		each = append(each, packed.Bytes())
 	}
-	return derive[T](node{Op: opSlice, Each: each}, c.sourceLineage(partitions), err)
+	return derive[T](node{Op: opSlice, Each: each}, lineage{context: c, partitions: partitions}, err)
 }
+
+// span is a range of numbers.
+type span struct{ From, To int }
+
+var numbersOf = Partitions("numbers of a range", func(in iter.Seq[span]) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for s := range in {
+			for n := s.From; n < s.To; n++ {
+				if !yield(n) {
+					return
+				}
+			}
+		}
+	}
+})
 
 // Range makes a dataset of the numbers from 0 to n-1, with this number of partitions.
 func Range(c *Context, n, partitions int) Dataset[int] {
 	if n < 0 {
 		return Dataset[int]{context: c, err: fmt.Errorf("rdd: a range can't have %d numbers", n)}
 	}
-	partitions = max(1, partitions)
 	var spans []span
-	for i := range partitions {
-		spans = append(spans, span{i * n / partitions, (i + 1) * n / partitions})
+	for i := range max(1, partitions) {
+		spans = append(spans, span{i * n / max(1, partitions), (i + 1) * n / max(1, partitions)})
 	}
-	return derive[int](node{Op: opRange, Each: packEach(spans)}, c.sourceLineage(partitions), nil)
+	return numbersOf.On(Slice(c, spans, len(spans)))
 }
+
+// piece is a part of a text file: the lines that begin at From or later and before To.
+type piece struct {
+	Path     string
+	From, To int64
+}
+
+var linesOf = Partitions("lines of files", func(in iter.Seq[[]piece]) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		reader := bufio.NewReaderSize(nil, 256<<10) // used for all pieces, because many files are smaller than this
+		for pieces := range in {
+			for _, p := range pieces {
+				if !p.readLines(reader, yield) {
+					return
+				}
+			}
+		}
+	}
+})
 
 // TextFiles makes a dataset of the lines of files, which executors must reach under the same paths. Patterns such as
 // logs/*.txt are expanded. Large files are split into several partitions; small ones share one.
 func TextFiles(c *Context, patterns ...string) Dataset[string] {
-	pieces, err := cutPatterns(patterns, c.config.SplitBytes)
-	return derive[string](node{Op: opText, Each: packEach(pieces)}, c.sourceLineage(len(pieces)), err)
+	paths, err := findFiles(patterns)
+	if err != nil {
+		return Dataset[string]{context: c, err: err}
+	}
+	pieces, err := cutFiles(paths, c.config.SplitBytes)
+	if err != nil {
+		return Dataset[string]{context: c, err: err}
+	}
+	return linesOf.On(Slice(c, pieces, len(pieces)))
 }
 
-// NamedTextFiles is TextFiles with each line in a pair whose key is the path of its file.
-func NamedTextFiles(c *Context, patterns ...string) Dataset[Pair[string, string]] {
-	pieces, err := cutPatterns(patterns, c.config.SplitBytes)
-	return derive[Pair[string, string]](node{Op: opNamed, Each: packEach(pieces)}, c.sourceLineage(len(pieces)), err)
-}
-
-func cutPatterns(patterns []string, bytes int64) ([][]piece, error) {
-	var paths []string
+// findFiles returns the files that match the patterns.
+func findFiles(patterns []string) (paths []string, err error) {
 	for _, pattern := range patterns {
-		pattern, err := filepath.Abs(pattern)
-		if err != nil {
+		if pattern, err = filepath.Abs(pattern); err != nil {
 			return nil, err
 		}
-		if _, err := os.Stat(pattern); err == nil {
-			paths = append(paths, pattern)
-			continue
-		}
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			return nil, err
+		found := []string{pattern}
+		if _, err := os.Stat(pattern); err != nil {
+			if found, err = filepath.Glob(pattern); err != nil {
+				return nil, err
+			}
 		}
 		if len(found) == 0 {
 			return nil, fmt.Errorf("rdd: there is no file %s", pattern)
 		}
 		paths = append(paths, found...)
 	}
-	return cutFiles(paths, bytes)
+	return paths, nil
 }
 
-func packEach[T any](values []T) (each [][]byte) {
-	for _, value := range values {
-		each = append(each, pack(value))
+// cutFiles divides files into pieces of at most this many bytes, and puts small files together.
+func cutFiles(paths []string, bytes int64) (all [][]piece, err error) {
+	var open []piece
+	held := int64(0)
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err == nil && !info.Mode().IsRegular() {
+			err = fmt.Errorf("rdd: %s is no file with lines; of a folder name the files, as in %s", path, filepath.Join(path, "*"))
+		}
+		if err != nil {
+			return nil, err
+		}
+		for from := int64(0); from < info.Size(); {
+			to := min(info.Size(), from+bytes-held)
+			open, held, from = append(open, piece{path, from, to}), held+to-from, to
+			if held >= bytes {
+				all, open, held = append(all, open), nil, 0
+			}
+		}
 	}
-	return each
+	if len(open) > 0 {
+		all = append(all, open)
+	}
+	return all, nil
 }
 
-// sourceLineage returns the lineage of a dataset that is not computed from others.
-func (c *Context) sourceLineage(partitions int) lineage {
-	return lineage{context: c, partitions: partitions}
+// readLines yields the lines that begin within the piece; the last one may end after it. It returns false if no more
+// lines are wanted.
+func (p piece) readLines(reader *bufio.Reader, yield func(string) bool) bool {
+	file, err := os.Open(p.Path)
+	check(err)
+	defer file.Close()
+	at := max(0, p.From-1) // a line begins at From if the byte before it ends a line
+	_, err = file.Seek(at, io.SeekStart)
+	check(err)
+	reader.Reset(file)
+	for others := p.From > 0; at < p.To; others = false {
+		line, err := reader.ReadString('\n')
+		if !errors.Is(err, io.EOF) {
+			check(err)
+		}
+		at += int64(len(line))
+		if line != "" && !others && !yield(strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")) {
+			return false
+		}
+		if err != nil {
+			return true
+		}
+	}
+	return true
 }

@@ -1,9 +1,9 @@
 package rdd
 
 import (
-	"bufio"
 	"bytes"
-	"context"
+	"encoding/gob"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -20,11 +20,8 @@ type kind interface {
 	// encode writes a sequence as a stream; decode reads it again, and fails the task when it can't.
 	encode(to io.Writer, seq any) error
 	decode(from io.Reader) any
-	collect(seq any) any                    // a slice
-	seq(ctx context.Context, slice any) any // until ctx ends
-	count(seq any) int
-	take(seq any, n int) any
-	lines(to io.Writer, seq any) error
+	collect(seq any) any // a slice
+	seq(slice any) any
 	bytes(slice any) int64
 	pairing() pairing // nil: the elements are not pairs
 }
@@ -34,92 +31,28 @@ type kindOf[T any] struct{}
 
 func (kindOf[T]) of() reflect.Type { return reflect.TypeFor[T]() }
 
-func (kindOf[T]) encode(to io.Writer, seq any) error {
-	buffer := bufio.NewWriterSize(to, 64<<10)
-	writer := &batchWriter[T]{to: buffer}
-	for element := range seq.(iter.Seq[T]) {
-		if err := writer.add(element); err != nil {
-			return err
-		}
-	}
-	if err := writer.flush(); err != nil {
-		return err
-	}
-	return buffer.Flush()
-}
+func (kindOf[T]) encode(to io.Writer, seq any) error { return writeElements(to, seq.(iter.Seq[T])) }
 
-func (kindOf[T]) decode(from io.Reader) any {
-	return iter.Seq[T](func(yield func(T) bool) {
-		next := batches[T](from)
-		for batch := next(); batch != nil; batch = next() {
-			for _, element := range batch {
-				if !yield(element) {
-					return
-				}
-			}
-		}
-	})
-}
+func (kindOf[T]) decode(from io.Reader) any { return readElements[T](from) }
 
 func (kindOf[T]) collect(seq any) any { return slices.Collect(seq.(iter.Seq[T])) }
 
-func (kindOf[T]) seq(ctx context.Context, slice any) any {
-	return iter.Seq[T](func(yield func(T) bool) {
-		for part := range slices.Chunk(slice.([]T), heedEvery) {
-			check(ctx.Err())
-			for _, element := range part {
-				if !yield(element) {
-					return
-				}
-			}
-		}
-	})
-}
-
-func (kindOf[T]) count(seq any) (n int) {
-	for range seq.(iter.Seq[T]) {
-		n++
-	}
-	return n
-}
-
-func (kindOf[T]) take(seq any, n int) any {
-	return iter.Seq[T](func(yield func(T) bool) {
-		taken := 0
-		for element := range seq.(iter.Seq[T]) {
-			if taken++; taken > n || !yield(element) || taken == n {
-				return
-			}
-		}
-	})
-}
-
-func (kindOf[T]) lines(to io.Writer, seq any) error {
-	buffer := bufio.NewWriterSize(to, 64<<10)
-	for element := range seq.(iter.Seq[T]) {
-		if _, err := fmt.Fprintln(buffer, element); err != nil {
-			return err
-		}
-	}
-	return buffer.Flush()
-}
+func (kindOf[T]) seq(slice any) any { return slices.Values(slice.([]T)) }
 
 // bytes estimates how much memory a slice takes, from at most 32 of its elements: of each its own size, and what it
-// points to, which is as long as its encoding.
+// points to, which is about as long as its encoding.
 func (kindOf[T]) bytes(slice any) int64 {
 	all := slice.([]T)
-	if len(all) == 0 {
+	var some []T
+	for i := 0; i < len(all); i += max(1, len(all)/32) {
+		some = append(some, all[i])
+	}
+	if len(some) == 0 {
 		return 0
 	}
-	sum, looked := int64(0), int64(0)
-	for i := 0; i < len(all); i += max(1, len(all)/32) {
-		sum, looked = sum+bytesOf(all[i]), looked+1
-	}
-	return sum * int64(len(all)) / looked
-}
-
-func bytesOf[T any](value T) int64 {
-	return int64(len(pack(value))) + int64(reflect.TypeFor[T]().Size())
+	var encoded bytes.Buffer
+	check(writeElements(&encoded, slices.Values(some)))
+	return int64(len(all)) * (int64(encoded.Len()/len(some)) + int64(reflect.TypeFor[T]().Size()))
 }
 
 func (kindOf[T]) pairing() pairing {
@@ -127,6 +60,94 @@ func (kindOf[T]) pairing() pairing {
 		return pair.pairing()
 	}
 	return nil
+}
+
+// carried returns why values of a type can't be carried whole, or nil: encoding/gob leaves out what it can't carry, and
+// a sum over a partition that was on a disk would be another one than over the same partition in memory. The path says
+// how a programmer would name the value, and within are the types of which it is a part.
+func carried(t reflect.Type, path string, within ...reflect.Type) error {
+	if slices.Contains(within, t) {
+		return nil // a slice or a map of itself
+	}
+	within = append(slices.Clip(within), t)
+	switch t.Kind() {
+	case reflect.Interface, reflect.Func, reflect.Chan, reflect.Pointer, reflect.UnsafePointer:
+		return fmt.Errorf("%s is a %v, which can't be sent to executors or written to disk", path, t.Kind())
+	case reflect.Struct:
+		if t.NumField() == 0 {
+			return fmt.Errorf("%s has no fields, so there is nothing to send to executors or to write to disk", path)
+		}
+		for i := range t.NumField() {
+			field := t.Field(i)
+			if !field.IsExported() {
+				return fmt.Errorf("%s.%s is not exported, so it can't be sent to executors or written to disk", path, field.Name)
+			}
+			if err := carried(field.Type, path+"."+field.Name, within...); err != nil {
+				return err
+			}
+		}
+	case reflect.Map:
+		if err := carried(t.Key(), path+"'s key", within...); err != nil {
+			return err
+		}
+		return carried(t.Elem(), path+"[key]", within...)
+	case reflect.Slice, reflect.Array:
+		return carried(t.Elem(), path+"[i]", within...)
+	}
+	return nil
+}
+
+// pack and unpack encode single values for the way to executors and back.
+func pack[T any](value T) []byte {
+	var packed bytes.Buffer
+	if err := gob.NewEncoder(&packed).Encode(&value); err != nil {
+		panic(err) // carried has let a type through that gob refuses
+	}
+	return packed.Bytes()
+}
+
+func unpack[T any](data []byte) (value T, err error) {
+	err = gob.NewDecoder(bytes.NewReader(data)).Decode(&value)
+	return value, err
+}
+
+// batchElements is how many elements are encoded together in a stream.
+const batchElements = 256
+
+// writeElements writes a stream of elements.
+func writeElements[T any](to io.Writer, seq iter.Seq[T]) error {
+	encoder, batch := gob.NewEncoder(to), make([]T, 0, batchElements)
+	for element := range seq {
+		if batch = append(batch, element); len(batch) == batchElements {
+			if err := encoder.Encode(batch); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	return encoder.Encode(batch)
+}
+
+// readElements reads a stream of elements, and fails the task when it can't.
+func readElements[T any](from io.Reader) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for decoder := gob.NewDecoder(from); ; {
+			var batch []T
+			err := decoder.Decode(&batch)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			check(err)
+			for _, element := range batch {
+				if !yield(element) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // failure carries an error from inside a sequence to the edge of the task, by a panic, because sequences can't return
@@ -152,50 +173,6 @@ func caught(err *error) {
 	}
 }
 
-// reading is what a function reads: how much, and the last of it.
-type reading[A any] struct {
-	elements int
-	last     A
-}
-
-// watch notes in at what the reader of a sequence has read of it.
-func watch[A any](in iter.Seq[A], at *reading[A]) iter.Seq[A] {
-	return func(yield func(A) bool) {
-		for element := range in {
-			if at.elements, at.last = at.elements+1, element; !yield(element) {
-				return
-			}
-		}
-	}
-}
-
-// blame makes a panic within a sequence, which a declared function computes, an error that says which function it was,
-// and where. What panics in what reads the sequence is not its fault.
-func blame[B any](out iter.Seq[B], where func() string) iter.Seq[B] {
-	return func(yield func(B) bool) {
-		outside := false
-		defer func() {
-			if outside {
-				return
-			}
-			switch thrown := recover().(type) {
-			case nil:
-			case failure:
-				panic(thrown)
-			default:
-				check(fmt.Errorf("%s: panic: %v\n%s", where(), thrown, stack()))
-			}
-		}()
-		for element := range out {
-			outside = true
-			if !yield(element) {
-				return
-			}
-			outside = false
-		}
-	}
-}
-
 // stackLines is how many lines of a stack are told: two for each call.
 const stackLines = 16
 
@@ -205,13 +182,4 @@ func stack() string {
 	lines := strings.Split(strings.TrimSpace(string(at)), "\n")
 	lines = lines[min(2, len(lines)):]
 	return strings.Join(lines[:min(stackLines, len(lines))], "\n")
-}
-
-// clip shortens what an element is printed as.
-func clip(text string) string {
-	const most = 100
-	if len(text) > most {
-		return text[:most] + "..."
-	}
-	return text
 }

@@ -1,17 +1,15 @@
 package rdd
 
 import (
+	"bytes"
 	"context"
 	"crypto/subtle"
+	"encoding/gob"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
-	"strconv"
 	"time"
-
-	"github.com/tenderhq/tender/examples/rdd/plan"
 )
 
 // Network is how driver and executors connect to each other.
@@ -45,9 +43,13 @@ func newClient(network Network, token string) *client {
 
 const tokenHeader = "Rdd-Token"
 
-// post sends a body, and returns the body of the answer, which the caller must close.
-func (c *client) post(ctx context.Context, url string, body io.Reader) (io.ReadCloser, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
+// post sends a value, and returns the body of the answer, which the caller must close.
+func (c *client) post(ctx context.Context, address, path string, value any) (io.ReadCloser, error) {
+	var body bytes.Buffer
+	if err := gob.NewEncoder(&body).Encode(value); err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+path, &body)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +61,7 @@ func (c *client) post(ctx context.Context, url string, body io.Reader) (io.ReadC
 	if answer.StatusCode != http.StatusOK {
 		defer answer.Body.Close()
 		said, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10)) // the status says enough
-		return nil, &refusal{answer.StatusCode, fmt.Sprintf("%s: %s %s", url, answer.Status, said)}
+		return nil, &refusal{answer.StatusCode, fmt.Sprintf("%s%s: %s %s", address, path, answer.Status, said)}
 	}
 	return answer.Body, nil
 }
@@ -81,28 +83,6 @@ func guarded(token string, handler http.Handler) http.Handler {
 		}
 		handler.ServeHTTP(w, r)
 	})
-}
-
-// blockURL and outputURL return the addresses at which an executor serves what it holds.
-func blockURL(address string, block plan.Block, kind string) string {
-	return fmt.Sprintf("http://%s/block?node=%d&partition=%d&kind=%s", address, block.Node, block.Partition, url.QueryEscape(kind))
-}
-
-func outputURL(address string, id plan.ShuffleID, from, to int) string {
-	return fmt.Sprintf("http://%s/output?shuffle=%d&from=%d&to=%d", address, id, from, to)
-}
-
-// numbers reads parameters of a request.
-func numbers(r *http.Request, names ...string) ([]int, error) {
-	var all []int
-	for _, name := range names {
-		n, err := strconv.Atoi(r.FormValue(name))
-		if err != nil {
-			return nil, fmt.Errorf("%s is %q, want a number", name, r.FormValue(name))
-		}
-		all = append(all, n)
-	}
-	return all, nil
 }
 
 // headersMax is how long a connection may take to send its request's headers.

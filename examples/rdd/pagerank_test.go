@@ -14,10 +14,15 @@ import (
 )
 
 type (
-	link  = rdd.Pair[string, string]
-	links = rdd.Pair[string, []string]
-	rank  = rdd.Pair[string, float64]
+	link = rdd.Pair[string, string]
+	rank = rdd.Pair[string, float64]
 )
+
+// Page is one of two things that are known of a page: where its links lead, or its rank.
+type Page struct {
+	Links []string
+	Rank  float64
+}
 
 var (
 	parseLink = rdd.FlatMap("parse-link", func(line string) []link {
@@ -26,35 +31,39 @@ var (
 		}
 		return nil
 	})
-	outgoing = rdd.Map("outgoing", func(page rdd.Group[string, string]) links {
-		return links{Key: page.Key, Value: page.Values}
+	withLinks = rdd.Map("with-links", func(page rdd.Group[string, string]) rdd.Pair[string, Page] {
+		return rdd.Pair[string, Page]{Key: page.Key, Value: Page{Links: page.Values}}
 	})
-	firstRank  = rdd.Map("first-rank", func(page links) rank { return rank{Key: page.Key, Value: 1} })
-	contribute = rdd.CoGroup("contribute", contributions)
+	firstRank = rdd.Map("first-rank", func(page rdd.Pair[string, Page]) rank { return rank{Key: page.Key, Value: 1} })
+	withRank  = rdd.Map("with-rank", func(page rank) rdd.Pair[string, Page] {
+		return rdd.Pair[string, Page]{Key: page.Key, Value: Page{Rank: page.Value}}
+	})
+	contribute = rdd.FlatMap("contribute", contributions)
 	addRanks   = rdd.Reduce("add-ranks", func(a, b float64) float64 { return a + b })
 	damp       = rdd.Map("damp", func(page rank) rank { return rank{Key: page.Key, Value: 0.15 + 0.85*page.Value} })
 )
 
 // contributions returns what a page gives to the pages that it links to: each gets an equal part of the page's own
 // rank. A page to which nobody links stays in the list.
-func contributions(page string, to [][]string, ranks []float64) []rank {
-	all := []rank{{Key: page}}
-	for _, targets := range to {
-		for _, target := range targets {
-			for _, r := range ranks {
-				all = append(all, rank{Key: target, Value: r / float64(len(targets))})
-			}
-		}
+func contributions(page rdd.Group[string, Page]) []rank {
+	var whole Page
+	for _, part := range page.Values {
+		whole.Links, whole.Rank = append(whole.Links, part.Links...), whole.Rank+part.Rank
+	}
+	all := []rank{{Key: page.Key}}
+	for _, target := range whole.Links {
+		all = append(all, rank{Key: target, Value: whole.Rank / float64(len(whole.Links))})
 	}
 	return all
 }
 
 // rankPages passes the ranks on along the links, this many times.
 func rankPages(lines rdd.Dataset[string], iterations int) rdd.Dataset[rank] {
-	pages := outgoing.On(rdd.GroupByKey(parseLink.On(lines))).Cache()
+	pages := withLinks.On(rdd.GroupByKey(parseLink.On(lines))).Cache()
 	ranks := firstRank.On(pages)
 	for range iterations {
-		ranks = damp.On(rdd.ReduceByKey(contribute.On(pages, ranks), addRanks))
+		joined := rdd.GroupByKey(pages.Union(withRank.On(ranks)))
+		ranks = damp.On(rdd.ReduceByKey(contribute.On(joined), addRanks))
 	}
 	return ranks
 }

@@ -1,7 +1,6 @@
 package rdd
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -14,20 +13,17 @@ type registry struct {
 	mu      sync.Mutex
 	started bool
 	kinds   map[string]kind
-	steps   map[string]any // *step, *reducer or *grouper
-	late    map[string]bool
+	steps   map[string]*step
 }
 
-var known = registry{kinds: map[string]kind{}, steps: map[string]any{}, late: map[string]bool{}}
-
-// Every executor can read text and count.
-func init() {
-	registerKind[string]("text")
-	registerKind[int]("numbers")
+// step is the executor's side of a declared function: it turns a sequence of A into one of B.
+type step struct {
+	apply  func(partition int, given []byte, seq any) any
+	reduce any  // func(T, T) T, if it is a reducer
+	late   bool // it was declared after the start
 }
 
-// ordered is what keys can be: strings and numbers.
-type ordered = cmp.Ordered
+var known = registry{kinds: map[string]kind{}, steps: map[string]*step{}}
 
 // nameOf returns the name of a type, which is the same in driver and executors.
 func nameOf[T any]() string { return reflect.TypeFor[T]().String() }
@@ -47,13 +43,17 @@ func registerKind[T any](function string) {
 		panic(fmt.Sprintf("rdd: %q takes or gives a %s, and there are two types of that name, one of %s and one of %s; rename one",
 			function, name, other.of().PkgPath(), t.PkgPath()))
 	}
-	if pairs := (kindOf[T]{}).pairing(); pairs != nil && other == nil {
+	if other != nil {
+		return
+	}
+	declareActions[T]()
+	if pairs := (kindOf[T]{}).pairing(); pairs != nil {
 		pairs.register(function)
 	}
 }
 
 // register declares a function under its name.
-func (r *registry) register(name string, function any) {
+func (r *registry) register(name string, function *step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if name == "" {
@@ -62,7 +62,7 @@ func (r *registry) register(name string, function any) {
 	if r.steps[name] != nil {
 		panic(fmt.Sprintf("rdd: two functions are called %q; each needs a name of its own", name))
 	}
-	r.steps[name], r.late[name] = function, r.started
+	function.late, r.steps[name] = r.started, function
 }
 
 // start ends the time in which functions may be declared.
@@ -79,26 +79,20 @@ func (r *registry) usable(name string) error {
 	switch {
 	case name == "":
 		return errors.New("rdd: a function without a name; declare it with rdd.Map and its like, as a variable of its package")
-	case r.late[name]:
+	case r.steps[name] == nil:
+		return fmt.Errorf("rdd: no function %q was declared", name)
+	case r.steps[name].late:
 		return fmt.Errorf("rdd: %q was declared after the start, so executors do not know it; declare it as a variable of its package", name)
-	default:
-		return nil
 	}
+	return nil
 }
 
-func (r *registry) kind(name string) (kind, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	k, ok := r.kinds[name]
-	return k, ok
-}
-
-// named returns a function of this type by its name; executors call it.
-func named[F any](name string) F {
+// named returns a function by its name; executors call it.
+func named(name string) *step {
 	known.mu.Lock()
 	defer known.mu.Unlock()
-	function, ok := known.steps[name].(F)
-	if !ok {
+	function := known.steps[name]
+	if function == nil {
 		check(fmt.Errorf("rdd: this executor knows no function %q; is it another program than its driver?", name))
 	}
 	return function
@@ -106,8 +100,10 @@ func named[F any](name string) F {
 
 // kindNamed returns a kind by its name; executors call it.
 func kindNamed(name string) kind {
-	k, ok := known.kind(name)
-	if !ok {
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	k := known.kinds[name]
+	if k == nil {
 		check(fmt.Errorf("rdd: this executor knows no type %s; is it another program than its driver?", name))
 	}
 	return k
@@ -115,7 +111,9 @@ func kindNamed(name string) kind {
 
 // checkKind returns why a dataset can't have elements of type T, or nil.
 func checkKind[T any]() error {
-	if _, ok := known.kind(nameOf[T]()); !ok {
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	if known.kinds[nameOf[T]()] == nil {
 		return fmt.Errorf("rdd: no declared function takes or gives a %s, so executors do not know the type", nameOf[T]())
 	}
 	return nil

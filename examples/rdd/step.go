@@ -1,27 +1,27 @@
 package rdd
 
-import (
-	"fmt"
-	"iter"
-)
+import "iter"
 
 // Step is a named function that makes a dataset of B from a dataset of A, one partition at a time. Declare steps as
 // variables of a package, so that executors, which are the same binary, know them too. The functions below that declare
-// one panic if A or B can't be carried whole to executors and disks: all fields must be exported, and none may be an
-// interface, a function or a channel.
+// one panic if A or B can't be carried whole to executors and disks: all fields must be exported, and none may be a
+// pointer, an interface, a function or a channel.
 type Step[A, B any] struct {
 	name  string
 	given []byte // the parameter, packed
 }
 
-// step is the executor's side of a Step: it turns sequences of A into sequences of B.
-type step struct {
-	apply func(partition int, given []byte, seq any) any
-}
-
 // Map declares a step that turns each element into another.
 func Map[A, B any](name string, f func(A) B) Step[A, B] {
-	return Partitions(name, func(in iter.Seq[A]) iter.Seq[B] { return mapped(in, f) })
+	return Partitions(name, func(in iter.Seq[A]) iter.Seq[B] {
+		return func(yield func(B) bool) {
+			for element := range in {
+				if !yield(f(element)) {
+					return
+				}
+			}
+		}
+	})
 }
 
 // Filter declares a step that keeps the elements for which f returns true.
@@ -52,40 +52,29 @@ func FlatMap[A, B any](name string, f func(A) []B) Step[A, B] {
 	})
 }
 
-// KeyBy declares a step that makes pairs of the elements and their keys.
-func KeyBy[T any, K ordered](name string, f func(T) K) Step[T, Pair[K, T]] {
-	return Map(name, func(element T) Pair[K, T] { return Pair[K, T]{f(element), element} })
-}
-
 // Partitions declares a step that gets a whole partition: it can set something up once, or return one sum for a million
 // elements.
 func Partitions[A, B any](name string, f func(iter.Seq[A]) iter.Seq[B]) Step[A, B] {
-	return PartitionsWith(name, func(_ struct{}, in iter.Seq[A]) iter.Seq[B] { return f(in) }).With(struct{}{})
+	return PartitionsWith(name, func(_ bool, in iter.Seq[A]) iter.Seq[B] { return f(in) }).With(false)
 }
 
 // Parameterized is a step that needs a value first, such as the centers of a k-means. The value travels with each task.
 type Parameterized[P, A, B any] struct{ name string }
 
-// MapWith declares a Map with a parameter.
-func MapWith[P, A, B any](name string, f func(P, A) B) Parameterized[P, A, B] {
-	return PartitionsWith(name, func(given P, in iter.Seq[A]) iter.Seq[B] {
-		return mapped(in, func(element A) B { return f(given, element) })
-	})
-}
-
-// PartitionsWith declares a Partitions with a parameter. All other steps are made from it.
+// PartitionsWith declares a Partitions with a parameter.
 func PartitionsWith[P, A, B any](name string, f func(P, iter.Seq[A]) iter.Seq[B]) Parameterized[P, A, B] {
 	registerKind[P](name)
 	registerKind[A](name)
 	registerKind[B](name)
-	known.register(name, &step{func(partition int, given []byte, seq any) any {
+	return declare(name, func(_ int, given P, in iter.Seq[A]) iter.Seq[B] { return f(given, in) })
+}
+
+// declare makes executors know a function under its name. All steps are made from it.
+func declare[P, A, B any](name string, f func(partition int, given P, in iter.Seq[A]) iter.Seq[B]) Parameterized[P, A, B] {
+	known.register(name, &step{apply: func(partition int, given []byte, seq any) any {
 		value, err := unpack[P](given)
 		check(err)
-		var at reading[A]
-		out := func(yield func(B) bool) { f(value, watch(seq.(iter.Seq[A]), &at))(yield) }
-		return blame(out, func() string {
-			return fmt.Sprintf("step %q, at element %d of partition %d, %s", name, at.elements, partition, clip(fmt.Sprintf("%#v", at.last)))
-		})
+		return f(partition, value, seq.(iter.Seq[A]))
 	}})
 	return Parameterized[P, A, B]{name}
 }
@@ -100,12 +89,28 @@ func (s Step[A, B]) On(d Dataset[A]) Dataset[B] {
 	return derive[B](node{Op: opStep, Name: s.name, Given: s.given}, d.lineageOf(), known.usable(s.name))
 }
 
-func mapped[A, B any](in iter.Seq[A], f func(A) B) iter.Seq[B] {
-	return func(yield func(B) bool) {
-		for element := range in {
-			if !yield(f(element)) {
-				return
+// Reducer is a named function that makes one element from two. It must be associative. The order of the elements is the
+// same each time.
+type Reducer[T any] struct{ Step[T, T] }
+
+// Reduce declares a reducer. As a step it reduces each partition to one element, or to none if it is empty.
+func Reduce[T any](name string, f func(T, T) T) Reducer[T] {
+	fold := Partitions(name, func(in iter.Seq[T]) iter.Seq[T] {
+		return func(yield func(T) bool) {
+			var sum T
+			begun := false
+			for element := range in {
+				if begun {
+					sum = f(sum, element)
+				} else {
+					sum, begun = element, true
+				}
+			}
+			if begun {
+				yield(sum)
 			}
 		}
-	}
+	})
+	named(name).reduce = f
+	return Reducer[T]{fold}
 }

@@ -1,11 +1,9 @@
 package rdd
 
 import (
-	"bytes"
 	"context"
 	"encoding/gob"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -23,7 +21,6 @@ type worker struct {
 	driver  string // address of the driver
 	client  *client
 	cache   *cache
-	memory  int64 // bytes that a task may use for what it shuffles
 
 	mu      sync.Mutex
 	outputs map[outputKey]output
@@ -43,7 +40,7 @@ func serveDriver(ctx context.Context, network Network, s setup, name plan.Place,
 	}
 	w := &worker{
 		dir: dir, name: name, address: listener.Addr().String(), driver: s.Driver, client: newClient(network, s.Token),
-		cache: newCache(dir, s.CacheBytes), memory: s.ShuffleBytes, outputs: map[outputKey]output{},
+		cache: newCache(dir, s.CacheBytes), outputs: map[outputKey]output{},
 	}
 	stop := serve(ctx, listener, guarded(s.Token, w.routes()))
 	defer w.client.http.CloseIdleConnections()
@@ -61,7 +58,7 @@ const beatEvery = 2 * time.Second
 
 func (w *worker) beat(ctx context.Context) {
 	for pause(ctx, beatEvery) == nil {
-		if body, err := w.client.post(ctx, "http://"+w.driver+"/alive?place="+string(w.name), nil); err == nil {
+		if body, err := w.client.post(ctx, w.driver, "/alive", w.name); err == nil {
 			_ = body.Close() // there is nothing in it
 		}
 	}
@@ -101,11 +98,7 @@ func (w *worker) ask(ctx context.Context, q question) (*order, error) {
 }
 
 func (w *worker) askOnce(ctx context.Context, q question) (*order, error) {
-	var body bytes.Buffer
-	if err := gob.NewEncoder(&body).Encode(q); err != nil {
-		return nil, err
-	}
-	answer, err := w.client.post(ctx, "http://"+w.driver+"/next", &body)
+	answer, err := w.client.post(ctx, w.driver, "/next", q)
 	if err != nil {
 		return nil, err
 	}
@@ -116,66 +109,55 @@ func (w *worker) askOnce(ctx context.Context, q question) (*order, error) {
 
 func (w *worker) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/block", w.serveBlock)
-	mux.HandleFunc("/output", w.serveOutput)
+	mux.HandleFunc("/piece", func(to http.ResponseWriter, r *http.Request) {
+		var of wanted
+		if err := gob.NewDecoder(r.Body).Decode(&of); err != nil {
+			http.Error(to, err.Error(), http.StatusBadRequest)
+			return
+		}
+		defer func() {
+			if recover() != nil {
+				panic(http.ErrAbortHandler) // so that the reader does not take a part for the whole
+			}
+		}()
+		if !w.servePiece(to, of) {
+			http.Error(to, "this executor has no such piece", http.StatusNotFound)
+		}
+	})
 	return mux
 }
 
-func (w *worker) serveBlock(to http.ResponseWriter, r *http.Request) {
-	n, err := numbers(r, "node", "partition")
-	if err != nil {
-		http.Error(to, err.Error(), http.StatusBadRequest)
-		return
-	}
-	seq, closing, found := w.cache.get(r.Context(), plan.Block{Node: plan.NodeID(n[0]), Partition: n[1]})
-	if !found {
-		http.Error(to, "no such block", http.StatusNotFound)
-		return
-	}
-	defer closing()
-	defer func() {
-		if recover() != nil {
-			panic(http.ErrAbortHandler) // so that the reader does not take a part for the whole
+// servePiece writes what another executor wants; false: it is not here.
+func (w *worker) servePiece(to io.Writer, of wanted) (found bool) {
+	if of.Shuffle == 0 {
+		seq, closing, found := w.cache.get(of.Block)
+		if found {
+			defer closing()
+			check(kindNamed(of.Kind).encode(to, seq))
 		}
-	}()
-	check(kindNamed(r.FormValue("kind")).encode(to, seq))
-}
-
-func (w *worker) serveOutput(to http.ResponseWriter, r *http.Request) {
-	n, err := numbers(r, "shuffle", "from", "to")
-	if err != nil {
-		http.Error(to, err.Error(), http.StatusBadRequest)
-		return
+		return found
 	}
-	out, found := w.output(plan.ShuffleID(n[0]), n[1])
-	if !found || n[2] < 0 || n[2] >= len(out.ends) {
-		http.Error(to, "no such output", http.StatusNotFound)
-		return
+	out, found := w.output(of)
+	if !found {
+		return false
 	}
-	file, section, err := out.open(n[2])
-	if err != nil {
-		http.Error(to, err.Error(), http.StatusNotFound)
-		return
-	}
+	file, section, err := out.open(of.To)
+	check(err)
 	defer file.Close()
-	to.Header().Set("Content-Length", fmt.Sprint(section.Size()))
-	if _, err := io.Copy(to, section); err != nil {
-		panic(http.ErrAbortHandler)
-	}
+	_, err = io.Copy(to, section)
+	check(err)
+	return true
 }
 
-func (w *worker) output(id plan.ShuffleID, partition int) (output, bool) {
+func (w *worker) output(of wanted) (output, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	out, found := w.outputs[outputKey{id, partition}]
+	out, found := w.outputs[outputKey{of.Shuffle, of.From}]
 	return out, found
 }
 
 // perform runs a task to its end.
 func (w *worker) perform(ctx context.Context, o order) report {
-	for _, node := range o.Drops {
-		w.cache.drop(node)
-	}
 	run := &run{ctx: ctx, worker: w, order: o}
 	value, err := run.performTask()
 	told := report{ID: o.ID, Value: value, Kept: run.kept}

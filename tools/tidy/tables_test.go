@@ -271,7 +271,6 @@ var larger = map[string]allowance{
 
 	// What reads better as functions than as methods.
 	"functions that take allocator/allocatortest.Cluster": {52, "each is one story that a policy is held against, and the suite lists them"},
-	"functions that take examples/rdd.Context":            {4, "each is one source of a dataset, and a method can not have a type parameter"},
 
 	// What stories use.
 	"fields of allocator/allocatortest.Cluster": {21, "the ledger that a policy is held against, and what its stories look at"},

@@ -50,11 +50,6 @@ func (b *Books) Forget(place Place) {
 	}
 }
 
-// ForgetBlocks forgets the blocks of a dataset, which is no longer to be cached.
-func (b *Books) ForgetBlocks(node NodeID) {
-	maps.DeleteFunc(b.kept, func(block Block, _ map[Place]bool) bool { return block.Node == node })
-}
-
 // Holders returns the places that have the block in their cache, in order.
 func (b *Books) Holders(block Block) []Place { return slices.Sorted(maps.Keys(b.kept[block])) }
 

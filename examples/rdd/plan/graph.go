@@ -30,8 +30,6 @@ type Node struct {
 	Parents []Parent
 	// Shuffles are read by all partitions: each needs a piece of every map output.
 	Shuffles []ShuffleID
-	// Kept says that executors cache the dataset's partitions once they have computed them.
-	Kept bool
 }
 
 // Parent is a dataset whose partitions the child takes over. Partition p of the child comes from partition p-First of
@@ -44,9 +42,8 @@ type Parent struct {
 // Shuffle moves the pairs of a dataset into other partitions, by their keys. Its map tasks, one for each partition of
 // From, write outputs; to read the shuffle one needs all of them.
 type Shuffle struct {
-	ID         ShuffleID
-	From       NodeID
-	Partitions int
+	ID   ShuffleID
+	From NodeID
 }
 
 // Graph is the lineage of all datasets: how each is computed from others. It only grows, and a parent is added before

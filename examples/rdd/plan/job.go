@@ -27,7 +27,7 @@ type attempt struct {
 	place  Place
 }
 
-// Job is one action: the partitions of a dataset that are wanted, and the attempts that run to get them.
+// Job is one action: the partitions of a dataset that are still wanted, and the attempts that run to get them.
 type Job struct {
 	graph *Graph
 	books *Books
@@ -42,13 +42,13 @@ type Job struct {
 // FailuresMax is how many failures of a task by its own fault make the job fail, as in Spark.
 const FailuresMax = 4
 
-// NewJob makes a job that wants these partitions of a dataset.
-func NewJob(graph *Graph, books *Books, node NodeID, partitions []int) *Job {
+// NewJob makes a job that wants all partitions of a dataset.
+func NewJob(graph *Graph, books *Books, node NodeID) *Job {
 	j := &Job{
 		graph: graph, books: books, node: node,
 		wanted: map[int]bool{}, attempts: map[Task]attempt{}, failures: map[Task]int{},
 	}
-	for _, partition := range partitions {
+	for partition := range graph.Node(node).Partitions {
 		j.wanted[partition] = true
 	}
 	return j

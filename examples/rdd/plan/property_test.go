@@ -8,12 +8,12 @@ import (
 	"github.com/tenderhq/tender/examples/rdd/plan"
 )
 
-// drawGraph draws a lineage of up to ten datasets of all kinds.
-func drawGraph(t *rapid.T) (*plan.Graph, plan.NodeID) {
-	graph := plan.NewGraph()
-	last := graph.AddNode(plan.Node{Partitions: rapid.IntRange(1, 4).Draw(t, "partitions")})
+// drawGraph draws a lineage of up to ten datasets of all kinds, some of which executors cache.
+func drawGraph(t *rapid.T) (graph *plan.Graph, last plan.NodeID, kept map[plan.NodeID]bool) {
+	graph, kept = plan.NewGraph(), map[plan.NodeID]bool{}
+	last = graph.AddNode(plan.Node{Partitions: rapid.IntRange(1, 4).Draw(t, "partitions")})
 	for range rapid.IntRange(1, 9).Draw(t, "datasets") {
-		node := plan.Node{Kept: rapid.Bool().Draw(t, "kept")}
+		var node plan.Node
 		from := plan.NodeID(rapid.IntRange(1, int(last)).Draw(t, "from"))
 		switch rapid.IntRange(0, 2).Draw(t, "kind") {
 		case 0:
@@ -23,24 +23,21 @@ func drawGraph(t *rapid.T) (*plan.Graph, plan.NodeID) {
 			node.Partitions = graph.Node(from).Partitions + graph.Node(last).Partitions
 		case 2:
 			node.Partitions = rapid.IntRange(1, 4).Draw(t, "partitions")
-			node.Shuffles = []plan.ShuffleID{graph.AddShuffle(plan.Shuffle{From: from, Partitions: node.Partitions})}
+			node.Shuffles = []plan.ShuffleID{graph.AddShuffle(plan.Shuffle{From: from})}
 		}
 		last = graph.AddNode(node)
+		kept[last] = rapid.Bool().Draw(t, "kept")
 	}
-	return graph, last
+	return graph, last, kept
 }
 
 // TestEveryJobEnds: whatever the lineage and whoever dies when, the job ends once nobody dies any more; what a task
 // reads is always there when it begins, and nothing is computed twice that was not lost.
 func TestEveryJobEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		graph, last := drawGraph(t)
+		graph, last, kept := drawGraph(t)
 		books := plan.NewBooks()
-		var all []int
-		for partition := range graph.Node(last).Partitions {
-			all = append(all, partition)
-		}
-		job := plan.NewJob(graph, books, last, all)
+		job := plan.NewJob(graph, books, last)
 		losses, ran, lost := rapid.IntRange(0, 5).Draw(t, "losses"), map[plan.Task]int{}, false
 		for rounds := 0; !job.Done(); rounds++ {
 			ready := job.Ready()
@@ -72,7 +69,7 @@ func TestEveryJobEnds(t *testing.T) {
 				continue
 			}
 			for _, block := range in.Chain {
-				if graph.Node(block.Node).Kept {
+				if kept[block.Node] {
 					books.Keep(block, place)
 				}
 			}

@@ -17,8 +17,9 @@ type story struct {
 	books *plan.Books
 	job   *plan.Job
 	node  plan.NodeID
-	open  map[plan.Task]int // number of the attempt
-	place plan.Place        // of the last run
+	kept  map[plan.NodeID]bool // datasets that executors cache
+	open  map[plan.Task]int    // number of the attempt
+	place plan.Place           // of the last run
 }
 
 // TestStories tells what runs when, and again after a loss. Lines of a command are carried out in order:
@@ -32,7 +33,7 @@ type story struct {
 //	done, fail, lose P  those that run end well, badly, or die with their place
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		s := story{graph: plan.NewGraph(), books: plan.NewBooks(), open: map[plan.Task]int{}}
+		s := story{graph: plan.NewGraph(), books: plan.NewBooks(), kept: map[plan.NodeID]bool{}, open: map[plan.Task]int{}}
 		names := map[string]plan.NodeID{}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			var out strings.Builder
@@ -58,7 +59,6 @@ func (s *story) define(names map[string]plan.NodeID, words []string) {
 	case "map", "keep":
 		node.Partitions = s.graph.Node(names[args[0]]).Partitions
 		node.Parents = []plan.Parent{{Node: names[args[0]]}}
-		node.Kept = op == "keep"
 	case "union":
 		for _, arg := range args {
 			node.Parents = append(node.Parents, plan.Parent{Node: names[arg], First: node.Partitions})
@@ -68,21 +68,18 @@ func (s *story) define(names map[string]plan.NodeID, words []string) {
 		node.Partitions, _ = strconv.Atoi(args[0]) // 0 partitions are an empty story
 		for _, arg := range args[1:] {
 			node.Shuffles = append(node.Shuffles,
-				s.graph.AddShuffle(plan.Shuffle{From: names[arg], Partitions: node.Partitions}))
+				s.graph.AddShuffle(plan.Shuffle{From: names[arg]}))
 		}
 	}
 	s.node = s.graph.AddNode(node)
+	s.kept[s.node] = op == "keep"
 	names[name] = s.node
 }
 
 func (s *story) act(t *testing.T, out *strings.Builder, words []string) {
 	switch words[0] {
 	case "want":
-		var all []int
-		for partition := range s.graph.Node(s.node).Partitions {
-			all = append(all, partition)
-		}
-		s.job = plan.NewJob(s.graph, s.books, s.node, all)
+		s.job = plan.NewJob(s.graph, s.books, s.node)
 	case "run":
 		s.place = plan.Place(words[1])
 		for _, task := range s.job.Ready() {
@@ -117,7 +114,7 @@ func (s *story) act(t *testing.T, out *strings.Builder, words []string) {
 // finish keeps what the task has computed of cached datasets, as an executor does.
 func (s *story) finish(task plan.Task, number int) {
 	for _, block := range s.job.Inputs(task).Chain {
-		if s.graph.Node(block.Node).Kept && len(s.books.Holders(block)) == 0 {
+		if s.kept[block.Node] && len(s.books.Holders(block)) == 0 {
 			s.books.Keep(block, s.place)
 		}
 	}

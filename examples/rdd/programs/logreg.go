@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -75,14 +74,13 @@ func logreg(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer) 
 			return errors.New("name the folder with the points; `generate` makes one")
 		}
 		points := parsePoint.On(rdd.TextFiles(c, filepath.Join(flags.Arg(0), "part-*")))
-		first, err := points.Take(ctx, 1) // when it is there, no executor that is needed is still starting
-		if err != nil || len(first) == 0 {
-			return cmp.Or(err, errors.New("there are no points"))
+		if _, err := rdd.Range(c, 1, 1).Count(ctx); err != nil { // so that no executor is still starting
+			return err
 		}
 		if *cache {
 			points.Cache()
 		}
-		w, later := make([]float64, len(first[0].X)), time.Duration(0)
+		w, later := make([]float64, dimensions), time.Duration(0)
 		for i := range *iterations {
 			begun := time.Now()
 			slope, err := gradient.With(w).On(points).Reduce(ctx, addTotals)
@@ -121,6 +119,9 @@ func parse(line string) Point {
 	return Point{numbers[0], numbers[1:]}
 }
 
+// dimensions is how many coordinates a point has.
+const dimensions = 10
+
 // heaps is the number of centers around which the points are drawn.
 const heaps = 10
 
@@ -158,7 +159,6 @@ func generate(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer
 	points := flags.Int("points", 1_000_000, "`number` of points; a million are about 100 MB")
 	dir := flags.String("dir", "points", "`folder` to write, which must not exist")
 	return func(ctx context.Context, c *rdd.Context, out io.Writer) error {
-		const dimensions = 10
 		begun := time.Now()
 		if err := drawPoints.With(dimensions).On(rdd.Range(c, *points, 1+*points/250_000)).Save(ctx, *dir); err != nil {
 			return err
