@@ -14,7 +14,6 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/upkeep"
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/datafolder"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -263,13 +262,6 @@ func (w *writer) tellRoom(ctx context.Context) {
 // look returns how much disk space there is, for the core.
 func (w *writer) look() core.DiskRoom {
 	room, full := w.folder.diskRoom(), w.store.Full()
-	w.told = core.DiskRoom{Full: full, Low: isLittle(room), NoInodes: full && checkpoint.LacksInodes(room)}
+	w.told = core.DiskRoom{Full: full, Low: room.LittleBytes() || room.LittleInodes(), NoInodes: full && checkpoint.LacksInodes(room)}
 	return w.told
-}
-
-// isLittle says whether a disk has little space left: less than a twentieth of it, and less than 2 GB. A twentieth of a
-// large disk has room for many sandboxes, and a small disk may never have had more than 2 GB free. Of its inodes, it is
-// less than a twentieth, and less than 20,000.
-func isLittle(room datafolder.Room) bool {
-	return room.Free < room.All/20 && room.Free < 2<<30 || room.InodesFree < room.Inodes/20 && room.InodesFree < 20_000
 }

@@ -19,7 +19,8 @@ import (
 // master does. Amounts are in base units: cores, bytes, and of other resources what they are counted in.
 var (
 	buildGauge    = gauge("tender_build_info", "1; what this master is.", "version", "goversion", "allocator")
-	certGauge     = gauge("tender_certificate_expires_timestamp_seconds", "When this master's certificate ends; it is renewed at half of its life.")
+	certGauge     = gauge("tender_certificate_expires_timestamp_seconds", "When this master's certificate ends.")
+	renewGauge    = gauge("tender_certificate_renewal_timestamp_seconds", "When it should be renewed: at half of its life.")
 	snapshotGauge = gauge("tender_raft_snapshot_timestamp_seconds", "When the newest snapshot of this master's registry was made; 0: there is none yet.")
 	roomGauge     = gauge("tender_data_free_bytes", "How much more the disk of this master's data folder can hold.")
 	inodesGauge   = gauge("tender_data_free_inodes", "How many more files it can hold; absent where there is no such limit.")
@@ -62,6 +63,7 @@ func (c collector) collectOwn(put putter) {
 	put(snapshotGauge, unixSeconds(m.raft.SnapshotAt()))
 	if holder := m.listeners.proof.holder; holder != nil && holder.Pass().IsSigned() {
 		put(certGauge, unixSeconds(holder.Pass().Ends()))
+		put(renewGauge, unixSeconds(holder.Pass().RenewAt()))
 	}
 	if m.config.DataDir == "" {
 		return

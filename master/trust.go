@@ -215,20 +215,19 @@ func (m *Master) known(handler http.Handler) http.Handler {
 	return trust.KnownHosts(told, m.config.Advertise, hostOf(m.config.GRPC), hostOf(m.config.HTTP))
 }
 
-// whoAsks returns the context of an HTTP request with the identity of its caller.
+// whoAsks returns the context of an HTTP request with the identity of its caller. Where HTTP is open, whoever shows no
+// certificate is the first principal.
 func (m *Master) whoAsks(ctx context.Context) context.Context {
-	if m.config.Trust.OpenHTTP && m.listeners.proof.holder != nil {
+	known := trust.FromConn(ctx)
+	if m.config.Trust.OpenHTTP && m.listeners.proof.holder != nil && trust.Of(known) == (trust.Identity{}) {
 		return trust.With(ctx, trust.Identity{Cluster: m.config.Trust.Key.Cluster(), Kind: trust.Person, Name: registrar.FirstPrincipal})
 	}
-	return trust.FromConn(ctx)
+	return known
 }
 
-// httpListener returns the HTTP listener. It asks for certificates unless HTTP is open (OpenHTTP).
+// httpListener returns the HTTP listener. It asks for certificates; where HTTP is open, plain text is understood too.
 func (m *Master) httpListener() net.Listener {
-	if m.config.Trust.OpenHTTP {
-		return m.listeners.http
-	}
-	return m.listeners.proof.holder.Listener(m.listeners.http, trust.Door{Strangers: true})
+	return m.listeners.proof.holder.Listener(m.listeners.http, trust.Door{Strangers: true, Plain: m.config.Trust.OpenHTTP})
 }
 
 // access returns how the guard learns who calls: by certificates, unless the config says otherwise.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -77,9 +76,7 @@ func snapshotFields(s master.Snapshot) [][2]string {
 
 // snapshotJSON writes a snapshot with the field names of our other JSON.
 func (a *App) snapshotJSON(s master.Snapshot) error {
-	out := json.NewEncoder(a.Stdout)
-	out.SetIndent("", "  ")
-	return out.Encode(map[string]any{
+	return show.Indented(a.Stdout, map[string]any{
 		"cluster_id": s.Cluster, "epoch": s.Epoch, "term": s.Term, "index": s.Index, "hash": s.Hash, "masters": s.Masters,
 		"agents": s.Agents, "frameworks": s.Frameworks, "removed_frameworks": s.Tombstones, "roles": s.Roles, "store_bytes": s.StoreBytes,
 	})

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -128,9 +127,7 @@ func fileOf(ctx context.Context, c *client.Client, word, name string, executor b
 func printFiles(to io.Writer, format *show.Format, items []sandbox.Item) error {
 	switch {
 	case format.Is(show.AsJSON):
-		encoder := json.NewEncoder(to)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(map[string]any{"items": append([]sandbox.Item{}, items...)})
+		return show.Indented(to, map[string]any{"items": append([]sandbox.Item{}, items...)})
 	case format.Is(show.AsName):
 		for _, item := range items {
 			if _, err := fmt.Fprintln(to, item.Name); err != nil {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -129,9 +128,7 @@ func sizes(look verify.Look) string {
 }
 
 func printVerdictJSON(to io.Writer, watch *verify.Watch) error {
-	encoder := json.NewEncoder(to)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(map[string]any{
+	return show.Indented(to, map[string]any{
 		"well": watch.Well(), "looks": watch.Looks, "compared": sizes(watch.Last),
 		"broken": append([]verify.Finding{}, watch.Found()...), "not_looked_at": append([]verify.Unseen{}, watch.Unseen()...),
 	})

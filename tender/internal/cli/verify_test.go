@@ -36,12 +36,17 @@ func (l *liars) dial(ctx context.Context, address string) (net.Conn, error) {
 
 // verify runs the command once.
 func (l *liars) verify(args ...string) (stdout, stderr string, code int) {
+	return l.tender(append([]string{"verify"}, args...)...)
+}
+
+// tender runs a command that meets the liars.
+func (l *liars) tender(args ...string) (stdout, stderr string, code int) {
 	var out, said bytes.Buffer
 	app := &cli.App{
 		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said, Now: time.Now, Dial: l.dial,
 		Lookup: func(string) (string, bool) { return "", false },
 	}
-	code = app.Run(l.t.Context(), append([]string{"verify"}, args...))
+	code = app.Run(l.t.Context(), args)
 	return out.String(), said.String(), code
 }
 

@@ -34,3 +34,10 @@ func JSONLine(w io.Writer, message proto.Message) error {
 	_, err = w.Write(line.Bytes())
 	return err
 }
+
+// Indented writes a value that is no message as JSON for programs.
+func Indented(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}

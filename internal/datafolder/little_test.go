@@ -1,4 +1,4 @@
-package agent
+package datafolder_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 )
 
 // Sandboxes of ended tasks are deleted early only if the disk has little room by both measures.
-func TestIsLittle(t *testing.T) {
+func TestLittle(t *testing.T) {
 	const gigabyte = 1 << 30
 	for _, c := range []struct {
 		room   datafolder.Room
@@ -24,7 +24,7 @@ func TestIsLittle(t *testing.T) {
 		{datafolder.Room{Free: 5 * gigabyte, All: 10 * gigabyte, InodesFree: 500, Inodes: 2_000}, false},
 		{datafolder.Room{Free: 5 * gigabyte, All: 10 * gigabyte, Inodes: 2_000}, true},
 	} {
-		if got := isLittle(c.room); got != c.little {
+		if got := c.room.LittleBytes() || c.room.LittleInodes(); got != c.little {
 			t.Errorf("%+v: little is %v", c.room, got)
 		}
 	}
