@@ -140,7 +140,7 @@ func (a *Agent) RescindOffers() {
 // kills them and joins as a new agent.
 func (a *Agent) MarkGone() {
 	a.handle.t.Helper()
-	a.handle.journal.excuseHost(a.host.name, a.ID(), "", a.host.name+" was marked gone")
+	a.handle.journal.markedGone(a, a.ID())
 	a.mark(&apiv1.MarkAgentRequest{Action: apiv1.AgentAction_MARK_GONE, Force: true})
 }
 
@@ -150,7 +150,7 @@ func (a *Agent) giveUp() {
 	if id == "" {
 		return
 	}
-	a.handle.journal.excuseHost(a.host.name, id, "", a.host.name+" was marked gone")
+	a.handle.journal.markedGone(a, id)
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
 	leader := apiv1.NewOperatorServiceClient(a.handle.operator.conn(a.handle.leaderOrFirst().address()))

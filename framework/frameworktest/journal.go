@@ -40,6 +40,8 @@ type life struct {
 	end     api.TaskState // the first terminal state that it was told
 	why     api.Reason    // reason of that state
 	by      api.AgentID
+	// gone says that the agent was marked gone on which it runs. A leader to which that agent never came says UNKNOWN.
+	gone bool
 	// forgotten says that the scheduler was killed before it knew more of the task than its own wish.
 	forgotten bool
 	// twice says that a scheduler has used the ID for two tasks, so nothing can be concluded about the cluster.
@@ -163,11 +165,14 @@ func (j *journal) tell(status api.Status, err error, first bool) {
 	defer j.mu.Unlock()
 	l := j.life(status.Ref())
 	l.told = append(l.told, told{time.Now(), status, err})
-	if status.State == api.TaskUnknown {
-		return // UNKNOWN is an answer, not a state
+	if status.State == api.TaskUnknown { // an answer, not a state
+		if l.gone && l.end == api.TaskUnspecified {
+			l.end = api.TaskUnknown
+		}
+		return
 	}
 	switch {
-	case l.end != api.TaskUnspecified && status.State.Terminal() && status.State != l.end && status.Reason != api.ReasonAgentRebooted:
+	case l.end != api.TaskUnspecified && l.end != api.TaskUnknown && status.State.Terminal() && status.State != l.end && status.Reason != api.ReasonAgentRebooted:
 		// R13 allows a second end only with the reason AGENT_REBOOTED.
 		j.brokenBy(l.ref, "ended %s and is then told %s (promise 3)", l.end, status.State)
 	case !first && !mayFollow(l.state, status.State):
@@ -268,6 +273,16 @@ func (j *journal) excuseHost(host string, agent api.AgentID, of api.FrameworkID,
 		if (ran || sent) && l.end == api.TaskUnspecified && (of == "" || of == ref.Framework) {
 			l.excused = cmp.Or(l.excused, why)
 		}
+	}
+}
+
+// markedGone records that an agent is marked gone, and its tasks with it.
+func (j *journal) markedGone(a *Agent, id api.AgentID) {
+	j.excuseHost(a.host.name, id, "", a.host.name+" was marked gone")
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, l := range j.lives { // order: irrelevant because each is marked by itself
+		l.gone = l.gone || slices.ContainsFunc(l.asked, func(one asked) bool { return one.agent == id })
 	}
 }
 

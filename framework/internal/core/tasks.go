@@ -233,7 +233,7 @@ func (t *task) judge(status api.Status, full bool) verdict {
 	case status.Number > 0 && status.Number <= t.seen:
 		return t.judgeCopy(status)
 	case t.isOver() && !(t.latest == api.TaskUnknown && status.State != api.TaskUnknown):
-		return settledBefore(status)
+		return ignore // the scheduler still has the end; once it has handled that, the next copy is acknowledged
 	case status.Number == 0 && (status.State == t.latest || status.Reason == api.ReasonTaskDuplicate && t.latest > api.TaskStaging):
 		return ignore
 	case (full || len(t.held) >= heldPerTaskMax) && !(status.Number == 0 && status.State.Settled()):

@@ -43,7 +43,7 @@ func (k *work) drawHabits() {
 		k.habits.longest = k.world.between(time.Second, 10*time.Second)
 	}
 	k.habits.outcomes = map[api.OperationID]bool{}
-	k.habits.secret = r.IntN(3) == 0 && len(k.world.quorum.config.ReceiptKey) > 0
+	k.habits.secret = r.IntN(2) == 0 && len(k.world.quorum.config.ReceiptKey) > 0
 }
 
 // demands gives the task what it asks for by habit.
@@ -52,7 +52,7 @@ func (k *work) demands(task *api.Task, offer api.Offer) {
 	if k.habits.longest > 0 && r.IntN(3) == 0 {
 		task.MaxCompletionTime = k.habits.longest
 	}
-	if k.habits.secret && r.IntN(3) == 0 {
+	if k.habits.secret {
 		task.Secrets = []api.Secret{{ID: secretOf(k.name), Env: "KEY"}}
 		if r.IntN(2) == 0 {
 			task.Secrets[0] = api.Secret{ID: secretOf(k.name), File: "key"}

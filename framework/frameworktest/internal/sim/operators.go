@@ -208,6 +208,14 @@ func (t *truth) killsKept() {
 	})
 }
 
+// forgetKills forgets the kills that no agent has on its disk, because a snapshot is restored that may be older.
+func (t *truth) forgetKills() {
+	t.kills = slices.DeleteFunc(t.kills, func(k operatorsKill) bool {
+		one := t.launches[k.label]
+		return one.machine == nil || !t.held[one.machine].killed[api.TaskRef{Framework: one.framework, Task: one.task}]
+	})
+}
+
 // operatorsKill is a launch of which an operator was told that it ends.
 type operatorsKill struct {
 	label string

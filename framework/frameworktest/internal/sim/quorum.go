@@ -216,6 +216,7 @@ func (q *quorum) restore() {
 	q.state.BeginAnew(q.world.now)
 	q.state.Apply(registry.Command{Change: registry.RaiseEpoch{Epoch: epoch}})
 	q.restored = true
+	q.world.truth.forgetKills()
 	q.world.say("quorum", "is restored from a snapshot, epoch %d", epoch)
 	q.elect()
 }

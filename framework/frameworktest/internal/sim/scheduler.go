@@ -168,6 +168,7 @@ func (s *scheduler) perform(effect sdk.Effect) {
 	case sdk.Send:
 		s.send(e.Number, e.Call)
 	case sdk.Acknowledge:
+		s.world.truth.acknowledges(s, e.Item)
 		s.send(e.Number, protocol.Acknowledge{Items: []protocol.Acknowledgement{e.Item}})
 	case sdk.SessionBegan:
 		s.info.ID, s.phase, s.session = e.Framework, active, e.Session
@@ -287,11 +288,12 @@ func (s *scheduler) hear(line *schedulerLine, term api.Term, events []protocol.S
 		if s.world.story != nil {
 			s.world.say(s.name, "hears %s", describe(event))
 		}
-		switch event.(type) {
+		switch e := event.(type) {
 		case protocol.Waiting:
 			s.phase = standing
 		case protocol.Update:
 			s.updates++
+			s.work.hears(e.Status)
 		default: // only the core handles the others
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	sdk "github.com/tenderhq/tender/framework/internal/core"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // labelOfTry is the label that names the launch of a task, because an ID that was DROPPED may be launched again.
@@ -25,6 +26,8 @@ type work struct {
 	tries   int
 	again   []api.TaskID // tasks that were DROPPED and are tried again under the same ID
 	habits  habits
+	ends    map[protocol.Acknowledgement]bool // ends that an SDK was told, by what acknowledges them
+	ended   map[api.TaskID]bool               // tasks of which the user was told an end
 
 	stated  bool      // it states its demand
 	resting bool      // it takes no more offers
@@ -45,7 +48,8 @@ type job struct {
 }
 
 func newWork(w *World, name string, todo int) *work {
-	return &work{world: w, name: name, todo: todo, tasks: map[api.TaskID]*job{}}
+	return &work{world: w, name: name, todo: todo, tasks: map[api.TaskID]*job{},
+		ends: map[protocol.Acknowledgement]bool{}, ended: map[api.TaskID]bool{}}
 }
 
 // jobShape is what each job asks for.
@@ -214,6 +218,7 @@ func (k *work) update(s *scheduler, status api.Status) {
 	if k.world.story != nil {
 		k.world.say(s.name, "handles %s", describe(status))
 	}
+	k.ended[status.Task] = k.ended[status.Task] || status.State.Terminal()
 	k.world.truth.told(s, j, status)
 	if j == nil {
 		return
@@ -260,5 +265,20 @@ func (k *work) kill(s *scheduler) {
 	ids := slices.Sorted(maps.Keys(k.tasks))
 	if len(ids) > 0 {
 		s.step(sdk.KillAsked{Task: ids[k.world.random.IntN(len(ids))]})
+	}
+}
+
+// hears notes which acknowledgement would be that of an end.
+func (k *work) hears(status api.Status) {
+	if status.Number > 0 && status.State.Terminal() {
+		k.ends[protocol.Acknowledgement{Framework: status.Framework, Task: status.Task, Agent: status.Agent, Number: status.Number}] = true
+	}
+}
+
+// acknowledges checks that an end is acknowledged only when a user has handled it: if the scheduler is killed behind
+// that, nobody tells it again (promise 3).
+func (t *truth) acknowledges(s *scheduler, item protocol.Acknowledgement) {
+	if s.work.ends[item] && !s.work.ended[item.Task] {
+		t.world.breaks("%s acknowledges the end of %s, of which its user was told none (promise 3)", s.name, item.Task)
 	}
 }
