@@ -77,11 +77,11 @@ func (m *Master) keepHistory(ctx context.Context) {
 			if last := h.Last(); !last.IsZero() {
 				after = last.Proto()
 			}
-			_ = m.watches.events.Follow(ctx, after, m.raft.Read, func(events []*apiv1.Event, missed string) {
+			_ = m.watches.events.Follow(ctx, after, m.raft.Read, func(packed []byte, missed string) {
 				if missed != "" {
 					h.Missed(time.Now(), missed)
 				}
-				h.Add(events)
+				h.Add(packed)
 			})
 			pause.For(ctx, historyAgain)
 		}

@@ -110,7 +110,7 @@ func (m *Master) followLeader(ctx context.Context, log *watching.Log, views bool
 		return err
 	}
 	defer conn.Close()
-	request := &apiv1.WatchRequest{EventsOnly: !views}
+	request := &apiv1.WatchRequest{EventsOnly: !views, Packed: !views}
 	if after := log.Cursor(); !after.IsZero() && (!views || log.Whole()) {
 		request.After = after.Proto()
 	}
@@ -134,6 +134,13 @@ func (m *Master) followLeader(ctx context.Context, log *watching.Log, views bool
 		var entries []watching.Entry
 		for _, item := range news.GetItems() {
 			entries = append(entries, watching.Changed(item, at))
+		}
+		for encoded := range wire.Unpack(news.GetPacked()) {
+			e, err := watching.Told(encoded)
+			if err != nil {
+				return err
+			}
+			entries = append(entries, e)
 		}
 		if news.GetComplete() {
 			at = wire.CursorOf(news.GetCursor())
@@ -227,7 +234,7 @@ func (f *feeder) rest(ctx context.Context) {
 // step tells the next changes. more says that there are more already.
 func (f *feeder) step(ctx context.Context) (more bool, err error) {
 	if !f.views {
-		_, batch, next, known := f.leader.changes.Next(f.place, sourceRecordsMax)
+		batch, next, known := f.leader.changes.Next(f.place, sourceRecordsMax, nil)
 		if !known {
 			return false, errMissed
 		}
@@ -241,16 +248,12 @@ func (f *feeder) step(ctx context.Context) (more bool, err error) {
 	known := true
 	err = f.leader.read(ctx, "watch", func(c view.Cluster, _ time.Time) {
 		c.Sees = rights.All()
-		var records []change.Record
 		var next uint64
-		records, batch, next, known = f.leader.changes.Next(f.place, sourceRecordsMax)
+		batch, next, known = f.leader.changes.Next(f.place, sourceRecordsMax, f.touch)
 		if !known {
 			return
 		}
 		f.place = next
-		for i := range records {
-			f.touch(&records[i])
-		}
 		read = f.read(c)
 		head, _ := f.leader.changes.Head()
 		more = head > f.place || len(f.dirty) > 0

@@ -427,7 +427,9 @@ type WatchRequest struct {
 	// The cursor of the last response that was read. Absent: the state is sent first.
 	After *Cursor `protobuf:"bytes,7,opt,name=after,proto3" json:"after,omitempty"`
 	// True: only events, without views, and no state at first.
-	EventsOnly    bool `protobuf:"varint,8,opt,name=events_only,json=eventsOnly,proto3" json:"events_only,omitempty"`
+	EventsOnly bool `protobuf:"varint,8,opt,name=events_only,json=eventsOnly,proto3" json:"events_only,omitempty"`
+	// True: with events_only, the events come in WatchResponse.packed. Masters watch each other so.
+	Packed        bool `protobuf:"varint,9,opt,name=packed,proto3" json:"packed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -518,6 +520,13 @@ func (x *WatchRequest) GetEventsOnly() bool {
 	return false
 }
 
+func (x *WatchRequest) GetPacked() bool {
+	if x != nil {
+		return x.Packed
+	}
+	return false
+}
+
 // WatchResponse has the next changes, in order.
 type WatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -529,7 +538,9 @@ type WatchResponse struct {
 	Complete bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
 	// Not empty: what was told before is to be forgotten, and the state follows (with events_only: what happened in between
 	// is not told, or only in part). A sentence that says what was missed, and why.
-	Missed        string `protobuf:"bytes,4,opt,name=missed,proto3" json:"missed,omitempty"`
+	Missed string `protobuf:"bytes,4,opt,name=missed,proto3" json:"missed,omitempty"`
+	// In place of items, if the request says packed: Event messages, each behind its length as a varint.
+	Packed        []byte `protobuf:"bytes,5,opt,name=packed,proto3" json:"packed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -590,6 +601,13 @@ func (x *WatchResponse) GetMissed() string {
 		return x.Missed
 	}
 	return ""
+}
+
+func (x *WatchResponse) GetPacked() []byte {
+	if x != nil {
+		return x.Packed
+	}
+	return nil
 }
 
 // ListEventsRequest asks for a page of the events. All conditions that are set must hold.
@@ -802,7 +820,7 @@ const file_api_v1_watch_proto_rawDesc = "" +
 	"\x06secret\x18\n" +
 	" \x01(\v2\x15.tender.v1.SecretViewH\x00R\x06secret\x12,\n" +
 	"\x05token\x18\v \x01(\v2\x14.tender.v1.TokenViewH\x00R\x05tokenB\x06\n" +
-	"\x04view\"\xe6\x01\n" +
+	"\x04view\"\xfe\x01\n" +
 	"\fWatchRequest\x12\x14\n" +
 	"\x05kinds\x18\x01 \x03(\tR\x05kinds\x12!\n" +
 	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12\x12\n" +
@@ -812,12 +830,14 @@ const file_api_v1_watch_proto_rawDesc = "" +
 	"\x03job\x18\x06 \x01(\tR\x03job\x12'\n" +
 	"\x05after\x18\a \x01(\v2\x11.tender.v1.CursorR\x05after\x12\x1f\n" +
 	"\vevents_only\x18\b \x01(\bR\n" +
-	"eventsOnly\"\x97\x01\n" +
+	"eventsOnly\x12\x16\n" +
+	"\x06packed\x18\t \x01(\bR\x06packed\"\xaf\x01\n" +
 	"\rWatchResponse\x12'\n" +
 	"\x05items\x18\x01 \x03(\v2\x11.tender.v1.ChangeR\x05items\x12)\n" +
 	"\x06cursor\x18\x02 \x01(\v2\x11.tender.v1.CursorR\x06cursor\x12\x1a\n" +
 	"\bcomplete\x18\x03 \x01(\bR\bcomplete\x12\x16\n" +
-	"\x06missed\x18\x04 \x01(\tR\x06missed\"\x85\x02\n" +
+	"\x06missed\x18\x04 \x01(\tR\x06missed\x12\x16\n" +
+	"\x06packed\x18\x05 \x01(\fR\x06packed\"\x85\x02\n" +
 	"\x11ListEventsRequest\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1d\n" +
 	"\n" +

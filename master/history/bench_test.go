@@ -27,7 +27,7 @@ func BenchmarkOneNameAmongAMillion(b *testing.B) {
 				Notable: true,
 			})
 		}
-		h.Add(events)
+		h.Add(packed(events...))
 		h.write(began)
 	}
 	for b.Loop() {
@@ -49,7 +49,7 @@ func BenchmarkWrite(b *testing.B) {
 		for _, e := range events {
 			e.Cursor.Term.Number = term
 		}
-		h.Add(events)
+		h.Add(packed(events...))
 		h.write(began)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(events)), "ns/event")

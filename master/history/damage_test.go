@@ -38,10 +38,10 @@ func TestTornTails(t *testing.T) {
 	config := Config{Folder: t.TempDir()}
 	h := start(t, config, realDisk())
 	told := lives(3, 1, "f1", 3)
-	h.Add(told[:len(told)-1])
+	h.Add(packed(told[:len(told)-1]...))
 	h.write(began)
 	name, before := only(t, config.Folder, "notable")
-	h.Add(told[len(told)-1:])
+	h.Add(packed(told[len(told)-1:]...))
 	h.write(began)
 	_, whole := only(t, config.Folder, "notable")
 	kill(h)
@@ -51,7 +51,7 @@ func TestTornTails(t *testing.T) {
 			write(t, config.Folder, name, append(slices.Clone(whole[:cut]), tail...))
 			h := start(t, config, unsynced())
 			later := event(3, 100, "agent", "a1", "gone")
-			h.Add([]*apiv1.Event{later})
+			h.Add(packed(later))
 			h.write(began)
 			wanted := append(selected(told[:len(told)-1], (*apiv1.Event).GetNotable), later)
 			for _, life := range []string{"at once", "after another kill"} {
@@ -74,7 +74,7 @@ func TestDamageIsSeen(t *testing.T) {
 	config := Config{Folder: t.TempDir()}
 	h := start(t, config, realDisk())
 	told := lives(3, 1, "f1", 20)
-	h.Add(told)
+	h.Add(packed(told...))
 	h.write(began)
 	wanted := selected(told, (*apiv1.Event).GetNotable)
 	name, open := only(t, config.Folder, "notable")
@@ -167,7 +167,7 @@ func TestPowerLoss(t *testing.T) {
 		for step := range 40 {
 			part := lives(3, uint64(len(told)+1), fmt.Sprintf("f%d", step), 3)
 			told = append(told, part...)
-			h.Add(part)
+			h.Add(packed(part...))
 			now := began.Add(time.Duration(1+step) * writeEvery)
 			h.write(now)
 			after := Config{Folder: t.TempDir()}
@@ -253,11 +253,11 @@ func TestHalfAWrite(t *testing.T) {
 	config := Config{Folder: t.TempDir()}
 	h := start(t, config, disk)
 	first := lives(3, 1, "f1", 10)
-	h.Add(first)
+	h.Add(packed(first...))
 	h.write(began)
 	halves = true
 	last := lives(3, 31, "f1", 10)
-	h.Add(last)
+	h.Add(packed(last...))
 	h.write(began)
 	h.write(began)
 	kill(h)
@@ -265,7 +265,7 @@ func TestHalfAWrite(t *testing.T) {
 	if h = start(t, config, disk); h.Last().Number != uint64(len(first)) {
 		t.Fatalf("it had come to %v", h.Last())
 	}
-	h.Add(last) // the leader tells it again
+	h.Add(packed(last...)) // the leader tells it again
 	h.write(began)
 	got, gaps := pages(t, h, Query{})
 	isNewestFirst(t, got, append(first, last...))
@@ -281,17 +281,17 @@ func TestFullDiskIsSaid(t *testing.T) {
 	disk.room = func(string) (datafolder.Room, error) { return datafolder.Room{Free: free}, nil }
 	h := start(t, Config{Folder: t.TempDir()}, disk)
 	first := lives(3, 1, "f1", 10)
-	h.Add(first)
+	h.Add(packed(first...))
 	h.write(began)
 	free = roomLeftBytes
 	lost := lives(3, 31, "f1", 20)
 	for _, e := range lost {
-		h.Add([]*apiv1.Event{e})
+		h.Add(packed(e))
 		h.write(began)
 	}
 	free += 1 << 20
 	last := lives(3, 91, "f1", 1)
-	h.Add(last)
+	h.Add(packed(last...))
 	h.write(began)
 	got, gaps := pages(t, h, Query{})
 	isNewestFirst(t, got, append(first, last...))
@@ -308,7 +308,7 @@ func TestFullDiskIsSaid(t *testing.T) {
 func FuzzSegment(f *testing.F) {
 	config := Config{Folder: f.TempDir()}
 	h := start(f, config, realDisk())
-	h.Add(lives(3, 1, "f1", 5))
+	h.Add(packed(lives(3, 1, "f1", 5)...))
 	h.write(began)
 	_, open := only(f, config.Folder, "notable")
 	if err := h.end(); err != nil {

@@ -1,9 +1,11 @@
 package history
 
 import (
+	"slices"
 	"strings"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // The kinds of things, as far as this package must know them; the others are like names to it.
@@ -14,16 +16,16 @@ const (
 	ownerKind     = "owner" // in Event.about: the principal for whom a framework has a task
 )
 
-// sharesOf is by kind how to tell whose room an event takes; events of other kinds share one room.
-func shareOf(e *apiv1.Event) key {
-	switch e.GetKind() {
+// shareOf tells whose room an event takes: a framework's, or that which all others share.
+func shareOf(e *wire.Event) key {
+	switch e.Kind {
 	case frameworkKind:
-		return keyOf(frameworkKind, "/", e.GetName())
+		return keyOf(frameworkKind, "/", e.Name)
 	case taskKind, "executor":
-		framework, _, _ := strings.Cut(e.GetName(), "/")
+		framework, _, _ := strings.Cut(e.Name, "/")
 		return keyOf(frameworkKind, "/", framework)
 	case "offer", "operation":
-		for _, thing := range e.GetAbout() {
+		for _, thing := range e.About {
 			if strings.HasPrefix(thing, frameworkKind+"/") {
 				return keyOf(thing)
 			}
@@ -38,38 +40,42 @@ var gapKey = keyOf("gap")
 // kindKey finds all events of a kind.
 func kindKey(kind string) key { return keyOf("kind ", kind) }
 
-// keysOf appends the keys by which an event is found.
-func keysOf(keys []key, e *apiv1.Event) []key {
-	keys = append(keys, kindKey(e.GetKind()), keyOf(e.GetKind(), "/", e.GetName()))
-	if e.GetKind() == taskKind {
-		keys = appendBare(keys, e.GetName())
-	}
-	for _, thing := range e.GetAbout() {
-		keys = append(keys, keyOf(thing))
-		switch kind, name, _ := strings.Cut(thing, "/"); kind {
-		case taskKind:
-			keys = appendBare(keys, name)
-		case ownerKind:
-			keys = append(keys, keyOf(principalKind, "/", name))
+// keysOf appends the keys by which an event is found, each once.
+func keysOf(keys []key, e *wire.Event) []key {
+	add := func(k key) {
+		if !slices.Contains(keys, k) {
+			keys = append(keys, k)
 		}
 	}
-	if kind, name := causeOf(e); kind != "" {
-		keys = append(keys, keyOf(kind, "/", name))
+	add(kindKey(e.Kind))
+	add(keyOf(e.Kind, "/", e.Name))
+	if e.Kind == taskKind {
+		add(bareKey(e.Name))
+	}
+	for _, thing := range e.About {
+		add(keyOf(thing))
+		switch kind, name, _ := strings.Cut(thing, "/"); kind {
+		case taskKind:
+			add(bareKey(name))
+		case ownerKind:
+			add(keyOf(principalKind, "/", name))
+		}
+	}
+	if kind, name := causeOf(e.By); kind != "" {
+		add(keyOf(kind, "/", name))
 	}
 	return keys
 }
 
-// appendBare adds a task by its own name alone, for who does not know its framework.
-func appendBare(keys []key, name string) []key {
-	if _, task, whole := strings.Cut(name, "/"); whole {
-		return append(keys, keyOf(taskKind, "/", task))
-	}
-	return keys
+// bareKey finds a task by its own name alone, for who does not know its framework.
+func bareKey(name string) key {
+	_, task, _ := strings.Cut(name, "/")
+	return keyOf(taskKind, "/", task)
 }
 
-// causeOf returns the thing that has caused an event: a person is a principal, and a leader a master.
-func causeOf(e *apiv1.Event) (kind, name string) {
-	kind, name, _ = strings.Cut(e.GetBy(), " ")
+// causeOf returns the thing that Event.by names: a person is a principal, and a leader a master.
+func causeOf(by string) (kind, name string) {
+	kind, name, _ = strings.Cut(by, " ")
 	switch kind {
 	case "person":
 		return principalKind, name
@@ -93,7 +99,7 @@ func concerns(e *apiv1.Event, kind, name string) bool {
 			return true
 		}
 	}
-	causeKind, cause := causeOf(e)
+	causeKind, cause := causeOf(e.GetBy())
 	return causeKind == kind && cause == name
 }
 
@@ -107,13 +113,4 @@ func is(kind, name, wantedKind, wanted string) bool {
 	}
 	_, task, whole := strings.Cut(name, "/")
 	return kind == taskKind && whole && task == wanted
-}
-
-// weightOf returns at least how many bytes an event takes on the disk.
-func weightOf(e *apiv1.Event) int {
-	bytes := 256 + len(e.GetKind()) + len(e.GetName()) + len(e.GetWhat()) + len(e.GetWhy()) + len(e.GetBy())
-	for _, thing := range e.GetAbout() {
-		bytes += 4 + len(thing)
-	}
-	return bytes
 }

@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
-	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -106,7 +104,8 @@ func open(config Config, disk disk) (*History, error) {
 
 // gap returns the record that says what is missing behind a cursor.
 func gap(behind wire.Cursor, at time.Time, why string) record {
-	return record{kind: gapFrame, event: &apiv1.Event{Cursor: behind.Proto(), At: timestamppb.New(at), Why: why}}
+	e := wire.Event{Cursor: behind, At: at, Why: why}
+	return record{kind: gapFrame, event: e.Append(nil)}
 }
 
 // tellHarm logs what is damaged, each once.
@@ -128,17 +127,18 @@ func (h *History) Last() wire.Cursor {
 	return h.last
 }
 
-// Add is told what has happened, in order. It never waits. What it was told before is ignored.
-func (h *History) Add(events []*apiv1.Event) {
+// Add is told what has happened, in order: encoded events, packed as wire.Unpack reads them. It never waits, and keeps
+// the bytes. What it was told before is ignored.
+func (h *History) Add(packed []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, e := range events {
-		at := wire.CursorOf(e.GetCursor())
-		if at.Compare(h.last) <= 0 {
+	var e wire.Event
+	for encoded := range wire.Unpack(packed) {
+		if e.Read(encoded) != nil || e.Cursor.Compare(h.last) <= 0 {
 			continue
 		}
-		h.last = at
-		h.enqueue(record{kind: eventFrame, event: e})
+		h.last = e.Cursor
+		h.enqueue(record{kind: eventFrame, event: encoded})
 	}
 }
 
@@ -160,7 +160,7 @@ func (h *History) enqueue(one record) {
 	switch {
 	case len(h.queue) >= queueEventsMax:
 		h.lose(one, "more came than could be written")
-	case weightOf(one.event) > payloadBytesMax:
+	case len(one.event) > payloadBytesMax:
 		h.lose(one, fmt.Sprintf("an event may take %d bytes", payloadBytesMax))
 	default:
 		h.queue = append(h.queue, one)
@@ -181,31 +181,41 @@ func (h *History) lose(one record, why string) {
 // loss counts events that were told and are not kept.
 type loss struct {
 	events   int
-	from, to *apiv1.Event
+	from, to moment
 	why      string
 }
 
+// moment is when an event was, and its place.
+type moment struct {
+	at     time.Time
+	cursor wire.Cursor
+}
+
+func (m moment) String() string { return m.at.Format(time.RFC3339Nano) }
+
 func (l *loss) add(one record, why string) {
-	from, to, events := one.event, one.event, 1
+	from, to, events := moment{}, moment{}, 1
 	if one.lost != nil {
 		from, to, events = one.lost.from, one.lost.to, one.lost.events
+	} else {
+		var e wire.Event
+		_ = e.Read(one.event) // Add has read it
+		from = moment{e.At, e.Cursor}
+		to = from
 	}
-	if l.from == nil {
+	if l.events == 0 {
 		l.from = from
 	}
 	l.events, l.to, l.why = l.events+events, to, why
 }
 
-// gap returns the event of the gap that says what was lost. It stands behind the cursor, if that is the newer one.
-func (l *loss) gap(behind wire.Cursor) *apiv1.Event {
-	if to := wire.CursorOf(l.to.GetCursor()); to.Compare(behind) > 0 {
-		behind = to
+// gap returns the record of the gap that says what was lost. It stands behind the cursor, if that is the newer one.
+func (l *loss) gap(behind wire.Cursor) record {
+	if l.to.cursor.Compare(behind) > 0 {
+		behind = l.to.cursor
 	}
-	return gap(behind, l.to.GetAt().AsTime(), fmt.Sprintf(
-		"%d events between %s and %s were not kept: %s", l.events, moment(l.from), moment(l.to), l.why)).event
+	return gap(behind, l.to.at, fmt.Sprintf("%d events between %s and %s were not kept: %s", l.events, l.from, l.to, l.why))
 }
-
-func moment(e *apiv1.Event) string { return e.GetAt().AsTime().Format(time.RFC3339Nano) }
 
 // Run writes what it is told until the context ends, and then the rest.
 func (h *History) Run(ctx context.Context) error {
@@ -246,11 +256,12 @@ func (h *History) write(now time.Time) {
 	h.queue = nil
 	h.mu.Unlock()
 	var notable, routine []record
+	var e wire.Event
 	for _, one := range waiting {
 		if one.lost != nil {
-			one.event = one.lost.gap(h.notable.lastCursor())
+			one.event = one.lost.gap(h.notable.lastCursor()).event
 		}
-		if one.kind == gapFrame || one.event.GetNotable() {
+		if one.kind == gapFrame || e.Read(one.event) == nil && e.Notable {
 			notable = append(notable, one)
 		} else {
 			routine = append(routine, one)

@@ -48,6 +48,18 @@ func lives(term, from uint64, framework string, n int) (events []*apiv1.Event) {
 	return events
 }
 
+// packed returns events as a leader tells them.
+func packed(events ...*apiv1.Event) (packed []byte) {
+	for _, e := range events {
+		encoded, err := proto.Marshal(e)
+		if err != nil {
+			panic(err)
+		}
+		packed = wire.PackEvent(packed, encoded)
+	}
+	return packed
+}
+
 func start(t testing.TB, config Config, disk disk) *History {
 	t.Helper()
 	h, err := open(config, disk)
@@ -125,7 +137,7 @@ func TestSelect(t *testing.T) {
 	grant.By = "person ann"
 	told = append(told, grant, event(3, 242, "task", "f2/own", "running", "framework/f2", "owner/carl"))
 	for i, e := range told {
-		h.Add([]*apiv1.Event{e, e}) // twice, as after a stream that broke
+		h.Add(packed(e, e)) // twice, as after a stream that broke
 		if i%50 == 0 {
 			h.write(began)
 		}
@@ -184,15 +196,15 @@ func TestSelect(t *testing.T) {
 // TestGapsAreSaid: what was missed and dropped is said in its place.
 func TestGapsAreSaid(t *testing.T) {
 	h := start(t, Config{Folder: t.TempDir()}, realDisk())
-	h.Add(lives(3, 1, "f1", 2))
+	h.Add(packed(lives(3, 1, "f1", 2)...))
 	h.Missed(began, "m2 leads")
-	h.Add(lives(4, 1, "f1", 1))
+	h.Add(packed(lives(4, 1, "f1", 1)...))
 	h.Missed(began, "the leader has forgotten 12 events")
-	h.Add(lives(4, 40, "f1", 1))
+	h.Add(packed(lives(4, 40, "f1", 1)...))
 	h.write(began)
 	large := event(4, 50, "agent", "a1", "refused")
 	large.Why = strings.Repeat("x", payloadBytesMax)
-	h.Add([]*apiv1.Event{large, event(4, 51, "agent", "a1", "gone")})
+	h.Add(packed(large, event(4, 51, "agent", "a1", "gone")))
 	h.write(began)
 	wanted := []string{"an event may take 65536 bytes", "the leader has forgotten 12 events", "m2 leads"}
 	for _, limit := range []int{1, 3, 1000} {
@@ -212,10 +224,10 @@ func TestGapsAreSaid(t *testing.T) {
 func TestMoreThanCanBeWritten(t *testing.T) {
 	h := start(t, Config{Folder: t.TempDir()}, realDisk())
 	told := lives(3, 1, "f1", queueEventsMax/3+100)
-	h.Add(told)
+	h.Add(packed(told...))
 	h.write(began)
 	last := event(3, uint64(len(told)+1), "agent", "a1", "gone")
-	h.Add([]*apiv1.Event{last})
+	h.Add(packed(last))
 	h.write(began)
 	got, gaps := pages(t, h, Query{Limit: 1000})
 	isNewestFirst(t, got, append(slices.Clone(told[:queueEventsMax]), last))
@@ -239,16 +251,16 @@ func TestNobodyPushesOutOthers(t *testing.T) {
 	h := start(t, config, unsynced())
 	quiet := lives(3, 1, "quiet", 30)
 	elected := event(3, 91, "election", "3", "won")
-	h.Add(append(slices.Clone(quiet), elected))
+	h.Add(packed(append(slices.Clone(quiet), elected)...))
 	number := uint64(92)
 	for round := range 30 {
 		told := lives(3, number, "loud", 1500)
 		number += uint64(len(told))
-		h.Add(told)
+		h.Add(packed(told...))
 		aside := event(3, number, "task", fmt.Sprintf("quiet/x%d", round), "failed", "framework/quiet")
 		number++
 		quiet = append(quiet, aside)
-		h.Add([]*apiv1.Event{aside})
+		h.Add(packed(aside))
 		h.write(began)
 		if round%17 == 3 {
 			kill(h)
@@ -284,7 +296,7 @@ func TestOldEventsGo(t *testing.T) {
 	config.Folder = t.TempDir()
 	h := start(t, config, realDisk())
 	told := lives(3, 1, "f1", 3)
-	h.Add(told)
+	h.Add(packed(told...))
 	h.write(began.Add(time.Minute))
 	h.write(began.Add(29 * 24 * time.Hour))
 	got, _ := pages(t, h, Query{})
@@ -309,7 +321,7 @@ func TestACrashWhileSegmentsAreJoined(t *testing.T) {
 	for i := range 4 { // each start begins a segment of its own
 		part := lives(3, uint64(1+30*i), fmt.Sprintf("f%d", i), 10)
 		told = append(told, part...)
-		h.Add(part)
+		h.Add(packed(part...))
 		if err := h.end(); err != nil {
 			t.Fatal(err)
 		}
@@ -384,7 +396,7 @@ func TestAllAtOnce(t *testing.T) {
 	config.Folder = t.TempDir()
 	h := start(t, config, unsynced())
 	told := lives(3, 1, "quiet", 50)
-	h.Add(told)
+	h.Add(packed(told...))
 	var writers, readers sync.WaitGroup
 	over := make(chan struct{})
 	writers.Go(func() {
@@ -392,7 +404,7 @@ func TestAllAtOnce(t *testing.T) {
 		for range 12 {
 			loud := lives(3, number, "loud", 2000)
 			number += uint64(len(loud))
-			h.Add(loud)
+			h.Add(packed(loud...))
 			h.write(began)
 		}
 	})

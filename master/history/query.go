@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
 )
@@ -79,11 +81,11 @@ func (q *Query) skips(s *summary) bool {
 }
 
 // candidates returns where records begin that may be selected, in order.
-func (q *Query) candidates(x finder) []uint32 {
+func (q *Query) candidates(x *index) []uint32 {
 	var found []uint32
 	restricted := false
 	restrict := func(keys ...key) {
-		offsets := withAny(x, keys)
+		offsets := x.find(keys...)
 		if restricted {
 			offsets = both(found, offsets)
 		}
@@ -110,7 +112,7 @@ func (q *Query) candidates(x finder) []uint32 {
 
 // causeKeys returns the keys of what a caller may be.
 func causeKeys(by string) []key {
-	if kind, name := causeOf(&apiv1.Event{By: by}); name != "" {
+	if kind, name := causeOf(by); name != "" {
 		return []key{keyOf(kind, "/", name)}
 	}
 	var keys []key
@@ -137,6 +139,7 @@ type hits struct {
 	whole            bool
 	events, examined int
 	bytes            int
+	buffer           []byte // of an index, used again
 }
 
 // find returns the newest records that a query selects.
@@ -200,7 +203,7 @@ func (s *segment) open(path string, read func(io.ReaderAt) (bool, error)) (done 
 
 // find adds what is found in the segment, the newest first. done says that the page is full.
 func (s *segment) find(q *Query, file io.ReaderAt, h *hits) (done bool, err error) {
-	index, damaged, err := s.openIndex(file)
+	index, damaged, err := s.openIndex(file, &h.buffer)
 	if err != nil {
 		return false, err
 	}
@@ -251,7 +254,7 @@ func (h *hits) add(q *Query, one hit) (done bool) {
 	case one.kind == eventFrame && q.Selects(one.event):
 		h.found = append(h.found, one)
 		h.events++
-		h.bytes += weightOf(one.event)
+		h.bytes += proto.Size(one.event)
 	}
 	return false
 }
@@ -288,20 +291,12 @@ func (h *History) Select(q Query) (Page, error) {
 		}
 		if one.kind == eventFrame {
 			page.Events = append(page.Events, one.event)
-			bytes += weightOf(one.event)
+			bytes += proto.Size(one.event)
 		} else if len(page.Gaps) < gapsMax {
 			page.Gaps = append(page.Gaps, one.event.GetWhy())
 		}
 	}
 	return page, nil
-}
-
-// withAny returns the offsets of all records that have one of the keys, in order.
-func withAny(x finder, keys []key) (found []uint32) {
-	for _, k := range keys {
-		found = merge(found, x.find(k))
-	}
-	return found
 }
 
 // merge returns what is in one of two ordered lists, each once.

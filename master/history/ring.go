@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/tenderhq/tender/internal/datafolder"
 	"github.com/tenderhq/tender/internal/wire"
 )
@@ -28,12 +26,16 @@ type ring struct {
 	segments []*segment // the last one is open if file is not nil; guarded by mu
 
 	// What follows belongs to the writer alone.
-	file   *os.File  // of the open segment; nil: there is none
-	grows  *contents // of the open segment; its index is guarded by mu
-	buffer []byte    // of what is written, used again
-	next   int       // the number of the next file
-	synced bool      // what was written is safe from a crash of the machine
-	bytes  int64     // of all segments
+	file    *os.File  // of the open segment; nil: there is none
+	grows   *contents // of the open segment, or of the last one that was open; its index is guarded by mu
+	buffer  []byte    // of what is written, used again
+	filling struct {  // what is written at once, used again
+		events [fillRecordsMax]wire.Event
+		starts [fillRecordsMax + 1]int // of their frames in the buffer, and its end
+	}
+	next   int   // the number of the next file
+	synced bool  // what was written is safe from a crash of the machine
+	bytes  int64 // of all segments
 	shares map[key]int64
 }
 
@@ -222,7 +224,7 @@ func (r *ring) ready() error {
 	if err != nil {
 		return err
 	}
-	r.file, r.grows, r.next = file, &contents{}, r.next+1
+	r.file, r.grows, r.next = file, newContents(r.grows), r.next+1
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.include(s)
@@ -241,42 +243,38 @@ func (r *ring) lastCursor() wire.Cursor {
 
 func (r *ring) last() *segment { return r.segments[len(r.segments)-1] }
 
+// fillRecordsMax bounds the records of one write.
+const fillRecordsMax = 1024
+
 // fill writes records into the open segment until it is full, by one write.
 func (r *ring) fill(records []record) (written int, err error) {
 	s := r.last()
-	buffer := r.buffer[:0]
-	starts := make([]int, 0, len(records))
-	for _, one := range records {
-		if s.bytes+int64(len(buffer)) >= r.segmentBytes() {
-			break
-		}
-		start := len(buffer)
-		buffer = beginFrame(buffer, one.kind, shareOf(one.event))
-		if buffer, err = (proto.MarshalOptions{}).MarshalAppend(buffer, one.event); err != nil {
+	r.buffer, r.synced = r.buffer[:0], false
+	events, starts := &r.filling.events, &r.filling.starts
+	n := 0
+	for ; n < min(len(records), fillRecordsMax) && s.bytes+int64(len(r.buffer)) < r.segmentBytes(); n++ {
+		one := &records[n]
+		if err := events[n].Read(one.event); err != nil {
 			return 0, err
 		}
-		buffer = endFrame(buffer, start)
-		starts = append(starts, start)
+		starts[n] = len(r.buffer)
+		r.buffer = endFrame(append(beginFrame(r.buffer, one.kind, shareOf(&events[n])), one.event...), starts[n])
 	}
-	r.buffer, r.synced = buffer, false
-	if err := r.writeAt(r.file, buffer, s.bytes); err != nil {
+	starts[n] = len(r.buffer)
+	if err := r.writeAt(r.file, r.buffer, s.bytes); err != nil {
 		return 0, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i, start := range starts {
-		end := len(buffer)
-		if i+1 < len(starts) {
-			end = starts[i+1]
-		}
-		f := frame(buffer[start:end])
-		r.grows.add(s.bytes+int64(start), f, records[i].event)
+	for i := range n {
+		f := frame(r.buffer[starts[i]:starts[i+1]])
+		r.grows.add(s.bytes+int64(starts[i]), f, &events[i])
 		r.shares[f.share()] += int64(len(f))
 	}
-	s.bytes += int64(len(buffer))
-	r.bytes += int64(len(buffer))
+	s.bytes += int64(len(r.buffer))
+	r.bytes += int64(len(r.buffer))
 	s.summary, *s.memory = r.grows.summary, r.grows.index
-	return len(starts), nil
+	return n, nil
 }
 
 // seal ends the open segment.
@@ -291,7 +289,7 @@ func (r *ring) seal() error {
 	defer r.mu.Unlock()
 	r.bytes += sealed.bytes - r.last().bytes
 	r.segments[len(r.segments)-1] = &sealed
-	r.file, r.grows, r.synced = nil, nil, true
+	r.file, r.synced = nil, true
 	return err
 }
 

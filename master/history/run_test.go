@@ -22,7 +22,7 @@ func TestRun(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- h.Run(ctx) }()
 		told := lives(3, 1, "f1", 3)
-		h.Add(told)
+		h.Add(packed(told...))
 		<-time.After(200 * time.Millisecond)
 		got, _ := pages(t, h, Query{})
 		isNewestFirst(t, got, told)
@@ -36,7 +36,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("%d syncs after an hour in which nothing happened", done)
 		}
 		last := event(3, 100, "agent", "a1", "gone")
-		h.Add(append(told[:0:0], last))
+		h.Add(packed(last))
 		end()
 		if err := <-ended; err != nil {
 			t.Fatal(err)

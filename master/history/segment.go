@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -18,8 +19,8 @@ import (
 // record is an event or a gap that is to be written.
 type record struct {
 	kind  byte
-	event *apiv1.Event
-	lost  *loss // of a gap whose event is made of it when it is written; nil: the event is complete
+	event []byte // encoded
+	lost  *loss  // of a gap whose event is made of it when it is written; nil: the event is complete
 }
 
 // summary says what is in a segment. It stands behind the records.
@@ -39,9 +40,18 @@ type contents struct {
 	index
 }
 
+// newContents returns contents with room for what the former one came to hold.
+func newContents(former *contents) *contents {
+	c := &contents{}
+	if former != nil {
+		c.offsets, c.postings = make([]byte, 0, len(former.offsets)), make([]byte, 0, len(former.postings))
+	}
+	return c
+}
+
 // add notes that an event stands at an offset.
-func (c *contents) add(offset int64, f frame, e *apiv1.Event) {
-	at, cursor := e.GetAt().AsTime(), wire.CursorOf(e.GetCursor())
+func (c *contents) add(offset int64, f frame, e *wire.Event) {
+	at, cursor := e.At, e.Cursor
 	if c.Records == 0 {
 		c.First, c.Oldest, c.Newest, c.Shares = cursor, at, at, map[key]int64{}
 	}
@@ -64,15 +74,15 @@ func (c *contents) add(offset int64, f frame, e *apiv1.Event) {
 
 // read notes what a whole frame at an offset holds. It returns false if that is none of ours, or stands there again.
 func (c *contents) read(offset int64, f frame) bool {
-	e := &apiv1.Event{}
-	if proto.Unmarshal(f.payload(), e) != nil {
+	var e wire.Event
+	if e.Read(f.payload()) != nil {
 		return false
 	}
-	order := wire.CursorOf(e.GetCursor()).Compare(c.Last)
+	order := e.Cursor.Compare(c.Last)
 	if c.Records > 0 && (order < 0 || order == 0 && f.kind() == eventFrame) {
 		return false
 	}
-	c.add(offset, f, e)
+	c.add(offset, f, &e)
 	return true
 }
 
@@ -160,13 +170,14 @@ func readSummary(file io.ReaderAt, size int64) (s summary, indexAt int64, err er
 	return s, indexAt, nil
 }
 
-// openIndex returns the index of the segment, whose file is open. damaged says that the one on disk was of no use and
-// that the records were read instead.
-func (s *segment) openIndex(file io.ReaderAt) (x finder, damaged bool, err error) {
+// openIndex returns the index of the segment, whose file is open; it may use the buffer. damaged says that the one on
+// disk was of no use and that the records were read instead.
+func (s *segment) openIndex(file io.ReaderAt, buffer *[]byte) (x *index, damaged bool, err error) {
 	if s.memory != nil {
 		return s.memory, false, nil
 	}
-	data := make([]byte, s.bytes-trailerBytes-s.indexAt)
+	*buffer = slices.Grow((*buffer)[:0], int(s.bytes-trailerBytes-s.indexAt))
+	data := (*buffer)[:s.bytes-trailerBytes-s.indexAt]
 	if _, err := file.ReadAt(data, s.indexAt); err != nil {
 		return nil, false, err
 	}

@@ -2,8 +2,10 @@ package watching
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/api"
@@ -17,50 +19,85 @@ import (
 // Entry is one change in a log: an event, a view of a thing, or both. Entries are never edited.
 type Entry struct {
 	cursor wire.Cursor
-	event  *apiv1.Event // nil: only figures have changed
-	view   []byte       // the rest of the Change as a message; nil: there is no view
-	gone   bool         // the view says that the thing is no more
-	missed string       // it is no change: what was told before is to be forgotten, and why
-
-	kind, name string // of the thing
-	about
+	event  []byte // encoded; nil: only figures have changed
+	shown  *shown // nil: there is no view
+	missed string // it is no change: what was told before is to be forgotten, and why
 }
 
-// about holds what an entry concerns. It decides who is told.
-type about struct {
+// shown is a view of a thing, as it is sent.
+type shown struct {
+	view []byte // a Change without its event
+	gone bool   // the view says that the thing is no more
+	thing
+}
+
+// thing says what an entry is of, and what it concerns. That decides who is told.
+type thing struct {
+	kind, name                               string
 	agent, framework, role, task, job, owner string
 	roles                                    []string // of a framework
 }
 
 // key returns the name under which the log keeps the latest view of the thing.
-func (e *Entry) key() string { return e.kind + "/" + e.name }
+func (t *thing) key() string { return t.kind + "/" + t.name }
+
+// entryBytes is what an entry takes beside its texts.
+const entryBytes = 128
 
 // bytes returns about how much memory the entry takes.
-func (e *Entry) bytes() int { return 512 + len(e.view) }
+func (e *Entry) bytes() int {
+	n := entryBytes + len(e.event)
+	if e.shown != nil {
+		n += 2*entryBytes + len(e.shown.view)
+	}
+	return n
+}
+
+// of returns what the entry is of.
+func (e *Entry) of() thing {
+	if e.shown != nil {
+		return e.shown.thing
+	}
+	var event wire.Event
+	_ = event.Read(e.event) // it was read when it came
+	return thingOf(&event)
+}
 
 // Changed makes an entry of a change that another master has told, or of a view.
 func Changed(message *apiv1.Change, at wire.Cursor) Entry {
-	e := Entry{cursor: at, event: message.GetEvent()}
-	if e.event != nil {
-		e.cursor = wire.CursorOf(e.event.GetCursor())
-		e.kind, e.name = e.event.GetKind(), e.event.GetName()
-		e.about = aboutEvent(e.event)
+	e := Entry{cursor: at}
+	if message.GetEvent() != nil {
+		encoded, _ := proto.Marshal(message.GetEvent()) // a message that was read can be written
+		e, _ = Told(encoded)
 	}
 	kind, name := wire.ChangeName(message)
 	if kind == "" {
 		return e
 	}
-	e.kind, e.name = kind, name
-	if e.gone = message.GetRemoved() != ""; !e.gone {
-		e.about = e.or(aboutView(message))
+	e.shown = &shown{gone: message.GetRemoved() != "", thing: thing{kind: kind, name: name}}
+	if !e.shown.gone {
+		e.shown.thing = thingShown(message)
+		e.shown.kind, e.shown.name = kind, name
+		if e.event != nil {
+			var event wire.Event
+			_ = event.Read(e.event) // Told has read it
+			e.shown.thing = thingOf(&event).or(e.shown.thing)
+		}
 	}
 	bare := message
-	if e.event != nil {
+	if message.GetEvent() != nil {
 		bare = proto.CloneOf(message)
 		bare.Event = nil
 	}
-	e.view, _ = proto.MarshalOptions{Deterministic: true}.Marshal(bare) // a message of ours can always be written
+	e.shown.view, _ = proto.MarshalOptions{Deterministic: true}.Marshal(bare) // a message of ours can always be written
 	return e
+}
+
+// Told makes an entry of an encoded event that another master has told.
+func Told(encoded []byte) (Entry, error) {
+	var event wire.Event
+	err := event.Read(encoded)
+	return Entry{cursor: event.Cursor, event: encoded}, err
 }
 
 // Gone makes an entry that says that a thing is no more.
@@ -68,119 +105,111 @@ func Gone(kind, name string, at wire.Cursor) Entry {
 	return Changed(&apiv1.Change{Removed: kind + "/" + name}, at)
 }
 
-// happened makes an entry of a record of this master's own core.
-func happened(s *Stream, r *numbered) Entry {
-	e := Entry{cursor: wire.Cursor{Term: s.Term, Number: r.number}, kind: string(r.Kind), name: r.Of()}
-	e.event = &apiv1.Event{
-		Cursor: e.cursor.Proto(), At: wire.TimeToProto(r.At), Kind: e.kind, Name: e.name, What: string(r.What), Why: r.Sentence(),
-		By: r.By.String(), Notable: r.Notable(),
+// eventOf makes the event of a record, in place of the one that was there.
+func (s *Stream) eventOf(r *numbered, e *wire.Event) {
+	*e = wire.Event{
+		Cursor: wire.Cursor{Term: s.Term, Number: r.number}, At: r.At, Kind: string(r.Kind), Name: r.Of(), What: string(r.What), Why: r.Sentence(),
+		By: r.By.String(), About: e.About[:0], Notable: r.Notable(),
 	}
-	if e.event.By == "" {
-		e.event.By = "leader " + string(s.Leader)
+	if e.By == "" {
+		e.By = "leader " + string(s.Leader)
 	}
 	add := func(kind, name string) {
 		if name != "" {
-			e.event.About = append(e.event.About, kind+"/"+name)
+			e.About = append(e.About, kind+"/"+name)
 		}
 	}
-	e.about = about{agent: string(r.Agent), framework: string(r.Framework), role: string(r.Role), job: r.Job, owner: r.Owner}
+	add("agent", string(r.Agent))
+	add("framework", string(r.Framework))
+	add("role", string(r.Role))
 	if r.Task != "" {
-		e.task = string(r.Framework) + "/" + string(r.Task)
+		add("task", string(r.Framework)+"/"+string(r.Task))
 	}
-	add("agent", e.agent)
-	add("framework", e.framework)
-	add("role", e.role)
-	add("task", e.task)
-	add("job", e.job)
-	add("owner", e.owner)
-	return e
+	add("job", r.Job)
+	add("owner", r.Owner)
 }
 
-// aboutEvent returns what an event says that it concerns.
-func aboutEvent(event *apiv1.Event) (a about) {
-	for _, text := range event.GetAbout() {
+// thingOf returns what an event is of, and what it says that it concerns.
+func thingOf(event *wire.Event) thing {
+	t := thing{kind: event.Kind, name: event.Name}
+	for _, text := range event.About {
 		kind, name, _ := strings.Cut(text, "/")
 		switch kind {
 		case "agent":
-			a.agent = name
+			t.agent = name
 		case "framework":
-			a.framework = name
+			t.framework = name
 		case "role":
-			a.role = name
+			t.role = name
 		case "task":
-			a.task = name
+			t.task = name
 		case "job":
-			a.job = name
+			t.job = name
 		case "owner":
-			a.owner = name
+			t.owner = name
 		}
 	}
-	return a
+	return t
 }
 
 // jobLabel is the label by which a task says whose job it belongs to.
 const jobLabel = "tender.job"
 
-// aboutView returns what the view of a change concerns.
-func aboutView(message *apiv1.Change) about {
+// thingShown returns what the view of a change is of, and what it concerns.
+func thingShown(message *apiv1.Change) (t thing) {
+	t.kind, t.name = wire.ChangeName(message)
 	switch view := message.GetView().(type) {
 	case *apiv1.Change_Agent:
-		return about{agent: view.Agent.GetId()}
+		t.agent = view.Agent.GetId()
 	case *apiv1.Change_Framework:
-		return about{framework: view.Framework.GetId(), roles: view.Framework.GetRoles()}
+		t.framework, t.roles = view.Framework.GetId(), view.Framework.GetRoles()
 	case *apiv1.Change_Task:
-		t := view.Task
-		return about{agent: t.GetAgentId(), framework: t.GetFrameworkId(), role: t.GetRole(), owner: t.GetOwner(),
-			task: t.GetFrameworkId() + "/" + t.GetId(), job: t.GetLabels()[jobLabel]}
+		task := view.Task
+		t.agent, t.framework, t.role, t.owner = task.GetAgentId(), task.GetFrameworkId(), task.GetRole(), task.GetOwner()
+		t.task, t.job = task.GetFrameworkId()+"/"+task.GetId(), task.GetLabels()[jobLabel]
 	case *apiv1.Change_Offer:
-		return about{agent: view.Offer.GetAgentId(), framework: view.Offer.GetFrameworkId(), role: view.Offer.GetRole()}
+		t.agent, t.framework, t.role = view.Offer.GetAgentId(), view.Offer.GetFrameworkId(), view.Offer.GetRole()
 	case *apiv1.Change_Role:
-		return about{role: view.Role.GetRole()}
+		t.role = view.Role.GetRole()
 	case *apiv1.Change_Secret:
-		return about{role: view.Secret.GetRole()}
+		t.role = view.Secret.GetRole()
 	}
-	return about{}
+	return t
 }
 
-// or returns what a concerns, and for the rest what b does.
-func (a about) or(b about) about {
-	return about{
-		agent: cmp.Or(a.agent, b.agent), framework: cmp.Or(a.framework, b.framework), role: cmp.Or(a.role, b.role), task: cmp.Or(a.task, b.task),
-		job: cmp.Or(a.job, b.job), owner: cmp.Or(a.owner, b.owner), roles: b.roles,
+// or returns t with what it lacks and u has.
+func (t thing) or(u thing) thing {
+	if t.roles == nil {
+		t.roles = u.roles
 	}
+	t.agent, t.framework, t.role = cmp.Or(t.agent, u.agent), cmp.Or(t.framework, u.framework), cmp.Or(t.role, u.role)
+	t.task, t.job, t.owner = cmp.Or(t.task, u.task), cmp.Or(t.job, u.job), cmp.Or(t.owner, u.owner)
+	return t
 }
 
-// wanted reports whether a watcher has asked for the entry.
-func (e *Entry) wanted(r *apiv1.WatchRequest) bool {
-	has := func(want string, have ...string) bool {
-		if want == "" {
-			return true
-		}
-		for _, one := range have {
-			if one == want {
-				return true
-			}
-		}
-		return false
-	}
-	kinds := r.GetKinds()
-	if len(kinds) > 0 && !has(e.kind, kinds...) {
-		return false
-	}
-	return has(r.GetFrameworkId(), e.framework) && has(r.GetAgentId(), e.agent) && has(r.GetTask(), e.task) && has(r.GetJob(), e.job) &&
-		(r.GetRole() == "" || has(r.GetRole(), append(e.roles, e.role)...))
+// wants reports whether a watcher has asked for a thing.
+func wants(r *apiv1.WatchRequest, t *thing) bool {
+	is := func(wanted, name string) bool { return wanted == "" || wanted == name }
+	return (len(r.GetKinds()) == 0 || slices.Contains(r.GetKinds(), t.kind)) &&
+		is(r.GetFrameworkId(), t.framework) && is(r.GetAgentId(), t.agent) && is(r.GetTask(), t.task) && is(r.GetJob(), t.job) &&
+		(is(r.GetRole(), t.role) || slices.Contains(t.roles, r.GetRole()))
 }
 
-// seen reports whether a caller with this scope may see the entry, as the lists would show it.
-func (e *Entry) seen(by rights.Scope, state *registry.State) bool {
+// wantsAll reports whether a watcher has asked for everything.
+func wantsAll(r *apiv1.WatchRequest) bool {
+	return len(r.GetKinds()) == 0 && r.GetFrameworkId() == "" && r.GetRole() == "" && r.GetAgentId() == "" && r.GetTask() == "" && r.GetJob() == ""
+}
+
+// seen reports whether a caller with this scope may see the thing, as the lists would show it.
+func (t *thing) seen(by rights.Scope, state *registry.State) bool {
 	if by.Everything {
 		return true
 	}
-	switch change.Kind(e.kind) {
+	switch change.Kind(t.kind) {
 	case change.Framework:
-		return by.CoversAny(e.object(state), state.Frameworks[api.FrameworkID(e.framework)].Framework.Roles)
+		return by.CoversAny(t.object(state), state.Frameworks[api.FrameworkID(t.framework)].Framework.Roles)
 	case change.Task, change.Offer, change.Executor, change.Operation, change.Secret:
-		return by.Covers(e.object(state))
+		return by.Covers(t.object(state))
 	case change.Principal, change.Authority:
 		return by.Covers(rights.Object{})
 	case change.Token:
@@ -191,13 +220,13 @@ func (e *Entry) seen(by rights.Scope, state *registry.State) bool {
 
 // Sees reports whether a caller with this scope may see an event, as seen does for one that is watched.
 func Sees(event *apiv1.Event, by rights.Scope, state *registry.State) bool {
-	e := Entry{kind: event.GetKind(), name: event.GetName(), about: aboutEvent(event)}
-	return e.seen(by, state)
+	t := thingOf(&wire.Event{Kind: event.GetKind(), Name: event.GetName(), About: event.GetAbout()})
+	return t.seen(by, state)
 }
 
 // object returns the thing as the object of a grant.
-func (e *Entry) object(state *registry.State) rights.Object {
-	o := rights.Object{Role: api.Role(e.role), Framework: api.FrameworkID(e.framework), Agent: api.AgentID(e.agent), Owner: e.owner}
+func (t *thing) object(state *registry.State) rights.Object {
+	o := rights.Object{Role: api.Role(t.role), Framework: api.FrameworkID(t.framework), Agent: api.AgentID(t.agent), Owner: t.owner}
 	known := state.Frameworks[o.Framework].Framework
 	o.Name, o.Principal, o.Hostname = known.Name, known.Principal, state.Agents[o.Agent].Agent.Hostname
 	return o
@@ -206,73 +235,99 @@ func (e *Entry) object(state *registry.State) rights.Object {
 // hidden replaces what only some may see.
 const hidden = "(hidden)"
 
-// message returns the entry as a message for a caller with this scope. For a caller who may see everything the view is
-// not read; it is sent as it was written.
+// message returns the entry as a message for a caller with this scope. For a caller who may see everything nothing is
+// read; it is sent as it was written.
 func (e *Entry) message(by rights.Scope, state *registry.State, decode bool) *apiv1.Change {
 	message := &apiv1.Change{}
-	switch {
-	case e.view == nil:
-	case by.Everything && !decode:
-		message.ProtoReflect().SetUnknown(e.view)
-	default:
-		_ = proto.Unmarshal(e.view, message) // it was written by us
+	if by.Everything && !decode {
+		message.ProtoReflect().SetUnknown(e.encoded())
+		return message
 	}
-	message.Event = e.event
+	_ = proto.Unmarshal(e.encoded(), message) // it was written by us
 	if by.Everything {
 		return message
 	}
-	if agent := message.GetAgent(); agent != nil && !by.Covers(e.object(state)) {
+	of := e.of()
+	if agent := message.GetAgent(); agent != nil && !by.Covers(of.object(state)) {
 		agent.Address = ""
 	}
-	if task := message.GetTask(); task != nil && !by.Reveals(e.object(state)) {
+	if task := message.GetTask(); task != nil && !by.Reveals(of.object(state)) {
 		for name := range task.GetCommand().GetEnv() { // order: irrelevant because all are hidden
 			task.Command.Env[name] = hidden
 		}
 	}
-	if person, is := strings.CutPrefix(e.event.GetBy(), "person "); is && person != by.Who && !by.Covers(rights.Object{}) {
-		message.Event = proto.CloneOf(e.event)
+	if person, is := strings.CutPrefix(message.GetEvent().GetBy(), "person "); is && person != by.Who && !by.Covers(rights.Object{}) {
 		message.Event.By = "person"
 	}
 	return message
 }
 
+// encoded returns the entry as a Change.
+func (e *Entry) encoded() []byte {
+	if e.event == nil {
+		return e.shown.view
+	}
+	encoded := protowire.AppendBytes(protowire.AppendTag(make([]byte, 0, e.bytes()), changeEvent, protowire.BytesType), e.event)
+	if e.shown != nil {
+		encoded = append(encoded, e.shown.view...)
+	}
+	return encoded
+}
+
+// changeEvent is the number of Change.event.
+const changeEvent = 1
+
 // Batch is what a source tells at once, in order.
 type Batch struct {
 	Entries []Entry
 	At      wire.Cursor    // behind the last event
-	latest  map[string]int // by the name of a thing: its latest entry
+	latest  map[string]int // by the name of a thing: its latest entry; nil: no views are attached
 }
 
-// Next returns the records from a place on, up to most, a batch with those of them that are events, and the place behind
-// them. It returns false if the records there are forgotten.
-func (s *Stream) Next(from uint64, most int) (records []change.Record, batch Batch, next uint64, known bool) {
-	numbers, next, number, known := s.read(from, most)
+// Next returns what has happened from a place on, up to most records, and the place behind them. With records, what they
+// touch can be told too, and views be attached to the batch. It returns false if the records there are forgotten.
+func (s *Stream) Next(from uint64, most int, records func(*change.Record)) (batch Batch, next uint64, known bool) {
+	found, next, number, known := s.read(from, most)
 	if !known {
-		return nil, batch, 0, false
+		return batch, 0, false
 	}
-	batch = Batch{At: wire.Cursor{Term: s.Term, Number: number}, latest: make(map[string]int)}
-	for i := range numbers {
-		records = append(records, numbers[i].Record)
-		if numbers[i].IsEvent() {
-			batch.add(happened(s, &numbers[i]))
+	batch = Batch{At: wire.Cursor{Term: s.Term, Number: number}, Entries: make([]Entry, 0, len(found))}
+	if records != nil {
+		batch.latest = make(map[string]int)
+	}
+	var event wire.Event
+	encoded := make([]byte, 0, eventBytes*len(found))
+	for i := range found {
+		if records != nil {
+			records(&found[i].Record)
 		}
+		if !found[i].IsEvent() {
+			continue
+		}
+		s.eventOf(&found[i], &event)
+		start := len(encoded)
+		encoded = event.Append(encoded) // may move it; what was cut from it before stays as it is
+		if records != nil {
+			batch.latest[event.Kind+"/"+event.Name] = len(batch.Entries)
+		}
+		batch.Entries = append(batch.Entries, Entry{cursor: event.Cursor, event: encoded[start:len(encoded):len(encoded)]})
 	}
-	return records, batch, next, true
+	return batch, next, true
 }
 
-func (b *Batch) add(e Entry) {
-	b.latest[e.key()] = len(b.Entries)
-	b.Entries = append(b.Entries, e)
-}
+// eventBytes is about what an encoded event takes.
+const eventBytes = 256
 
 // Attach adds a view, to the latest event of its thing or as an entry of its own.
 func (b *Batch) Attach(message *apiv1.Change) {
-	shown := Changed(message, b.At)
-	i, is := b.latest[shown.key()]
+	view := Changed(message, b.At)
+	i, is := b.latest[view.shown.key()]
 	if !is {
-		b.add(shown)
+		b.latest[view.shown.key()] = len(b.Entries)
+		b.Entries = append(b.Entries, view)
 		return
 	}
 	e := &b.Entries[i]
-	e.view, e.gone, e.about = shown.view, shown.gone, e.or(shown.about)
+	view.shown.thing = e.of().or(view.shown.thing)
+	e.shown = view.shown
 }

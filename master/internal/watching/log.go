@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/trust/rights"
@@ -41,8 +43,8 @@ type Log struct {
 	entries []Entry // guarded by mu, as all below; places base to base+len(entries)-1
 	base    uint64
 	bytes   int
-	state   map[string]Entry // the latest view of each thing
-	whole   bool             // the state is that at the cursor
+	state   map[string]*shown // the latest view of each thing
+	whole   bool              // the state is that at the cursor
 	cursor  wire.Cursor
 	start   wire.Cursor // everything after this is in entries, or marked there as missed
 	gap     uint64      // the place behind a gap of which nobody has told yet where it ends; 0: there is none
@@ -53,7 +55,7 @@ type Log struct {
 
 // NewLog makes a log of events, or of events and views.
 func NewLog(views bool) *Log {
-	return &Log{views: views, state: make(map[string]Entry), news: make(chan struct{})}
+	return &Log{views: views, state: make(map[string]*shown), news: make(chan struct{})}
 }
 
 // tell wakes everybody who waits.
@@ -116,7 +118,7 @@ func (l *Log) Put(entries []Entry, at wire.Cursor, whole bool) {
 			continue
 		}
 		if e.event != nil && e.cursor.Compare(l.cursor) <= 0 { // told before, by an earlier stream of the same leader
-			if e.event = nil; e.view == nil {
+			if e.event = nil; e.shown == nil {
 				continue
 			}
 		}
@@ -140,22 +142,23 @@ func (l *Log) Put(entries []Entry, at wire.Cursor, whole bool) {
 
 // keep takes the view of an entry into the state. It returns false if the entry says nothing new.
 func (l *Log) keep(e *Entry) bool {
-	if e.view == nil {
+	if e.shown == nil {
 		return e.event != nil
 	}
-	before, had := l.state[e.key()]
+	key := e.shown.key()
+	before, had := l.state[key]
 	if had {
-		e.about = e.or(before.about)
+		e.shown.thing = e.shown.or(before.thing)
 	}
 	switch {
-	case e.gone && had:
-		delete(l.state, e.key())
+	case e.shown.gone && had:
+		delete(l.state, key)
 		return true
-	case !e.gone && !bytes.Equal(before.view, e.view):
-		l.state[e.key()] = *e
+	case !e.shown.gone && !(had && bytes.Equal(before.view, e.shown.view)):
+		l.state[key] = e.shown
 		return true
 	}
-	e.view, e.gone = nil, false
+	e.shown = nil
 	return e.event != nil
 }
 
@@ -432,11 +435,10 @@ func (r *reading) sendState(ctx context.Context, missed string) error {
 		}
 	}
 	state := make([]Entry, 0, len(l.state))
-	for _, e := range l.state { // order: irrelevant because the state has none
-		e.event = nil
-		state = append(state, e)
-	}
 	at := l.cursor
+	for _, one := range l.state { // order: irrelevant because the state has none
+		state = append(state, Entry{cursor: at, shown: one})
+	}
 	r.place = l.base + uint64(len(l.entries))
 	l.mu.Unlock()
 	r.told = wire.Cursor{}
@@ -450,80 +452,88 @@ func (r *reading) sendState(ctx context.Context, missed string) error {
 
 // send sends those entries that the watcher has asked for and may see. With the last of them it knows everything up to
 // the cursor, if that is not zero and whole is set.
-func (r *reading) send(entries []Entry, at wire.Cursor, whole bool) (err error) {
-	response, size := &apiv1.WatchResponse{}, 0
-	flush := func() error {
-		r.at = time.Now()
-		err := r.Send(response)
-		response, size = &apiv1.WatchResponse{}, 0
-		return err
-	}
-	choose := func(state *registry.State) {
-		for i := range entries {
-			e := &entries[i]
-			if r.Request.GetEventsOnly() && e.event == nil || !e.wanted(r.Request) || !e.seen(r.By, state) {
-				continue
-			}
-			message := e.message(r.By, state, r.Decode)
-			if message.GetEvent() != nil && e.cursor.Compare(r.after) <= 0 {
-				message.Event = nil
-				if e.view == nil {
-					continue
-				}
-			}
-			response.Items = append(response.Items, message)
-			size += e.bytes()
-		}
-	}
+func (r *reading) send(entries []Entry, at wire.Cursor, whole bool) error {
+	var responses []*apiv1.WatchResponse
 	if r.By.Everything {
-		choose(nil) // no names are needed
+		responses = r.choose(entries, nil) // no names are needed
 	} else {
-		r.Read(choose)
+		r.Read(func(state *registry.State) { responses = r.choose(entries, state) })
 	}
-	items := response.Items
-	for response.Items = nil; len(items) > responseItemsMax || size > responseBytesMax && len(items) > 1; {
-		n := min(len(items)/2, responseItemsMax)
-		size -= size * n / len(items)
-		kept := size
-		response.Items, items = items[:n], items[n:]
-		if err := flush(); err != nil {
-			return err
+	if whole && !at.IsZero() {
+		idle := len(responses) == 0
+		if idle && (at == r.told || !r.told.IsZero() && time.Since(r.at) < cursorEvery) {
+			return nil
 		}
-		size = kept
-	}
-	response.Items = items
-	if whole && at != (wire.Cursor{}) {
-		response.Complete, response.Cursor = true, at.Proto()
-	}
-	switch {
-	case len(items) > 0:
-	case !response.Complete, at == r.told:
-		return nil
-	case r.told != (wire.Cursor{}) && time.Since(r.at) < cursorEvery:
-		return nil
-	}
-	if response.Complete {
+		if idle {
+			responses = append(responses, &apiv1.WatchResponse{})
+		}
+		last := responses[len(responses)-1]
+		last.Complete, last.Cursor = true, at.Proto()
 		r.told = at
 	}
-	return flush()
+	for _, response := range responses {
+		r.at = time.Now()
+		if err := r.Send(response); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// Follow calls keep with all events, in order, until ctx ends. With after it begins behind that event; where that is not
-// possible, and whenever some events can't be told, missed says why, and the events follow those that are missed.
-func (l *Log) Follow(ctx context.Context, after *apiv1.Cursor, read func(func(*registry.State)), keep func(events []*apiv1.Event, missed string)) error {
+// choose returns the responses with those entries that the watcher has asked for and may see.
+func (r *reading) choose(entries []Entry, state *registry.State) (responses []*apiv1.WatchResponse) {
+	all := wantsAll(r.Request) && r.By.Everything
+	var response *apiv1.WatchResponse
+	size := 0
+	for i := range entries {
+		e := &entries[i]
+		if e.event != nil && e.cursor.Compare(r.after) <= 0 {
+			e.event = nil
+		}
+		if e.event == nil && (e.shown == nil || r.Request.GetEventsOnly()) {
+			continue
+		}
+		if !all {
+			if of := e.of(); !wants(r.Request, &of) || !of.seen(r.By, state) {
+				continue
+			}
+		}
+		if response == nil || len(response.Items) == responseItemsMax || size > responseBytesMax {
+			response, size = &apiv1.WatchResponse{}, 0
+			responses = append(responses, response)
+		}
+		r.put(e, response, state)
+		size += e.bytes()
+	}
+	return responses
+}
+
+// put adds an entry to a response.
+func (r *reading) put(e *Entry, response *apiv1.WatchResponse, state *registry.State) {
+	switch packed := r.Request.GetPacked() && r.Request.GetEventsOnly(); {
+	case packed && r.By.Everything:
+		response.Packed = wire.PackEvent(response.Packed, e.event)
+	case packed:
+		encoded, _ := proto.Marshal(e.message(r.By, state, true).GetEvent()) // it was just read
+		response.Packed = wire.PackEvent(response.Packed, encoded)
+	default:
+		response.Items = append(response.Items, e.message(r.By, state, r.Decode))
+	}
+}
+
+// Follow calls keep with all events, encoded and packed as wire.Unpack reads them, in order, until ctx ends. With after it
+// begins behind that event; where that is not possible, and whenever some events can't be told, missed says why, and the
+// events follow those that are missed.
+func (l *Log) Follow(ctx context.Context, after *apiv1.Cursor, read func(func(*registry.State)), keep func(packed []byte, missed string)) error {
 	if after != nil {
 		l.Seed(wire.CursorOf(after))
 	}
 	var watcher Watcher
 	watcher = Watcher{
-		Request: &apiv1.WatchRequest{EventsOnly: true, After: after}, By: rights.All(), Read: read,
+		Request: &apiv1.WatchRequest{EventsOnly: true, Packed: true, After: after}, By: rights.All(), Read: read,
 		Send: func(news *apiv1.WatchResponse) error {
-			events := make([]*apiv1.Event, 0, len(news.GetItems()))
-			for _, item := range news.GetItems() {
-				events = append(events, item.GetEvent())
-			}
-			if len(events) > 0 || news.GetMissed() != "" {
-				keep(events, news.GetMissed())
+			if len(news.GetPacked()) > 0 || news.GetMissed() != "" {
+				keep(news.GetPacked(), news.GetMissed())
 			}
 			if news.GetComplete() {
 				watcher.Request.After = news.GetCursor()
@@ -553,13 +563,15 @@ func (l *Log) Whole() bool {
 func (l *Log) Without(entries []Entry, at wire.Cursor, kinds ...string) (gone []Entry) {
 	there := make(map[string]bool, len(entries))
 	for i := range entries {
-		there[entries[i].key()] = entries[i].view != nil && !entries[i].gone || there[entries[i].key()]
+		if view := entries[i].shown; view != nil && !view.gone {
+			there[view.key()] = true
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for key, e := range l.state { // order: irrelevant because each is a thing of its own
-		if slices.Contains(kinds, e.kind) && !there[key] {
-			gone = append(gone, Gone(e.kind, e.name, at))
+	for key, known := range l.state { // order: irrelevant because each is a thing of its own
+		if slices.Contains(kinds, known.kind) && !there[key] {
+			gone = append(gone, Gone(known.kind, known.name, at))
 		}
 	}
 	return gone

@@ -68,14 +68,24 @@ type hearer struct {
 	after *apiv1.Cursor
 	last  wire.Cursor // the latest event; zero after something was missed
 	has   map[string]int32
+
+	packed bool // it asks for packed events
 }
 
 func (h *hearer) connect() {
 	h.read = &reading{log: h.log, Watcher: Watcher{By: rights.All(), Send: h.take,
-		Request: &apiv1.WatchRequest{After: h.after, EventsOnly: !h.log.views}}}
+		Request: &apiv1.WatchRequest{After: h.after, EventsOnly: !h.log.views, Packed: h.packed}}}
 	if err := h.read.begin(h.t.Context()); err != nil {
 		h.t.Fatal(err)
 	}
+}
+
+// heard notes the next event.
+func (h *hearer) heard(at wire.Cursor) {
+	if h.last != (wire.Cursor{}) && (at.Term != h.last.Term || at.Number != h.last.Number+1) {
+		h.t.Fatalf("after event %v comes %v", h.last, at)
+	}
+	h.last = at
 }
 
 func (h *hearer) take(news *apiv1.WatchResponse) error {
@@ -91,13 +101,16 @@ func (h *hearer) take(news *apiv1.WatchResponse) error {
 		h.last, h.after = wire.Cursor{}, nil
 		clear(h.has)
 	}
+	for encoded := range wire.Unpack(news.GetPacked()) {
+		var event wire.Event
+		if err := event.Read(encoded); err != nil {
+			return err
+		}
+		h.heard(event.Cursor)
+	}
 	for _, item := range news.GetItems() {
 		if event := item.GetEvent(); event != nil {
-			at := wire.CursorOf(event.GetCursor())
-			if h.last != (wire.Cursor{}) && (at.Term != h.last.Term || at.Number != h.last.Number+1) {
-				h.t.Fatalf("after event %v comes %v", h.last, at)
-			}
-			h.last = at
+			h.heard(wire.CursorOf(event.GetCursor()))
 		}
 		if _, name := wire.ChangeName(item); item.GetRemoved() != "" {
 			delete(h.has, name)
@@ -133,7 +146,7 @@ func TestWatchersMissNothing(t *testing.T) {
 		l.lead(0)
 		var hearers []*hearer
 		for range 3 {
-			h := &hearer{t: t, log: l.log, has: make(map[string]int32)}
+			h := &hearer{t: t, log: l.log, has: make(map[string]int32), packed: !views && rapid.Bool().Draw(t, "packed")}
 			h.connect()
 			hearers = append(hearers, h)
 		}

@@ -72,6 +72,7 @@ func (s *Stream) read(from uint64, most int) (records []numbered, next, number u
 	if oldest := s.next - uint64(len(s.ring)); from < oldest {
 		return nil, 0, 0, false
 	}
+	records = make([]numbered, 0, min(uint64(most), s.next-from))
 	for next = from; next < s.next && len(records) < most; next++ {
 		records = append(records, s.ring[next%streamRecordsMax])
 	}
