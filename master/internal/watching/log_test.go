@@ -240,3 +240,26 @@ func TestAGapIsToldToWhoComesFromElsewhere(t *testing.T) {
 		}
 	}
 }
+
+// TestAFrameworkOfAnotherRole: who watches a role is told of a framework from when that has taken the role on.
+func TestAFrameworkOfAnotherRole(t *testing.T) {
+	log := NewLog(true)
+	at := wire.Cursor{Term: api.Term{Number: 1}}
+	in := func(role string) Entry {
+		return Changed(&apiv1.Change{View: &apiv1.Change_Framework{Framework: &apiv1.FrameworkView{Id: "f", Roles: []string{role}}}}, at)
+	}
+	log.Put([]Entry{in("web")}, at, true)
+	told := 0
+	r := &reading{log: log, Watcher: Watcher{By: rights.All(), Request: &apiv1.WatchRequest{Role: "batch"}, Send: func(news *apiv1.WatchResponse) error {
+		told += len(news.GetItems())
+		return nil
+	}}}
+	if err := r.begin(t.Context()); err != nil || told != 0 {
+		t.Fatalf("told %d things of another role, %v", told, err)
+	}
+	at.Number++
+	log.Put([]Entry{in("batch")}, at, true)
+	if _, _, err := r.step(t.Context()); err != nil || told != 1 {
+		t.Errorf("told %d things, %v", told, err)
+	}
+}
