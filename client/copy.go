@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"sync"
 
@@ -120,6 +121,21 @@ func (c *Copy) Get(kind, name string) *apiv1.Change {
 		return of.by[name].change
 	}
 	return nil
+}
+
+// All returns the latest change of each thing, in no order. The copy must not be changed meanwhile.
+func (c *Copy) All() iter.Seq[*apiv1.Change] {
+	return func(yield func(*apiv1.Change) bool) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, of := range c.kinds {
+			for _, one := range of.by {
+				if !yield(one.change) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // viewsOf returns the views of one kind, in the natural order of their names.

@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -85,13 +86,96 @@ func (c *pageCluster) Invoke(ctx context.Context, method string, request, reply 
 	return conn.Invoke(guard.ForPerson(ctx, trust.Of(ctx)), method, request, reply)
 }
 
-// NewStream opens a stream of this master itself, for all who look.
+// NewStream opens a watch of this master itself, which goes on when another one leads: in the name of the person whom the
+// context names, or, where it names nobody, of this master.
 func (c *pageCluster) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
-	conn, err := c.leader()
+	m := c.master
+	if holder := m.listeners.proof.holder; holder != nil && trust.Of(ctx).Kind == trust.Nobody {
+		ctx = trust.With(ctx, holder.Pass().Identity())
+	}
+	ctx, err := m.guard.Admit(ctx, method)
+	if err != nil {
+		m.guard.Done(ctx, nil, err)
+		return nil, m.denied(ctx, method, err)
+	}
+	leave, err := admit(&m.under.streams, streamsMax, "streams", method)
 	if err != nil {
 		return nil, err
 	}
-	return conn.NewStream(ctx, desc, method)
+	ctx, left := m.guard.Enter(ctx)
+	s := &ownStream{ctx: ctx, answers: make(chan []byte)}
+	s.serve = func() {
+		m.besides(func() {
+			defer leave()
+			err := desc.Handler(watchService{master: m}, ownServerStream{s: s})
+			if ended := left(); ended != nil {
+				err = ended
+			}
+			if s.ended = err; err == nil {
+				s.ended = io.EOF
+			}
+			m.metrics.called(method, err)
+			m.guard.Done(ctx, nil, err)
+			close(s.answers)
+		})
+	}
+	return s, nil
+}
+
+// ownStream is a stream of many answers to one request, from this master to itself.
+type ownStream struct {
+	grpc.ClientStream
+	ctx     context.Context
+	serve   func()
+	request proto.Message
+	answers chan []byte
+	ended   error // why there are no more answers, once answers is closed
+}
+
+func (s *ownStream) Context() context.Context { return s.ctx }
+
+func (s *ownStream) SendMsg(request any) error {
+	s.request, _ = request.(proto.Message)
+	return nil
+}
+
+func (s *ownStream) CloseSend() error {
+	s.serve()
+	return nil
+}
+
+func (s *ownStream) RecvMsg(into any) error {
+	body, more := <-s.answers
+	if !more {
+		return s.ended
+	}
+	return proto.Unmarshal(body, into.(proto.Message))
+}
+
+// ownServerStream is its other end.
+type ownServerStream struct {
+	grpc.ServerStream
+	s *ownStream
+}
+
+func (o ownServerStream) Context() context.Context { return o.s.ctx }
+
+func (o ownServerStream) RecvMsg(into any) error {
+	proto.Merge(into.(proto.Message), o.s.request)
+	return nil
+}
+
+func (o ownServerStream) SendMsg(answer any) error {
+	body, err := proto.Marshal(answer.(proto.Message))
+	if err != nil {
+		return err
+	}
+	select {
+	case o.s.answers <- body:
+		return nil
+	case <-o.s.ctx.Done():
+		return o.s.ctx.Err()
+	}
 }
 
 // leader returns the connection to the leader.

@@ -325,7 +325,6 @@ func (s *Server) act(a action) http.HandlerFunc {
 		if err != nil {
 			err = api.E("page", api.Invalid, "", errors.New("this form can't be read, or is far too long"))
 		} else if said, err = a.do(r.Context(), s, r.PostForm); err == nil {
-			s.changes.tell()
 			shown.blocks = []block{{key: "done", title: "Done", body: doneView(said, a.back(r.PostForm)), command: a.command(r.PostForm), wide: true}}
 		}
 		if err != nil {

@@ -13,16 +13,6 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// amountOf returns how much of a kind there is, whatever it is reserved for. Ports are not counted.
-func amountOf(resources *structpb.Struct, kind string) (sum float64) {
-	for name, value := range resources.GetFields() { // order: irrelevant because they are added
-		if bare, _, _ := strings.Cut(name, "("); bare == kind && !strings.Contains(name, "(revocable)") {
-			sum += value.GetNumberValue()
-		}
-	}
-	return sum
-}
-
 // usedOf returns how much of a kind is really used; only processors and memory are measured.
 func usedOf(usage *apiv1.Usage, kind string) float64 {
 	switch kind {

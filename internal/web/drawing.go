@@ -6,8 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-
-	"github.com/tenderhq/tender/internal/words"
 )
 
 // units writes a length of a drawing.
@@ -15,11 +13,9 @@ func units(length float64) string { return strconv.FormatFloat(length, 'f', -1, 
 
 // viewBox is the room that the tiles of a group take.
 func (g group) viewBox() string {
-	rows := (len(g.tiles) + g.columns - 1) / g.columns
+	rows := (g.count + g.columns - 1) / g.columns
 	return fmt.Sprintf("0 0 %d %d", g.columns*step, rows*step)
 }
-
-func agentsText(n int) string { return words.Count(n, "agent") }
 
 // eventsOf is the address of the patches for a page; "": there are none.
 func eventsOf(p page, address string) string {
@@ -45,8 +41,8 @@ func (a action) asksFor(field string) bool {
 }
 
 // tabindex keeps pictures of many agents out of the way of the keyboard; the list of agents has them too.
-func tabindex(many bool) string {
-	if many {
+func (g group) tabindex() string {
+	if len(g.tiles) > tilesNamedMax {
 		return "-1"
 	}
 	return "0"

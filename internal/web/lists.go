@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tenderhq/tender/api"
@@ -20,23 +21,23 @@ const windowRows = 100
 // agents is the list of the agents.
 func (s *Server) agents(r *http.Request) (page, error) {
 	query := r.URL.Query()
-	list, err := s.operator.ListAgents(r.Context(), &apiv1.ListRequest{
-		Limit: windowRows, PageToken: query.Get("page"), Prefix: query.Get("q"), States: query["state"],
-	})
+	one, err := look(r.Context())
 	if err != nil {
 		return page{}, err
 	}
+	prefix, states := query.Get("q"), query["state"]
+	agents, shown := windowOf(r, only(one.agents, func(agent *apiv1.AgentView) bool {
+		return (strings.HasPrefix(agent.GetId(), prefix) || strings.HasPrefix(agent.GetHostname(), prefix)) && (len(states) == 0 || slices.Contains(states, agent.GetState()))
+	}))
 	command := "tender get agents" + flags(query, "q", "", "state", "--state")
-	shown := table{
-		columns: []string{"Agent", "Host", "Is", "Since", "Tasks", "Allocated", "Free", "Really used", "Why"},
-		empty:   "There are no agents" + suchAs(query) + ".", next: "tender agent --join FILE", more: further(r, list.GetNextPageToken()),
-	}
-	for _, agent := range list.GetItems() {
+	shown.columns = []string{"Agent", "Host", "Is", "Since", "Tasks", "Allocated", "Free", "Really used", "Why"}
+	shown.empty, shown.next = "There are no agents"+suchAs(query)+".", "tender agent --join FILE"
+	for _, agent := range agents {
 		how, class := condition(agent)
 		shown.rows = append(shown.rows, row{agent.GetId(), []cell{
 			to(agent.GetId(), agentPath(agent.GetId())), text(agent.GetHostname()), {text: how, class: class}, since(timeOf(agent.GetSince())),
 			number(grouped(int(agent.GetTasks()))), text(resourcesText(agent.GetAllocated())), text(resourcesText(agent.GetFree())),
-			text(usageText(agent.GetUsage())), text(agent.GetWhy()),
+			text(usageText(one.used[agent.GetId()])), text(agent.GetWhy()),
 		}})
 	}
 	return page{
@@ -76,10 +77,9 @@ func (s *Server) agent(r *http.Request) (page, error) {
 	if window := agent.GetMaintenance(); window != nil {
 		facts = append(facts, field{"Maintenance", since(timeOf(window.GetStart()))}, field{"It lasts", text(words.Span(window.GetDuration().AsDuration()))})
 	}
-	tasks, err := s.tasksOf(r.Context(), &apiv1.ListTasksRequest{Limit: windowRows, AgentId: agent.GetId()}, "Nothing runs on this agent.", "tender run -- sleep 60")
-	if err != nil {
-		tasks = table{empty: sentenceOf(err)}
-	}
+	one, _ := look(r.Context())
+	its, tasks := windowOf(r, only(one.tasks, func(task *apiv1.TaskView) bool { return task.GetAgentId() == agent.GetId() }))
+	tasks = tasks.withTasks(its, "Nothing runs on this agent.", "tender run -- sleep 60")
 	return page{
 		title: agent.GetId(), nav: "/agents", command: "tender describe agent " + words.Quote(agent.GetId()),
 		blocks: []block{
@@ -105,15 +105,17 @@ func usageText(usage *apiv1.Usage) string {
 // frameworks is the list of the frameworks.
 func (s *Server) frameworks(r *http.Request) (page, error) {
 	query := r.URL.Query()
-	list, err := s.operator.ListFrameworks(r.Context(), &apiv1.ListRequest{Limit: windowRows, PageToken: query.Get("page"), Prefix: query.Get("q"), Role: query.Get("role")})
+	one, err := look(r.Context())
 	if err != nil {
 		return page{}, err
 	}
-	shown := table{
-		columns: []string{"Framework", "Name", "Is", "Roles", "Tasks", "Wants", "Offers", "Allocated", "Largest share", "Why"},
-		empty:   "There are no frameworks" + suchAs(query) + ".", next: "tender run --name hello -- echo hello", more: further(r, list.GetNextPageToken()),
-	}
-	for _, framework := range list.GetItems() {
+	prefix, role := query.Get("q"), query.Get("role")
+	frameworks, shown := windowOf(r, only(one.frameworks, func(f *apiv1.FrameworkView) bool {
+		return (strings.HasPrefix(f.GetId(), prefix) || f.GetName() == prefix) && (role == "" || slices.Contains(f.GetRoles(), role))
+	}))
+	shown.columns = []string{"Framework", "Name", "Is", "Roles", "Tasks", "Wants", "Offers", "Allocated", "Largest share", "Why"}
+	shown.empty, shown.next = "There are no frameworks"+suchAs(query)+".", "tender run --name hello -- echo hello"
+	for _, framework := range frameworks {
 		class := "good"
 		if framework.GetState() != "active" {
 			class = "warn"
@@ -161,13 +163,9 @@ func (s *Server) framework(r *http.Request) (page, error) {
 			text(strings.Join(append(slices.Clone(demand.GetPreferred()), demand.GetConstraint()), " ")), text(strings.Join(spread, ", ")),
 		}})
 	}
-	tasks, err := s.tasksOf(r.Context(), &apiv1.ListTasksRequest{Limit: windowRows, FrameworkId: id}, "It runs nothing now.", "tender explain "+words.Quote(id))
-	if err != nil {
-		tasks = table{empty: sentenceOf(err)}
-	}
-	if len(tasks.rows) == windowRows {
-		tasks.more = link{"all of its tasks", "/tasks?framework=" + url.QueryEscape(id)}
-	}
+	one, _ := look(r.Context())
+	its, tasks := windowOf(r, only(one.tasks, func(task *apiv1.TaskView) bool { return task.GetFrameworkId() == id }))
+	tasks = tasks.withTasks(its, "It runs nothing now.", "tender explain "+words.Quote(id))
 	return page{
 		title: cmp.Or(framework.GetName(), id), nav: "/frameworks", command: "tender describe framework " + words.Quote(id),
 		blocks: []block{
@@ -183,20 +181,29 @@ func (s *Server) framework(r *http.Request) (page, error) {
 // tasks is the list of the tasks.
 func (s *Server) tasks(r *http.Request) (page, error) {
 	query := r.URL.Query()
-	request := &apiv1.ListTasksRequest{
-		Limit: windowRows, PageToken: query.Get("page"), Prefix: query.Get("q"), FrameworkId: query.Get("framework"), AgentId: query.Get("agent"),
-		Role: query.Get("role"), States: query["state"], All: query.Get("all") != "",
-	}
-	shown, err := s.tasksOf(r.Context(), request, "There are no tasks"+suchAs(query)+".", "tender run --name hello -- sleep 60")
-	if err != nil {
-		return page{}, err
-	}
-	if shown.more.href != "" {
-		shown.more = further(r, shown.more.href)
+	empty, next := "There are no tasks"+suchAs(query)+".", "tender run --name hello -- sleep 60"
+	var shown table
+	all := query.Get("all") != ""
+	if all { // the watch forgets what has ended
+		list, err := s.operator.ListTasks(r.Context(), &apiv1.ListTasksRequest{
+			Limit: windowRows, PageToken: query.Get("page"), Prefix: query.Get("q"), FrameworkId: query.Get("framework"), AgentId: query.Get("agent"),
+			Role: query.Get("role"), States: query["state"], All: true,
+		})
+		if err != nil {
+			return page{}, err
+		}
+		shown = table{more: further(r, list.GetNextPageToken())}.withTasks(list.GetItems(), empty, next)
+	} else {
+		one, err := look(r.Context())
+		if err != nil {
+			return page{}, err
+		}
+		tasks, of := windowOf(r, only(one.tasks, tasksSuchAs(query)))
+		shown = of.withTasks(tasks, empty, next)
 	}
 	command := "tender get tasks" + flags(query, "q", "", "framework", "--framework", "agent", "--agent", "role", "--role", "state", "--state")
 	other := link{"those that have ended too", "/tasks?all=1"}
-	if request.GetAll() {
+	if all {
 		command, other = command+" --all", link{"only those that have not ended", "/tasks"}
 	}
 	return page{
@@ -208,25 +215,63 @@ func (s *Server) tasks(r *http.Request) (page, error) {
 	}, nil
 }
 
-// tasksOf lists tasks. The href of more is the token of the next page.
-func (s *Server) tasksOf(ctx context.Context, request *apiv1.ListTasksRequest, empty, next string) (table, error) {
-	list, err := s.operator.ListTasks(ctx, request)
-	if err != nil {
-		return table{}, err
+// tasksSuchAs says which tasks the query of an address selects.
+func tasksSuchAs(query url.Values) func(*apiv1.TaskView) bool {
+	prefix, framework, agent, role, states := query.Get("q"), query.Get("framework"), query.Get("agent"), query.Get("role"), query["state"]
+	of, rest, whole := strings.Cut(prefix, "/")
+	return func(task *apiv1.TaskView) bool {
+		named := strings.HasPrefix(task.GetId(), prefix) || whole && task.GetFrameworkId() == of && strings.HasPrefix(task.GetId(), rest) ||
+			!whole && strings.HasPrefix(task.GetFrameworkId(), prefix)
+		return named && (framework == "" || task.GetFrameworkId() == framework) && (agent == "" || task.GetAgentId() == agent) && (role == "" || task.GetRole() == role) && (len(states) == 0 || slices.Contains(states, task.GetState()))
 	}
-	shown := table{
-		columns: []string{"Task", "Name", "Framework", "Role", "Is", "Since", "On", "Has", "Really uses", "Why"},
-		empty:   empty, next: next, more: link{href: list.GetNextPageToken()},
-	}
-	for _, task := range list.GetItems() {
-		shown.rows = append(shown.rows, row{task.GetFrameworkId() + "/" + task.GetId(), []cell{
+}
+
+// withTasks returns the table with tasks in it.
+func (t table) withTasks(tasks []*apiv1.TaskView, empty, next string) table {
+	t.columns, t.empty, t.next = []string{"Task", "Name", "Framework", "Role", "Is", "Since", "On", "Has", "Why"}, empty, next
+	for _, task := range tasks {
+		t.rows = append(t.rows, row{task.GetFrameworkId() + "/" + task.GetId(), []cell{
 			to(task.GetId(), taskPath(task)), text(task.GetName()),
 			to(cmp.Or(task.GetFrameworkName(), task.GetFrameworkId()), frameworkPath(task.GetFrameworkId())), text(task.GetRole()),
 			{text: task.GetState(), class: gradeOf(task)}, since(timeOf(task.GetSince())), to(task.GetHostname(), agentPath(task.GetAgentId())),
-			text(resourcesText(task.GetResources())), text(usageText(task.GetUsage())), text(whyOf(task)),
+			text(resourcesText(task.GetResources())), text(whyOf(task)),
 		}})
 	}
-	return shown, nil
+	return t
+}
+
+// only returns the items that are wanted.
+func only[V any](items []V, wanted func(V) bool) []V {
+	kept := make([]V, 0, min(len(items), windowRows))
+	for _, one := range items {
+		if wanted(one) {
+			kept = append(kept, one)
+		}
+	}
+	return kept
+}
+
+// windowOf returns the part of a list that the address asks for, by from=101, and a table that says which part that is.
+func windowOf[V any](r *http.Request, items []V) ([]V, table) {
+	from, _ := strconv.Atoi(r.URL.Query().Get("from")) // else from the beginning
+	from = max(1, min(from, len(items)))
+	to := min(len(items), from-1+windowRows)
+	at := func(text string, from int) link {
+		query := r.URL.Query()
+		query.Set("from", strconv.Itoa(from))
+		return link{text, r.URL.Path + "?" + query.Encode()}
+	}
+	var shown table
+	if from > 1 {
+		shown.before = at("before", max(1, from-windowRows))
+	}
+	if to < len(items) {
+		shown.more = at("more", to+1)
+	}
+	if from > 1 || to < len(items) {
+		shown.place = fmt.Sprintf("%s to %s of %s", grouped(from), grouped(to), grouped(len(items)))
+	}
+	return items[from-1 : to], shown
 }
 
 func taskPath(task *apiv1.TaskView) string {

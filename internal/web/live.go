@@ -11,18 +11,17 @@ import (
 	"sync"
 	"time"
 
-	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/pause"
 )
 
 const (
 	// patchEvery is the shortest time between two patches of a tab.
 	patchEvery = 500 * time.Millisecond
+	// slowEvery is that time for a block that is so large that a browser would have much to do with it.
+	slowEvery = 3 * time.Second
 	// lookEvery is how often a tab is brought up to date though nothing was said to have changed: what is really used
 	// changes by itself.
 	lookEvery = 5 * time.Second
-	// watchAgain is the pause before a watch that has ended is begun anew.
-	watchAgain = time.Second
 )
 
 // signal tells everybody who waits that something has changed. The zero value is usable.
@@ -53,51 +52,6 @@ func (s *signal) tell() {
 	}
 }
 
-// watch is the one watch of the cluster, which there is while any tab is open. It only says that something has changed;
-// what that is each tab asks in its person's name.
-type watch struct {
-	mu   sync.Mutex
-	tabs int    // guarded by mu
-	end  func() // guarded by mu; ends the watch and waits for it; nil: there is none
-}
-
-// join counts a tab for which the cluster is watched, until leave is called.
-func (s *Server) join() (leave func()) {
-	w := &s.watch
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.tabs++; w.tabs == 1 {
-		ctx, cancel := context.WithCancel(s.ending)
-		var watched sync.WaitGroup
-		watched.Go(func() { s.keepWatch(ctx) })
-		w.end = func() {
-			cancel()
-			watched.Wait()
-		}
-	}
-	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.tabs--; w.tabs == 0 {
-			w.end()
-		}
-	}
-}
-
-// keepWatch watches until the context ends. Whoever serves the page watches, so that it is one watch for all who look.
-func (s *Server) keepWatch(ctx context.Context) {
-	for ctx.Err() == nil {
-		stream, err := apiv1.NewWatchServiceClient(s.config.Cluster).Watch(ctx, &apiv1.WatchRequest{EventsOnly: true})
-		for err == nil {
-			if _, err = stream.Recv(); err == nil {
-				s.changes.tell()
-			}
-		}
-		s.changes.tell() // it is not known what was missed
-		pause.For(ctx, watchAgain)
-	}
-}
-
 // lasting returns a context for an answer that lasts: it ends with the request, with the person's login, and when the page
 // is no longer served.
 func (s *Server) lasting(w http.ResponseWriter, r *http.Request) (ctx context.Context, done func()) {
@@ -123,14 +77,21 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, done := s.lasting(w, r)
 	defer done()
-	defer s.join()()
-	tab := tab{w: w, control: http.NewResponseController(w), sent: map[string][]byte{}}
+	tab := tab{w: w, control: http.NewResponseController(w), sent: map[string][]byte{}, at: map[string]time.Time{}}
 	w.Header().Set("Content-Type", "text/event-stream")
+	leave := func() {}
+	defer func() { leave() }()
 	for {
-		_, changed := s.changes.now()
-		if !tab.patch(ctx, s.collect(ctx, at)) || !pause.For(ctx, patchEvery) {
+		looking, changed := ctx, (<-chan struct{})(nil)
+		if with, m, left, err := s.mirrored(ctx); err == nil {
+			leave()
+			looking, leave = with, left
+			_, changed = m.changes.now()
+		}
+		if !tab.patch(ctx, s.collect(looking, at)) {
 			return
 		}
+		pause.For(ctx, patchEvery)
 		timer := time.NewTimer(lookEvery)
 		select {
 		case <-changed:
@@ -149,7 +110,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 type tab struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	sent    map[string][]byte // by the key of a block: what the tab has
+	sent    map[string][]byte    // by the key of a block: what the tab has
+	at      map[string]time.Time // since when
 }
 
 // patch sends the blocks that have changed. It returns false if the tab has gone, or has nothing more to expect.
@@ -159,13 +121,19 @@ func (t *tab) patch(ctx context.Context, shown page) bool {
 		return false
 	}
 	changed := map[string]string{}
+	if shown.code != 0 { // the cluster can't be asked just now: what was shown stays
+		shown.blocks = nil
+	}
 	for _, block := range append([]block{{key: "head", body: headView(shown.head)}}, shown.blocks...) {
+		if block.slow && time.Since(t.at[block.key]) < slowEvery {
+			continue
+		}
 		var text bytes.Buffer
 		if err := blockView(block).Render(ctx, &text); err != nil {
 			return false
 		}
 		if !bytes.Equal(t.sent[block.key], text.Bytes()) {
-			t.sent[block.key] = text.Bytes()
+			t.sent[block.key], t.at[block.key] = text.Bytes(), time.Now()
 			changed[block.key] = text.String()
 		}
 	}

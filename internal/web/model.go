@@ -12,8 +12,9 @@ type page struct {
 	nav     string // the entry of the navigation that it belongs to: an address
 	command string // what shows the same on the command line
 	blocks  []block
-	code    int  // of the answer; 0: 200
-	still   bool // it says what was so when it was made, and gets no patches
+	code    int    // of the answer; 0: 200
+	why     string // there is no view
+	still   bool   // it says what was so when it was made, and gets no patches
 	head    head
 }
 
@@ -26,6 +27,7 @@ type block struct {
 	actions     []link // to what one can do about it
 	body        templ.Component
 	wide        bool
+	slow        bool // it is so large that it is patched less often
 }
 
 // link is a place that one can go to.
@@ -61,6 +63,8 @@ type table struct {
 	rows    []row
 	empty   string
 	next    string // a command
+	place   string // which part of the list this is
+	before  link   // the part before it
 	more    link   // where the list goes on
 }
 

@@ -149,6 +149,27 @@ async function follow(pane) {
   }
 }
 
+// --- pictures of very many agents: one shape for each colour, so the agent is found by its place ---
+
+function agentAt(event) {
+  const picture = event.target.closest?.("svg[data-agents]");
+  if (!picture) return null;
+  const { columns, step, agents } = picture.dataset, from = picture.getScreenCTM();
+  const x = Math.floor((event.clientX - from.e) / from.a / step), y = Math.floor((event.clientY - from.f) / from.d / step);
+  return { picture, id: x < columns ? agents.split("\n")[y * columns + x] : undefined };
+}
+
+addEventListener("pointermove", event => {
+  const at = agentAt(event);
+  if (!at) return;
+  at.picture.querySelector("title").textContent = at.id || "";
+});
+
+addEventListener("click", event => {
+  const id = agentAt(event)?.id;
+  if (id) location.href = "/agents/" + encodeURIComponent(id);
+});
+
 // --- keys ---
 
 let going = false;

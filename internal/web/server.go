@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/a-h/templ"
@@ -60,9 +61,8 @@ type Server struct {
 	operator apiv1.OperatorServiceClient
 	jobs     apiv1.JobServiceClient
 	views    *http.ServeMux
-	changes  signal
-	watch    watch
-	copies   copies
+	mirrors  mirrors
+	watching sync.WaitGroup // the watches of the mirrors
 }
 
 //go:embed page.css page.js icon.svg
@@ -80,6 +80,7 @@ func New(config Config) *Server {
 		config: config, views: http.NewServeMux(),
 		operator: apiv1.NewOperatorServiceClient(config.Cluster), jobs: apiv1.NewJobServiceClient(config.Cluster),
 	}
+	s.mirrors = mirrors{by: make(map[string]*mirror), keys: make(map[string]string)}
 	s.ending, s.End = context.WithCancel(context.Background())
 	for pattern, view := range map[string]view{
 		"/{$}":                      s.cluster,
@@ -160,17 +161,34 @@ type collectorKey struct{}
 // serve shows a view.
 func (s *Server) serve(of view) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		shown, err := of(r)
-		if err != nil {
-			shown = failed(err)
-		}
-		shown.head = s.head(r.Context(), shown)
+		ctx, shown := s.viewed(r, of)
+		shown.head = s.head(ctx, shown)
 		if collected, is := r.Context().Value(collectorKey{}).(*page); is {
 			*collected = shown
 			return
 		}
 		Show(w, r, max(shown.code, http.StatusOK), layout(shown, r.URL.RequestURI()))
 	})
+}
+
+// viewed returns a view as the request's person may see it, and the context in which it was made.
+func (s *Server) viewed(r *http.Request, of view) (context.Context, page) {
+	ctx := r.Context()
+	m, is := ctx.Value(mirrorKey{}).(*mirror) // of a tab
+	if !is {
+		looking, found, leave, err := s.mirrored(ctx)
+		if err != nil {
+			return ctx, failed(err)
+		}
+		defer leave()
+		ctx, m = looking, found
+	}
+	m.await(ctx)
+	shown, err := of(r.WithContext(ctx))
+	if err != nil {
+		shown = failed(err)
+	}
+	return ctx, shown
 }
 
 // collect returns the view at an address as it is now.
@@ -203,7 +221,7 @@ func Show(w http.ResponseWriter, r *http.Request, code int, body templ.Component
 // failed is the page that says why there is no other.
 func failed(err error) page {
 	return page{
-		title: "Not shown", code: wire.HTTPCode(wire.Error(err).Kind),
+		title: "Not shown", code: wire.HTTPCode(wire.Error(err).Kind), why: sentenceOf(err),
 		blocks: []block{{key: "why", title: "This can't be shown", body: sentences([]string{sentenceOf(err)}), wide: true}},
 	}
 }

@@ -17,19 +17,15 @@ import (
 
 // roles is the tree of the roles, each with what it has and may have, and the frameworks in it.
 func (s *Server) roles(r *http.Request) (page, error) {
-	one, err := s.copy(r.Context())
-	if err != nil {
-		return page{}, err
-	}
 	shown := table{
 		columns: []string{"Role", "Weight", "Priority", "Share", "Allocated", "Guarantee", "Limit", "Reserved", "Frameworks", "Change"},
 		empty:   "No role was set, subscribed to or used yet.", next: "tender weight eng 2",
 	}
-	if one.roles.err != nil {
-		return page{}, one.roles.err
+	one, err := look(r.Context())
+	if err != nil {
+		return page{}, err
 	}
-	roles := slices.SortedFunc(slices.Values(one.roles.items), func(a, b *apiv1.RoleView) int { return words.CompareNatural(a.GetRole(), b.GetRole()) })
-	for _, role := range roles {
+	for _, role := range one.roles {
 		name := role.GetRole()
 		indent := strings.Repeat("\u2003", strings.Count(name, "/"))
 		shown.rows = append(shown.rows, row{name, []cell{
@@ -47,15 +43,16 @@ func (s *Server) roles(r *http.Request) (page, error) {
 
 // offers are the open offers.
 func (s *Server) offers(r *http.Request) (page, error) {
-	list, err := s.operator.ListOffers(r.Context(), &apiv1.ListRequest{Limit: windowRows, PageToken: r.URL.Query().Get("page")})
+	one, err := look(r.Context())
 	if err != nil {
 		return page{}, err
 	}
-	shown := table{
-		columns: []string{"Offer", "To", "Role", "Of", "Resources", "Made", "Expires"}, more: further(r, list.GetNextPageToken()),
+	open, shown := windowOf(r, one.offers)
+	shown = table{
+		columns: []string{"Offer", "To", "Role", "Of", "Resources", "Made", "Expires"}, place: shown.place, before: shown.before, more: shown.more,
 		empty: "No offer is open. Offers are made when a framework wants something that is free.", next: "tender get frameworks",
 	}
-	for _, offer := range list.GetItems() {
+	for _, offer := range open {
 		shown.rows = append(shown.rows, row{offer.GetId(), []cell{
 			text(offer.GetId()), to(cmp.Or(offer.GetFrameworkName(), offer.GetFrameworkId()), frameworkPath(offer.GetFrameworkId())),
 			text(offer.GetRole()), to(offer.GetHostname(), agentPath(offer.GetAgentId())), text(resourcesText(offer.GetResources())),
@@ -236,7 +233,7 @@ func (s *Server) why(r *http.Request) (page, error) {
 	asked := block{key: "asked", title: "Type the name of a framework, a job or a task", wide: true}
 	shown.blocks = []block{asked}
 	if name == "" {
-		one, err := s.copy(r.Context())
+		one, err := look(r.Context())
 		if err != nil {
 			return page{}, err
 		}

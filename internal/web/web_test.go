@@ -33,7 +33,9 @@ const hostile = `"'></td></a></text></svg></title></style><script>alert(1)</scri
 type fake struct {
 	answers map[string]func() (proto.Message, error) // by method
 	called  map[string]bool                          // the methods that were called
-	changed chan struct{}                            // each value is a change for a watch
+	denied  error                                    // why nobody may watch
+	state   []*apiv1.Change                          // what a watch tells first
+	changed chan *apiv1.Change                       // what it tells then; nil breaks it
 }
 
 func (f *fake) Invoke(_ context.Context, method string, _, reply any, _ ...grpc.CallOption) error {
@@ -51,21 +53,34 @@ func (f *fake) Invoke(_ context.Context, method string, _, reply any, _ ...grpc.
 }
 
 func (f *fake) NewStream(ctx context.Context, _ *grpc.StreamDesc, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
-	return watching{ctx: ctx, changed: f.changed}, nil
+	if f.denied != nil {
+		return nil, wire.Status(f.denied)
+	}
+	return &watching{ctx: ctx, cluster: f}, nil
 }
 
-// watching is a watch that tells of each change.
+// watching is a watch that tells the state, and then each change.
 type watching struct {
 	grpc.ClientStream
 	ctx     context.Context
-	changed chan struct{}
+	cluster *fake
+	begun   bool
 }
 
-func (watching) SendMsg(any) error { return nil }
-func (watching) CloseSend() error  { return nil }
-func (w watching) RecvMsg(any) error {
+func (*watching) SendMsg(any) error { return nil }
+func (*watching) CloseSend() error  { return nil }
+func (w *watching) RecvMsg(into any) error {
+	news := into.(*apiv1.WatchResponse)
+	news.Complete, news.Cursor = true, &apiv1.Cursor{}
+	if !w.begun {
+		w.begun, news.Items = true, w.cluster.state
+		return nil
+	}
 	select {
-	case <-w.changed:
+	case change := <-w.cluster.changed:
+		if news.Items = append(news.Items, change); change == nil {
+			return wire.Status(api.E("fake", api.Unavailable, "", errors.New("it broke")))
+		}
 		return nil
 	case <-w.ctx.Done():
 		return w.ctx.Err()
@@ -128,7 +143,13 @@ func fill(m protoreflect.Message, text string, depth int) {
 
 // answering is a cluster all of whose names and sentences are the text.
 func answering(text string) *fake {
-	f := &fake{answers: map[string]func() (proto.Message, error){}, called: map[string]bool{}, changed: make(chan struct{})}
+	f := &fake{answers: map[string]func() (proto.Message, error){}, called: map[string]bool{}, changed: make(chan *apiv1.Change)}
+	views := (&apiv1.Change{}).ProtoReflect().Descriptor().Oneofs().ByName("view").Fields()
+	for i := range views.Len() {
+		one := &apiv1.Change{}
+		one.ProtoReflect().Set(views.Get(i), protoreflect.ValueOfMessage(filled(newMessage(views.Get(i).Message()), text).ProtoReflect()))
+		f.state = append(f.state, one)
+	}
 	for _, service := range []protoreflect.FileDescriptor{apiv1.File_api_v1_operator_proto, apiv1.File_api_v1_jobs_proto, apiv1.File_api_v1_watch_proto} {
 		for i := range service.Services().Len() {
 			methods := service.Services().Get(i).Methods()
@@ -200,8 +221,7 @@ func checkElement(t *testing.T, path string, node *html.Node) {
 func TestATabIsSentWhatHasChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := answering("quiet")
-		tasks := &apiv1.ListTasksResponse{}
-		cluster.answers["ListTasks"] = func() (proto.Message, error) { return tasks, nil }
+		cluster.state = nil
 		page := web.New(web.Config{Cluster: cluster})
 		defer page.End()
 		reader, writer := newPipe()
@@ -213,15 +233,14 @@ func TestATabIsSentWhatHasChanged(t *testing.T) {
 		if first := nextPatch(t, lines); len(first) != 2 || !strings.Contains(first["list"], "There are no tasks") {
 			t.Errorf("at first it is sent %v", first)
 		}
-		tasks = &apiv1.ListTasksResponse{Items: []*apiv1.TaskView{{Id: "t1", FrameworkId: "f1", State: "RUNNING"}}}
-		cluster.changed <- struct{}{}
+		cluster.changed <- &apiv1.Change{View: &apiv1.Change_Task{Task: &apiv1.TaskView{Id: "t1", FrameworkId: "f1", State: "RUNNING"}}}
 		if next := nextPatch(t, lines); len(next) != 2 || !strings.Contains(next["list"], `href="/tasks/f1/t1"`) {
 			t.Errorf("then it is sent %v", next)
 		}
-		cluster.answers["ListTasks"] = func() (proto.Message, error) {
+		cluster.answers["WhoAmI"] = func() (proto.Message, error) {
 			return nil, api.E("fake", api.Denied, "ann", errors.New("it was revoked"))
 		}
-		cluster.changed <- struct{}{}
+		cluster.changed <- &apiv1.Change{Removed: "task/f1/t1"}
 		for lines.Scan() && lines.Text() != "event: gone" {
 			if strings.HasPrefix(lines.Text(), "event: ") {
 				t.Errorf("whoever may not look any more is sent %s", lines.Text())
