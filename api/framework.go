@@ -40,6 +40,10 @@ type Framework struct {
 // its tasks have ended (R67). Its value is for people.
 const DetachedLabel = "tender.detached"
 
+// JobLabel is the label by which a task says whose job it belongs to. The job manager sets it; what is told of jobs, and
+// who has used how much by job, goes by it.
+const JobLabel = "tender.job"
+
 // Detached reports whether no scheduler will come back to the framework; see [DetachedLabel].
 func (f *Framework) Detached() bool {
 	_, is := f.Labels[DetachedLabel]

@@ -167,6 +167,24 @@ func (s operatorService) ListRoles(ctx context.Context, r *apiv1.ListRequest) (*
 	return &apiv1.ListRolesResponse{Items: shown(page.Items, showRole), NextPageToken: page.Next, AppliedIndex: index}, err
 }
 
+func (s operatorService) ListUsage(ctx context.Context, r *apiv1.ListUsageRequest) (*apiv1.ListUsageResponse, error) {
+	const op = "operator.usage"
+	query := view.UsageQuery{Query: view.Query{Limit: int(r.GetLimit()), After: r.GetPageToken()}}
+	var err error
+	if query.Since, query.Until, err = wire.Span(op, r.GetSince(), r.GetUntil()); err != nil {
+		return nil, err
+	}
+	if query.By, err = view.ParseUsageBy(r.GetBy()); err != nil {
+		return nil, api.E(op, api.Invalid, "by", err)
+	}
+	var usage view.Usage
+	if err := s.master.ask(ctx, op, func(c view.Cluster, now time.Time) { usage = c.Usage(now) }); err != nil {
+		return nil, err
+	}
+	page := usage.Page(query)
+	return &apiv1.ListUsageResponse{Items: shown(page.Items, showUsage), NextPageToken: page.Next}, nil
+}
+
 // ListChanges lists the changes that this master itself was asked to make, so any master can answer it.
 func (s operatorService) ListChanges(_ context.Context, r *apiv1.ListChangesRequest) (*apiv1.ListChangesResponse, error) {
 	return s.master.guard.Changes(s.master.config.ID, r)

@@ -117,3 +117,23 @@ func showRole(v view.Role) *apiv1.RoleView {
 func showSecret(v view.Secret) *apiv1.SecretView {
 	return &apiv1.SecretView{Name: string(v.ID), Role: string(v.ID.Role()), Set: wire.TimeToProto(v.Set), By: v.By}
 }
+
+func showUsage(v view.UsageRow) *apiv1.UsageView {
+	shown := &apiv1.UsageView{
+		Begin: wire.TimeToProto(v.Begin), End: wire.TimeToProto(v.End), Role: string(v.Role), Principal: v.Principal,
+		FrameworkId: string(v.Framework), FrameworkName: v.Name, Job: v.Job,
+		Allocated: make(map[string]float64), Used: make(map[string]float64), Ended: make(map[string]uint64),
+	}
+	for _, sum := range v.Sums {
+		if sum.Held > 0 {
+			shown.Allocated[sum.Resource] = float64(sum.Held) / 1000
+		}
+		if sum.Used > 0 {
+			shown.Used[sum.Resource] = float64(sum.Used) / 1000
+		}
+	}
+	for _, ends := range v.Ends {
+		shown.Ended[ends.State.String()] = ends.Count
+	}
+	return shown
+}

@@ -53,7 +53,7 @@ func (r *reports) sendReport() {
 		})
 	}
 	for _, stub := range r.state.stubs {
-		p.makeRoom(len(stub.Name) + protocol.StatusBytes(stub.Status))
+		p.makeRoom(len(stub.Name) + protocol.StatusBytes(stub.Status) + stub.Resources.Bytes() + len(stub.Job))
 		p.page.Stubs = append(p.page.Stubs, stub)
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.state.volumes)) {

@@ -172,6 +172,7 @@ func (s *state) acknowledge(t *task, number uint64) {
 	s.use(t.ref.Framework, -1)
 	s.addStub(protocol.TaskStub{
 		TaskRef: t.ref, Name: t.launch.Task.DisplayName(), Role: t.launch.Role, Owner: t.launch.Task.Owner, Status: t.latest, LaunchedAt: t.launch.At,
+		Resources: t.launch.Resources, Job: t.launch.Task.Labels[api.JobLabel],
 	})
 }
 

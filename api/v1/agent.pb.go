@@ -874,7 +874,10 @@ type TaskStub struct {
 	Status      *Status                `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
 	LaunchedAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=launched_at,json=launchedAt,proto3" json:"launched_at,omitempty"`
 	// As in Task.
-	Owner         string `protobuf:"bytes,7,opt,name=owner,proto3" json:"owner,omitempty"`
+	Owner string `protobuf:"bytes,7,opt,name=owner,proto3" json:"owner,omitempty"`
+	// What it held, and its label "tender.job": a new leader counts what no leader has recorded (R80).
+	Resources     []*Resource `protobuf:"bytes,8,rep,name=resources,proto3" json:"resources,omitempty"`
+	Job           string      `protobuf:"bytes,9,opt,name=job,proto3" json:"job,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -954,6 +957,20 @@ func (x *TaskStub) GetLaunchedAt() *timestamppb.Timestamp {
 func (x *TaskStub) GetOwner() string {
 	if x != nil {
 		return x.Owner
+	}
+	return ""
+}
+
+func (x *TaskStub) GetResources() []*Resource {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *TaskStub) GetJob() string {
+	if x != nil {
+		return x.Job
 	}
 	return ""
 }
@@ -3130,7 +3147,7 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\rlaunch_number\x18\x06 \x01(\x04R\flaunchNumber\x12\x18\n" +
 	"\areceipt\x18\a \x01(\fR\areceipt\"G\n" +
 	"\x11ReportedFramework\x122\n" +
-	"\tframework\x18\x01 \x01(\v2\x14.tender.v1.FrameworkR\tframework\"\xec\x01\n" +
+	"\tframework\x18\x01 \x01(\v2\x14.tender.v1.FrameworkR\tframework\"\xb1\x02\n" +
 	"\bTaskStub\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x12\n" +
@@ -3139,7 +3156,9 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x06status\x18\x05 \x01(\v2\x11.tender.v1.StatusR\x06status\x12;\n" +
 	"\vlaunched_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"launchedAt\x12\x14\n" +
-	"\x05owner\x18\a \x01(\tR\x05owner\"V\n" +
+	"\x05owner\x18\a \x01(\tR\x05owner\x121\n" +
+	"\tresources\x18\b \x03(\v2\x13.tender.v1.ResourceR\tresources\x12\x10\n" +
+	"\x03job\x18\t \x01(\tR\x03job\"V\n" +
 	"\x0eAgentHeartbeat\x12,\n" +
 	"\x05usage\x18\x01 \x01(\v2\x16.tender.v1.UsageReportR\x05usage\x12\x16\n" +
 	"\x06unable\x18\x02 \x01(\tR\x06unable\"\x99\x01\n" +
@@ -3387,53 +3406,54 @@ var file_api_v1_agent_proto_depIdxs = []int32{
 	46, // 27: tender.v1.ReportedFramework.framework:type_name -> tender.v1.Framework
 	39, // 28: tender.v1.TaskStub.status:type_name -> tender.v1.Status
 	44, // 29: tender.v1.TaskStub.launched_at:type_name -> google.protobuf.Timestamp
-	10, // 30: tender.v1.AgentHeartbeat.usage:type_name -> tender.v1.UsageReport
-	47, // 31: tender.v1.UsageReport.total:type_name -> tender.v1.Usage
-	11, // 32: tender.v1.UsageReport.executors:type_name -> tender.v1.ExecutorUsage
-	12, // 33: tender.v1.UsageReport.tasks:type_name -> tender.v1.TaskUsage
-	47, // 34: tender.v1.ExecutorUsage.usage:type_name -> tender.v1.Usage
-	47, // 35: tender.v1.TaskUsage.usage:type_name -> tender.v1.Usage
-	43, // 36: tender.v1.Volume.resource:type_name -> tender.v1.Resource
-	41, // 37: tender.v1.AgentEvents.term:type_name -> tender.v1.Term
-	20, // 38: tender.v1.AgentEvents.events:type_name -> tender.v1.AgentEvent
-	25, // 39: tender.v1.AgentEvent.registered:type_name -> tender.v1.AgentRegistered
-	27, // 40: tender.v1.AgentEvent.launch:type_name -> tender.v1.LaunchTask
-	29, // 41: tender.v1.AgentEvent.kill:type_name -> tender.v1.KillTask
-	30, // 42: tender.v1.AgentEvent.acknowledge:type_name -> tender.v1.AcknowledgeStatus
-	31, // 43: tender.v1.AgentEvent.shutdown_executor:type_name -> tender.v1.ShutdownAgentExecutor
-	32, // 44: tender.v1.AgentEvent.message:type_name -> tender.v1.MessageToExecutor
-	33, // 45: tender.v1.AgentEvent.remove_framework:type_name -> tender.v1.RemoveFramework
-	34, // 46: tender.v1.AgentEvent.drain:type_name -> tender.v1.Drain
-	35, // 47: tender.v1.AgentEvent.gone:type_name -> tender.v1.AgentGone
-	36, // 48: tender.v1.AgentEvent.create_volume:type_name -> tender.v1.CreateVolume
-	37, // 49: tender.v1.AgentEvent.destroy_volume:type_name -> tender.v1.DestroyVolume
-	38, // 50: tender.v1.AgentEvent.pong:type_name -> tender.v1.AgentPong
-	26, // 51: tender.v1.AgentEvent.reported:type_name -> tender.v1.Reported
-	28, // 52: tender.v1.AgentEvent.launch_group:type_name -> tender.v1.LaunchGroup
-	24, // 53: tender.v1.AgentEvent.principal_changed:type_name -> tender.v1.PrincipalChanged
-	22, // 54: tender.v1.AgentEvent.task_secrets:type_name -> tender.v1.TaskSecrets
-	21, // 55: tender.v1.AgentEvent.send_again:type_name -> tender.v1.SendAgain
-	23, // 56: tender.v1.TaskSecrets.values:type_name -> tender.v1.SecretValue
-	44, // 57: tender.v1.PrincipalChanged.until:type_name -> google.protobuf.Timestamp
-	48, // 58: tender.v1.AgentRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
-	48, // 59: tender.v1.AgentRegistered.session_timeout:type_name -> google.protobuf.Duration
-	42, // 60: tender.v1.LaunchTask.task:type_name -> tender.v1.Task
-	43, // 61: tender.v1.LaunchTask.resources:type_name -> tender.v1.Resource
-	43, // 62: tender.v1.LaunchTask.executor_resources:type_name -> tender.v1.Resource
-	46, // 63: tender.v1.LaunchTask.framework:type_name -> tender.v1.Framework
-	27, // 64: tender.v1.LaunchGroup.tasks:type_name -> tender.v1.LaunchTask
-	48, // 65: tender.v1.KillTask.grace:type_name -> google.protobuf.Duration
-	49, // 66: tender.v1.KillTask.reason:type_name -> tender.v1.Reason
-	48, // 67: tender.v1.Drain.grace:type_name -> google.protobuf.Duration
-	17, // 68: tender.v1.CreateVolume.volume:type_name -> tender.v1.Volume
-	48, // 69: tender.v1.AgentPong.return_within:type_name -> google.protobuf.Duration
-	0,  // 70: tender.v1.AgentService.Session:input_type -> tender.v1.AgentCalls
-	19, // 71: tender.v1.AgentService.Session:output_type -> tender.v1.AgentEvents
-	71, // [71:72] is the sub-list for method output_type
-	70, // [70:71] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	43, // 30: tender.v1.TaskStub.resources:type_name -> tender.v1.Resource
+	10, // 31: tender.v1.AgentHeartbeat.usage:type_name -> tender.v1.UsageReport
+	47, // 32: tender.v1.UsageReport.total:type_name -> tender.v1.Usage
+	11, // 33: tender.v1.UsageReport.executors:type_name -> tender.v1.ExecutorUsage
+	12, // 34: tender.v1.UsageReport.tasks:type_name -> tender.v1.TaskUsage
+	47, // 35: tender.v1.ExecutorUsage.usage:type_name -> tender.v1.Usage
+	47, // 36: tender.v1.TaskUsage.usage:type_name -> tender.v1.Usage
+	43, // 37: tender.v1.Volume.resource:type_name -> tender.v1.Resource
+	41, // 38: tender.v1.AgentEvents.term:type_name -> tender.v1.Term
+	20, // 39: tender.v1.AgentEvents.events:type_name -> tender.v1.AgentEvent
+	25, // 40: tender.v1.AgentEvent.registered:type_name -> tender.v1.AgentRegistered
+	27, // 41: tender.v1.AgentEvent.launch:type_name -> tender.v1.LaunchTask
+	29, // 42: tender.v1.AgentEvent.kill:type_name -> tender.v1.KillTask
+	30, // 43: tender.v1.AgentEvent.acknowledge:type_name -> tender.v1.AcknowledgeStatus
+	31, // 44: tender.v1.AgentEvent.shutdown_executor:type_name -> tender.v1.ShutdownAgentExecutor
+	32, // 45: tender.v1.AgentEvent.message:type_name -> tender.v1.MessageToExecutor
+	33, // 46: tender.v1.AgentEvent.remove_framework:type_name -> tender.v1.RemoveFramework
+	34, // 47: tender.v1.AgentEvent.drain:type_name -> tender.v1.Drain
+	35, // 48: tender.v1.AgentEvent.gone:type_name -> tender.v1.AgentGone
+	36, // 49: tender.v1.AgentEvent.create_volume:type_name -> tender.v1.CreateVolume
+	37, // 50: tender.v1.AgentEvent.destroy_volume:type_name -> tender.v1.DestroyVolume
+	38, // 51: tender.v1.AgentEvent.pong:type_name -> tender.v1.AgentPong
+	26, // 52: tender.v1.AgentEvent.reported:type_name -> tender.v1.Reported
+	28, // 53: tender.v1.AgentEvent.launch_group:type_name -> tender.v1.LaunchGroup
+	24, // 54: tender.v1.AgentEvent.principal_changed:type_name -> tender.v1.PrincipalChanged
+	22, // 55: tender.v1.AgentEvent.task_secrets:type_name -> tender.v1.TaskSecrets
+	21, // 56: tender.v1.AgentEvent.send_again:type_name -> tender.v1.SendAgain
+	23, // 57: tender.v1.TaskSecrets.values:type_name -> tender.v1.SecretValue
+	44, // 58: tender.v1.PrincipalChanged.until:type_name -> google.protobuf.Timestamp
+	48, // 59: tender.v1.AgentRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
+	48, // 60: tender.v1.AgentRegistered.session_timeout:type_name -> google.protobuf.Duration
+	42, // 61: tender.v1.LaunchTask.task:type_name -> tender.v1.Task
+	43, // 62: tender.v1.LaunchTask.resources:type_name -> tender.v1.Resource
+	43, // 63: tender.v1.LaunchTask.executor_resources:type_name -> tender.v1.Resource
+	46, // 64: tender.v1.LaunchTask.framework:type_name -> tender.v1.Framework
+	27, // 65: tender.v1.LaunchGroup.tasks:type_name -> tender.v1.LaunchTask
+	48, // 66: tender.v1.KillTask.grace:type_name -> google.protobuf.Duration
+	49, // 67: tender.v1.KillTask.reason:type_name -> tender.v1.Reason
+	48, // 68: tender.v1.Drain.grace:type_name -> google.protobuf.Duration
+	17, // 69: tender.v1.CreateVolume.volume:type_name -> tender.v1.Volume
+	48, // 70: tender.v1.AgentPong.return_within:type_name -> google.protobuf.Duration
+	0,  // 71: tender.v1.AgentService.Session:input_type -> tender.v1.AgentCalls
+	19, // 72: tender.v1.AgentService.Session:output_type -> tender.v1.AgentEvents
+	72, // [72:73] is the sub-list for method output_type
+	71, // [71:72] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_agent_proto_init() }

@@ -3343,6 +3343,265 @@ func (x *ListRolesResponse) GetAppliedIndex() uint64 {
 	return 0
 }
 
+// ListUsageRequest asks for a page of who has used how much.
+type ListUsageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The most items of a page. 0 or more than 1000: 1000.
+	Limit int32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// The next_page_token of the page before.
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only hours and days that end after since and begin before until: the whole hour or day in which a time is counts.
+	// Absent: all that is kept.
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	// What the rows are told apart by: role, principal, framework, job, and period, which is each hour and each day that
+	// is no longer kept by hours. Everything else is summed. None: one row with the sum of all.
+	By            []string `protobuf:"bytes,5,rep,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUsageRequest) Reset() {
+	*x = ListUsageRequest{}
+	mi := &file_api_v1_operator_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUsageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUsageRequest) ProtoMessage() {}
+
+func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
+func (*ListUsageRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ListUsageRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListUsageRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListUsageRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ListUsageRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *ListUsageRequest) GetBy() []string {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
+// UsageView is what one of them has held and used. What the rows are not told apart by is empty.
+type UsageView struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From when until when: those of the row's hour or day, else of the first and the last that count for it.
+	Begin     *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=begin,proto3" json:"begin,omitempty"`
+	End       *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=end,proto3" json:"end,omitempty"`
+	Role      string                 `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
+	Principal string                 `protobuf:"bytes,4,opt,name=principal,proto3" json:"principal,omitempty"`
+	// "(others)" stands for all that have no row of their own, as there were too many; so it does for the others.
+	FrameworkId   string `protobuf:"bytes,5,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
+	FrameworkName string `protobuf:"bytes,6,opt,name=framework_name,json=frameworkName,proto3" json:"framework_name,omitempty"`
+	// Empty: tasks and executors that belong to no job.
+	Job string `protobuf:"bytes,7,opt,name=job,proto3" json:"job,omitempty"`
+	// By resource: its amount times the seconds for which tasks and executors held it. mem and disk are in MB.
+	Allocated map[string]float64 `protobuf:"bytes,8,rep,name=allocated,proto3" json:"allocated,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	// By resource: what agents have measured of cpus and mem, likewise.
+	Used map[string]float64 `protobuf:"bytes,9,rep,name=used,proto3" json:"used,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	// By state: how many tasks have ended so.
+	Ended         map[string]uint64 `protobuf:"bytes,10,rep,name=ended,proto3" json:"ended,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageView) Reset() {
+	*x = UsageView{}
+	mi := &file_api_v1_operator_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageView) ProtoMessage() {}
+
+func (x *UsageView) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageView.ProtoReflect.Descriptor instead.
+func (*UsageView) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *UsageView) GetBegin() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Begin
+	}
+	return nil
+}
+
+func (x *UsageView) GetEnd() *timestamppb.Timestamp {
+	if x != nil {
+		return x.End
+	}
+	return nil
+}
+
+func (x *UsageView) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *UsageView) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *UsageView) GetFrameworkId() string {
+	if x != nil {
+		return x.FrameworkId
+	}
+	return ""
+}
+
+func (x *UsageView) GetFrameworkName() string {
+	if x != nil {
+		return x.FrameworkName
+	}
+	return ""
+}
+
+func (x *UsageView) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *UsageView) GetAllocated() map[string]float64 {
+	if x != nil {
+		return x.Allocated
+	}
+	return nil
+}
+
+func (x *UsageView) GetUsed() map[string]float64 {
+	if x != nil {
+		return x.Used
+	}
+	return nil
+}
+
+func (x *UsageView) GetEnded() map[string]uint64 {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+// ListUsageResponse is a page of the rows, in the order of what they are told apart by.
+type ListUsageResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*UsageView           `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUsageResponse) Reset() {
+	*x = ListUsageResponse{}
+	mi := &file_api_v1_operator_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUsageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUsageResponse) ProtoMessage() {}
+
+func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
+func (*ListUsageResponse) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ListUsageResponse) GetItems() []*UsageView {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *ListUsageResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 // ExplainRequest names the framework, and perhaps the agent, that is to be explained.
 type ExplainRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3358,7 +3617,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3370,7 +3629,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3383,7 +3642,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ExplainRequest) GetFrameworkId() string {
@@ -3421,7 +3680,7 @@ type ExplainShape struct {
 
 func (x *ExplainShape) Reset() {
 	*x = ExplainShape{}
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3433,7 +3692,7 @@ func (x *ExplainShape) String() string {
 func (*ExplainShape) ProtoMessage() {}
 
 func (x *ExplainShape) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3446,7 +3705,7 @@ func (x *ExplainShape) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainShape.ProtoReflect.Descriptor instead.
 func (*ExplainShape) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ExplainShape) GetShape() *Shape {
@@ -3489,7 +3748,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3501,7 +3760,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3514,7 +3773,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ExplainResponse) GetFrameworkId() string {
@@ -3577,7 +3836,7 @@ type ExplainedDecision struct {
 
 func (x *ExplainedDecision) Reset() {
 	*x = ExplainedDecision{}
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3589,7 +3848,7 @@ func (x *ExplainedDecision) String() string {
 func (*ExplainedDecision) ProtoMessage() {}
 
 func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3602,7 +3861,7 @@ func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedDecision.ProtoReflect.Descriptor instead.
 func (*ExplainedDecision) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ExplainedDecision) GetAt() *timestamppb.Timestamp {
@@ -3680,7 +3939,7 @@ type ExplainedAgent struct {
 
 func (x *ExplainedAgent) Reset() {
 	*x = ExplainedAgent{}
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3692,7 +3951,7 @@ func (x *ExplainedAgent) String() string {
 func (*ExplainedAgent) ProtoMessage() {}
 
 func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3705,7 +3964,7 @@ func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedAgent.ProtoReflect.Descriptor instead.
 func (*ExplainedAgent) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ExplainedAgent) GetAgentId() string {
@@ -3742,7 +4001,7 @@ type KillTaskRequest struct {
 
 func (x *KillTaskRequest) Reset() {
 	*x = KillTaskRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3754,7 +4013,7 @@ func (x *KillTaskRequest) String() string {
 func (*KillTaskRequest) ProtoMessage() {}
 
 func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3767,7 +4026,7 @@ func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskRequest.ProtoReflect.Descriptor instead.
 func (*KillTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *KillTaskRequest) GetTask() string {
@@ -3799,7 +4058,7 @@ type KillTaskResponse struct {
 
 func (x *KillTaskResponse) Reset() {
 	*x = KillTaskResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3811,7 +4070,7 @@ func (x *KillTaskResponse) String() string {
 func (*KillTaskResponse) ProtoMessage() {}
 
 func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3824,7 +4083,7 @@ func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskResponse.ProtoReflect.Descriptor instead.
 func (*KillTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *KillTaskResponse) GetFrameworkId() string {
@@ -3868,7 +4127,7 @@ type RemoveFrameworkRequest struct {
 
 func (x *RemoveFrameworkRequest) Reset() {
 	*x = RemoveFrameworkRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3880,7 +4139,7 @@ func (x *RemoveFrameworkRequest) String() string {
 func (*RemoveFrameworkRequest) ProtoMessage() {}
 
 func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3893,7 +4152,7 @@ func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFrameworkRequest.ProtoReflect.Descriptor instead.
 func (*RemoveFrameworkRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RemoveFrameworkRequest) GetFrameworkId() string {
@@ -3925,7 +4184,7 @@ type MarkAgentRequest struct {
 
 func (x *MarkAgentRequest) Reset() {
 	*x = MarkAgentRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3937,7 +4196,7 @@ func (x *MarkAgentRequest) String() string {
 func (*MarkAgentRequest) ProtoMessage() {}
 
 func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3950,7 +4209,7 @@ func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkAgentRequest.ProtoReflect.Descriptor instead.
 func (*MarkAgentRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *MarkAgentRequest) GetAgentId() string {
@@ -3994,7 +4253,7 @@ type SetMaintenanceRequest struct {
 
 func (x *SetMaintenanceRequest) Reset() {
 	*x = SetMaintenanceRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4006,7 +4265,7 @@ func (x *SetMaintenanceRequest) String() string {
 func (*SetMaintenanceRequest) ProtoMessage() {}
 
 func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4019,7 +4278,7 @@ func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMaintenanceRequest.ProtoReflect.Descriptor instead.
 func (*SetMaintenanceRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SetMaintenanceRequest) GetAgentIds() []string {
@@ -4047,7 +4306,7 @@ type ActionResponse struct {
 
 func (x *ActionResponse) Reset() {
 	*x = ActionResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4059,7 +4318,7 @@ func (x *ActionResponse) String() string {
 func (*ActionResponse) ProtoMessage() {}
 
 func (x *ActionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4072,7 +4331,7 @@ func (x *ActionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionResponse.ProtoReflect.Descriptor instead.
 func (*ActionResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ActionResponse) GetSubject() string {
@@ -4109,7 +4368,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4121,7 +4380,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4134,7 +4393,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ReserveRequest) GetAgentId() string {
@@ -4197,7 +4456,7 @@ type SetRoleRequest struct {
 
 func (x *SetRoleRequest) Reset() {
 	*x = SetRoleRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4209,7 +4468,7 @@ func (x *SetRoleRequest) String() string {
 func (*SetRoleRequest) ProtoMessage() {}
 
 func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4222,7 +4481,7 @@ func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRoleRequest.ProtoReflect.Descriptor instead.
 func (*SetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *SetRoleRequest) GetRole() string {
@@ -4275,7 +4534,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4287,7 +4546,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4300,7 +4559,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 // RaftPeer is one member of the quorum.
@@ -4316,7 +4575,7 @@ type RaftPeer struct {
 
 func (x *RaftPeer) Reset() {
 	*x = RaftPeer{}
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4328,7 +4587,7 @@ func (x *RaftPeer) String() string {
 func (*RaftPeer) ProtoMessage() {}
 
 func (x *RaftPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4341,7 +4600,7 @@ func (x *RaftPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftPeer.ProtoReflect.Descriptor instead.
 func (*RaftPeer) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *RaftPeer) GetId() string {
@@ -4380,7 +4639,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4392,7 +4651,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4405,7 +4664,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListPeersResponse) GetItems() []*RaftPeer {
@@ -4454,7 +4713,7 @@ type AddPeerRequest struct {
 
 func (x *AddPeerRequest) Reset() {
 	*x = AddPeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4466,7 +4725,7 @@ func (x *AddPeerRequest) String() string {
 func (*AddPeerRequest) ProtoMessage() {}
 
 func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4479,7 +4738,7 @@ func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerRequest.ProtoReflect.Descriptor instead.
 func (*AddPeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *AddPeerRequest) GetId() string {
@@ -4508,7 +4767,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4520,7 +4779,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4533,7 +4792,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *RemovePeerRequest) GetId() string {
@@ -4561,7 +4820,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4573,7 +4832,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4586,7 +4845,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *TransferLeaderRequest) GetId() string {
@@ -4604,7 +4863,7 @@ type SaveSnapshotRequest struct {
 
 func (x *SaveSnapshotRequest) Reset() {
 	*x = SaveSnapshotRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4616,7 +4875,7 @@ func (x *SaveSnapshotRequest) String() string {
 func (*SaveSnapshotRequest) ProtoMessage() {}
 
 func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4629,7 +4888,7 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 // SnapshotChunk is a part of a snapshot, in order.
@@ -4642,7 +4901,7 @@ type SnapshotChunk struct {
 
 func (x *SnapshotChunk) Reset() {
 	*x = SnapshotChunk{}
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4654,7 +4913,7 @@ func (x *SnapshotChunk) String() string {
 func (*SnapshotChunk) ProtoMessage() {}
 
 func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4667,7 +4926,7 @@ func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotChunk.ProtoReflect.Descriptor instead.
 func (*SnapshotChunk) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *SnapshotChunk) GetData() []byte {
@@ -4685,7 +4944,7 @@ type StateHashRequest struct {
 
 func (x *StateHashRequest) Reset() {
 	*x = StateHashRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4697,7 +4956,7 @@ func (x *StateHashRequest) String() string {
 func (*StateHashRequest) ProtoMessage() {}
 
 func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4710,7 +4969,7 @@ func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashRequest.ProtoReflect.Descriptor instead.
 func (*StateHashRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 // StateHashResponse has the hash and the applied index to which it belongs.
@@ -4724,7 +4983,7 @@ type StateHashResponse struct {
 
 func (x *StateHashResponse) Reset() {
 	*x = StateHashResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4736,7 +4995,7 @@ func (x *StateHashResponse) String() string {
 func (*StateHashResponse) ProtoMessage() {}
 
 func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4749,7 +5008,7 @@ func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashResponse.ProtoReflect.Descriptor instead.
 func (*StateHashResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *StateHashResponse) GetAppliedIndex() uint64 {
@@ -4778,7 +5037,7 @@ type StoreSession struct {
 
 func (x *StoreSession) Reset() {
 	*x = StoreSession{}
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4790,7 +5049,7 @@ func (x *StoreSession) String() string {
 func (*StoreSession) ProtoMessage() {}
 
 func (x *StoreSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4803,7 +5062,7 @@ func (x *StoreSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSession.ProtoReflect.Descriptor instead.
 func (*StoreSession) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *StoreSession) GetFrameworkId() string {
@@ -4844,7 +5103,7 @@ type StoreEntry struct {
 
 func (x *StoreEntry) Reset() {
 	*x = StoreEntry{}
-	mi := &file_api_v1_operator_proto_msgTypes[62]
+	mi := &file_api_v1_operator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4856,7 +5115,7 @@ func (x *StoreEntry) String() string {
 func (*StoreEntry) ProtoMessage() {}
 
 func (x *StoreEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[62]
+	mi := &file_api_v1_operator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4869,7 +5128,7 @@ func (x *StoreEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreEntry.ProtoReflect.Descriptor instead.
 func (*StoreEntry) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{62}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *StoreEntry) GetKey() string {
@@ -4918,7 +5177,7 @@ type StoreGetRequest struct {
 
 func (x *StoreGetRequest) Reset() {
 	*x = StoreGetRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[63]
+	mi := &file_api_v1_operator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4930,7 +5189,7 @@ func (x *StoreGetRequest) String() string {
 func (*StoreGetRequest) ProtoMessage() {}
 
 func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[63]
+	mi := &file_api_v1_operator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4943,7 +5202,7 @@ func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreGetRequest.ProtoReflect.Descriptor instead.
 func (*StoreGetRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{63}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *StoreGetRequest) GetSession() *StoreSession {
@@ -4981,7 +5240,7 @@ type StorePutRequest struct {
 
 func (x *StorePutRequest) Reset() {
 	*x = StorePutRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[64]
+	mi := &file_api_v1_operator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4993,7 +5252,7 @@ func (x *StorePutRequest) String() string {
 func (*StorePutRequest) ProtoMessage() {}
 
 func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[64]
+	mi := &file_api_v1_operator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5006,7 +5265,7 @@ func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorePutRequest.ProtoReflect.Descriptor instead.
 func (*StorePutRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{64}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *StorePutRequest) GetSession() *StoreSession {
@@ -5072,7 +5331,7 @@ type StoreDeleteRequest struct {
 
 func (x *StoreDeleteRequest) Reset() {
 	*x = StoreDeleteRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[65]
+	mi := &file_api_v1_operator_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5084,7 +5343,7 @@ func (x *StoreDeleteRequest) String() string {
 func (*StoreDeleteRequest) ProtoMessage() {}
 
 func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[65]
+	mi := &file_api_v1_operator_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5097,7 +5356,7 @@ func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreDeleteRequest.ProtoReflect.Descriptor instead.
 func (*StoreDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{65}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *StoreDeleteRequest) GetSession() *StoreSession {
@@ -5150,7 +5409,7 @@ type StoreListRequest struct {
 
 func (x *StoreListRequest) Reset() {
 	*x = StoreListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[66]
+	mi := &file_api_v1_operator_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5162,7 +5421,7 @@ func (x *StoreListRequest) String() string {
 func (*StoreListRequest) ProtoMessage() {}
 
 func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[66]
+	mi := &file_api_v1_operator_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5175,7 +5434,7 @@ func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListRequest.ProtoReflect.Descriptor instead.
 func (*StoreListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{66}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *StoreListRequest) GetSession() *StoreSession {
@@ -5217,7 +5476,7 @@ type StoreListResponse struct {
 
 func (x *StoreListResponse) Reset() {
 	*x = StoreListResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[67]
+	mi := &file_api_v1_operator_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5229,7 +5488,7 @@ func (x *StoreListResponse) String() string {
 func (*StoreListResponse) ProtoMessage() {}
 
 func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[67]
+	mi := &file_api_v1_operator_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5242,7 +5501,7 @@ func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListResponse.ProtoReflect.Descriptor instead.
 func (*StoreListResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{67}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *StoreListResponse) GetItems() []*StoreEntry {
@@ -5274,7 +5533,7 @@ type StoreWatchRequest struct {
 
 func (x *StoreWatchRequest) Reset() {
 	*x = StoreWatchRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[68]
+	mi := &file_api_v1_operator_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5286,7 +5545,7 @@ func (x *StoreWatchRequest) String() string {
 func (*StoreWatchRequest) ProtoMessage() {}
 
 func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[68]
+	mi := &file_api_v1_operator_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5299,7 +5558,7 @@ func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreWatchRequest.ProtoReflect.Descriptor instead.
 func (*StoreWatchRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{68}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *StoreWatchRequest) GetSession() *StoreSession {
@@ -5637,7 +5896,39 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x11ListRolesResponse\x12)\n" +
 	"\x05items\x18\x01 \x03(\v2\x13.tender.v1.RoleViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"}\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xbb\x01\n" +
+	"\x10ListUsageRequest\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x0e\n" +
+	"\x02by\x18\x05 \x03(\tR\x02by\"\xd8\x04\n" +
+	"\tUsageView\x120\n" +
+	"\x05begin\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05begin\x12,\n" +
+	"\x03end\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03end\x12\x12\n" +
+	"\x04role\x18\x03 \x01(\tR\x04role\x12\x1c\n" +
+	"\tprincipal\x18\x04 \x01(\tR\tprincipal\x12!\n" +
+	"\fframework_id\x18\x05 \x01(\tR\vframeworkId\x12%\n" +
+	"\x0eframework_name\x18\x06 \x01(\tR\rframeworkName\x12\x10\n" +
+	"\x03job\x18\a \x01(\tR\x03job\x12A\n" +
+	"\tallocated\x18\b \x03(\v2#.tender.v1.UsageView.AllocatedEntryR\tallocated\x122\n" +
+	"\x04used\x18\t \x03(\v2\x1e.tender.v1.UsageView.UsedEntryR\x04used\x125\n" +
+	"\x05ended\x18\n" +
+	" \x03(\v2\x1f.tender.v1.UsageView.EndedEntryR\x05ended\x1a<\n" +
+	"\x0eAllocatedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\x1a7\n" +
+	"\tUsedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\x1a8\n" +
+	"\n" +
+	"EndedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"g\n" +
+	"\x11ListUsageResponse\x12*\n" +
+	"\x05items\x18\x01 \x03(\v2\x14.tender.v1.UsageViewR\x05items\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"}\n" +
 	"\x0eExplainRequest\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x19\n" +
 	"\bagent_id\x18\x02 \x01(\tR\aagentId\x12-\n" +
@@ -5788,7 +6079,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"REACTIVATE\x10\x03\x12\r\n" +
 	"\tMARK_GONE\x10\x04\x12\n" +
 	"\n" +
-	"\x06REMOVE\x10\x052\x9e\x11\n" +
+	"\x06REMOVE\x10\x052\xe6\x11\n" +
 	"\x0fOperatorService\x12B\n" +
 	"\n" +
 	"GetCluster\x12\x1c.tender.v1.GetClusterRequest\x1a\x16.tender.v1.ClusterView\x12E\n" +
@@ -5799,7 +6090,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\tListTasks\x12\x1b.tender.v1.ListTasksRequest\x1a\x1c.tender.v1.ListTasksResponse\x12C\n" +
 	"\n" +
 	"ListOffers\x12\x16.tender.v1.ListRequest\x1a\x1d.tender.v1.ListOffersResponse\x12A\n" +
-	"\tListRoles\x12\x16.tender.v1.ListRequest\x1a\x1c.tender.v1.ListRolesResponse\x12@\n" +
+	"\tListRoles\x12\x16.tender.v1.ListRequest\x1a\x1c.tender.v1.ListRolesResponse\x12F\n" +
+	"\tListUsage\x12\x1b.tender.v1.ListUsageRequest\x1a\x1c.tender.v1.ListUsageResponse\x12@\n" +
 	"\aExplain\x12\x19.tender.v1.ExplainRequest\x1a\x1a.tender.v1.ExplainResponse\x12C\n" +
 	"\bKillTask\x12\x1a.tender.v1.KillTaskRequest\x1a\x1b.tender.v1.KillTaskResponse\x12O\n" +
 	"\x0fRemoveFramework\x12!.tender.v1.RemoveFrameworkRequest\x1a\x19.tender.v1.ActionResponse\x12C\n" +
@@ -5853,7 +6145,7 @@ func file_api_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
+var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
 var file_api_v1_operator_proto_goTypes = []any{
 	(AgentAction)(0),                // 0: tender.v1.AgentAction
 	(*ListChangesRequest)(nil),      // 1: tender.v1.ListChangesRequest
@@ -5894,243 +6186,259 @@ var file_api_v1_operator_proto_goTypes = []any{
 	(*ListOffersResponse)(nil),      // 36: tender.v1.ListOffersResponse
 	(*RoleView)(nil),                // 37: tender.v1.RoleView
 	(*ListRolesResponse)(nil),       // 38: tender.v1.ListRolesResponse
-	(*ExplainRequest)(nil),          // 39: tender.v1.ExplainRequest
-	(*ExplainShape)(nil),            // 40: tender.v1.ExplainShape
-	(*ExplainResponse)(nil),         // 41: tender.v1.ExplainResponse
-	(*ExplainedDecision)(nil),       // 42: tender.v1.ExplainedDecision
-	(*ExplainedAgent)(nil),          // 43: tender.v1.ExplainedAgent
-	(*KillTaskRequest)(nil),         // 44: tender.v1.KillTaskRequest
-	(*KillTaskResponse)(nil),        // 45: tender.v1.KillTaskResponse
-	(*RemoveFrameworkRequest)(nil),  // 46: tender.v1.RemoveFrameworkRequest
-	(*MarkAgentRequest)(nil),        // 47: tender.v1.MarkAgentRequest
-	(*SetMaintenanceRequest)(nil),   // 48: tender.v1.SetMaintenanceRequest
-	(*ActionResponse)(nil),          // 49: tender.v1.ActionResponse
-	(*ReserveRequest)(nil),          // 50: tender.v1.ReserveRequest
-	(*SetRoleRequest)(nil),          // 51: tender.v1.SetRoleRequest
-	(*ListPeersRequest)(nil),        // 52: tender.v1.ListPeersRequest
-	(*RaftPeer)(nil),                // 53: tender.v1.RaftPeer
-	(*ListPeersResponse)(nil),       // 54: tender.v1.ListPeersResponse
-	(*AddPeerRequest)(nil),          // 55: tender.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),       // 56: tender.v1.RemovePeerRequest
-	(*TransferLeaderRequest)(nil),   // 57: tender.v1.TransferLeaderRequest
-	(*SaveSnapshotRequest)(nil),     // 58: tender.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),           // 59: tender.v1.SnapshotChunk
-	(*StateHashRequest)(nil),        // 60: tender.v1.StateHashRequest
-	(*StateHashResponse)(nil),       // 61: tender.v1.StateHashResponse
-	(*StoreSession)(nil),            // 62: tender.v1.StoreSession
-	(*StoreEntry)(nil),              // 63: tender.v1.StoreEntry
-	(*StoreGetRequest)(nil),         // 64: tender.v1.StoreGetRequest
-	(*StorePutRequest)(nil),         // 65: tender.v1.StorePutRequest
-	(*StoreDeleteRequest)(nil),      // 66: tender.v1.StoreDeleteRequest
-	(*StoreListRequest)(nil),        // 67: tender.v1.StoreListRequest
-	(*StoreListResponse)(nil),       // 68: tender.v1.StoreListResponse
-	(*StoreWatchRequest)(nil),       // 69: tender.v1.StoreWatchRequest
-	nil,                             // 70: tender.v1.AgentView.AttributesEntry
-	nil,                             // 71: tender.v1.AgentView.LeavingEntry
-	nil,                             // 72: tender.v1.FrameworkView.LabelsEntry
-	nil,                             // 73: tender.v1.FrameworkView.EndpointsEntry
-	nil,                             // 74: tender.v1.TaskView.LabelsEntry
-	nil,                             // 75: tender.v1.TaskView.PortsEntry
-	(*timestamppb.Timestamp)(nil),   // 76: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 77: google.protobuf.Duration
-	(*PrincipalGrant)(nil),          // 78: tender.v1.PrincipalGrant
-	(*Term)(nil),                    // 79: tender.v1.Term
-	(*structpb.Struct)(nil),         // 80: google.protobuf.Struct
-	(*Usage)(nil),                   // 81: tender.v1.Usage
-	(*Window)(nil),                  // 82: tender.v1.Window
-	(*Spread)(nil),                  // 83: tender.v1.Spread
-	(*Command)(nil),                 // 84: tender.v1.Command
-	(*Secret)(nil),                  // 85: tender.v1.Secret
-	(*Shape)(nil),                   // 86: tender.v1.Shape
-	(OperationKind)(0),              // 87: tender.v1.OperationKind
-	(*CreateTokenRequest)(nil),      // 88: tender.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),       // 89: tender.v1.ListTokensRequest
-	(*RevokeTokenRequest)(nil),      // 90: tender.v1.RevokeTokenRequest
-	(*GetAuthorityRequest)(nil),     // 91: tender.v1.GetAuthorityRequest
-	(*RotateAuthorityRequest)(nil),  // 92: tender.v1.RotateAuthorityRequest
-	(*CreateTokenResponse)(nil),     // 93: tender.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),      // 94: tender.v1.ListTokensResponse
-	(*AuthorityView)(nil),           // 95: tender.v1.AuthorityView
+	(*ListUsageRequest)(nil),        // 39: tender.v1.ListUsageRequest
+	(*UsageView)(nil),               // 40: tender.v1.UsageView
+	(*ListUsageResponse)(nil),       // 41: tender.v1.ListUsageResponse
+	(*ExplainRequest)(nil),          // 42: tender.v1.ExplainRequest
+	(*ExplainShape)(nil),            // 43: tender.v1.ExplainShape
+	(*ExplainResponse)(nil),         // 44: tender.v1.ExplainResponse
+	(*ExplainedDecision)(nil),       // 45: tender.v1.ExplainedDecision
+	(*ExplainedAgent)(nil),          // 46: tender.v1.ExplainedAgent
+	(*KillTaskRequest)(nil),         // 47: tender.v1.KillTaskRequest
+	(*KillTaskResponse)(nil),        // 48: tender.v1.KillTaskResponse
+	(*RemoveFrameworkRequest)(nil),  // 49: tender.v1.RemoveFrameworkRequest
+	(*MarkAgentRequest)(nil),        // 50: tender.v1.MarkAgentRequest
+	(*SetMaintenanceRequest)(nil),   // 51: tender.v1.SetMaintenanceRequest
+	(*ActionResponse)(nil),          // 52: tender.v1.ActionResponse
+	(*ReserveRequest)(nil),          // 53: tender.v1.ReserveRequest
+	(*SetRoleRequest)(nil),          // 54: tender.v1.SetRoleRequest
+	(*ListPeersRequest)(nil),        // 55: tender.v1.ListPeersRequest
+	(*RaftPeer)(nil),                // 56: tender.v1.RaftPeer
+	(*ListPeersResponse)(nil),       // 57: tender.v1.ListPeersResponse
+	(*AddPeerRequest)(nil),          // 58: tender.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),       // 59: tender.v1.RemovePeerRequest
+	(*TransferLeaderRequest)(nil),   // 60: tender.v1.TransferLeaderRequest
+	(*SaveSnapshotRequest)(nil),     // 61: tender.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),           // 62: tender.v1.SnapshotChunk
+	(*StateHashRequest)(nil),        // 63: tender.v1.StateHashRequest
+	(*StateHashResponse)(nil),       // 64: tender.v1.StateHashResponse
+	(*StoreSession)(nil),            // 65: tender.v1.StoreSession
+	(*StoreEntry)(nil),              // 66: tender.v1.StoreEntry
+	(*StoreGetRequest)(nil),         // 67: tender.v1.StoreGetRequest
+	(*StorePutRequest)(nil),         // 68: tender.v1.StorePutRequest
+	(*StoreDeleteRequest)(nil),      // 69: tender.v1.StoreDeleteRequest
+	(*StoreListRequest)(nil),        // 70: tender.v1.StoreListRequest
+	(*StoreListResponse)(nil),       // 71: tender.v1.StoreListResponse
+	(*StoreWatchRequest)(nil),       // 72: tender.v1.StoreWatchRequest
+	nil,                             // 73: tender.v1.AgentView.AttributesEntry
+	nil,                             // 74: tender.v1.AgentView.LeavingEntry
+	nil,                             // 75: tender.v1.FrameworkView.LabelsEntry
+	nil,                             // 76: tender.v1.FrameworkView.EndpointsEntry
+	nil,                             // 77: tender.v1.TaskView.LabelsEntry
+	nil,                             // 78: tender.v1.TaskView.PortsEntry
+	nil,                             // 79: tender.v1.UsageView.AllocatedEntry
+	nil,                             // 80: tender.v1.UsageView.UsedEntry
+	nil,                             // 81: tender.v1.UsageView.EndedEntry
+	(*timestamppb.Timestamp)(nil),   // 82: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 83: google.protobuf.Duration
+	(*PrincipalGrant)(nil),          // 84: tender.v1.PrincipalGrant
+	(*Term)(nil),                    // 85: tender.v1.Term
+	(*structpb.Struct)(nil),         // 86: google.protobuf.Struct
+	(*Usage)(nil),                   // 87: tender.v1.Usage
+	(*Window)(nil),                  // 88: tender.v1.Window
+	(*Spread)(nil),                  // 89: tender.v1.Spread
+	(*Command)(nil),                 // 90: tender.v1.Command
+	(*Secret)(nil),                  // 91: tender.v1.Secret
+	(*Shape)(nil),                   // 92: tender.v1.Shape
+	(OperationKind)(0),              // 93: tender.v1.OperationKind
+	(*CreateTokenRequest)(nil),      // 94: tender.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),       // 95: tender.v1.ListTokensRequest
+	(*RevokeTokenRequest)(nil),      // 96: tender.v1.RevokeTokenRequest
+	(*GetAuthorityRequest)(nil),     // 97: tender.v1.GetAuthorityRequest
+	(*RotateAuthorityRequest)(nil),  // 98: tender.v1.RotateAuthorityRequest
+	(*CreateTokenResponse)(nil),     // 99: tender.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),      // 100: tender.v1.ListTokensResponse
+	(*AuthorityView)(nil),           // 101: tender.v1.AuthorityView
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
-	76,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
-	76,  // 1: tender.v1.ListChangesRequest.until:type_name -> google.protobuf.Timestamp
+	82,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
+	82,  // 1: tender.v1.ListChangesRequest.until:type_name -> google.protobuf.Timestamp
 	3,   // 2: tender.v1.ListChangesResponse.items:type_name -> tender.v1.ChangeView
-	76,  // 3: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
-	76,  // 4: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
+	82,  // 3: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
+	82,  // 4: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
 	7,   // 5: tender.v1.ListSecretsResponse.items:type_name -> tender.v1.SecretView
-	76,  // 6: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
-	77,  // 7: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
-	78,  // 8: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
-	78,  // 9: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
-	78,  // 10: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
-	76,  // 11: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
-	76,  // 12: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
+	82,  // 6: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
+	83,  // 7: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
+	84,  // 8: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
+	84,  // 9: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
+	84,  // 10: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
+	82,  // 11: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
+	82,  // 12: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
 	14,  // 13: tender.v1.ListPrincipalsResponse.items:type_name -> tender.v1.PrincipalView
-	78,  // 14: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
-	78,  // 15: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
-	79,  // 16: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	76,  // 17: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	84,  // 14: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
+	84,  // 15: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
+	85,  // 16: tender.v1.ClusterView.term:type_name -> tender.v1.Term
+	82,  // 17: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
 	24,  // 18: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	76,  // 19: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
-	80,  // 20: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
-	80,  // 21: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
-	80,  // 22: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
-	80,  // 23: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
-	70,  // 24: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
-	81,  // 25: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	76,  // 26: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
-	82,  // 27: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
-	71,  // 28: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
-	80,  // 29: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
+	82,  // 19: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	86,  // 20: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
+	86,  // 21: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
+	86,  // 22: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
+	86,  // 23: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
+	73,  // 24: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
+	87,  // 25: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
+	82,  // 26: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	88,  // 27: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
+	74,  // 28: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
+	86,  // 29: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
 	27,  // 30: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
-	80,  // 31: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
+	86,  // 31: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
 	26,  // 32: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	76,  // 33: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	80,  // 34: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	80,  // 35: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	77,  // 36: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	72,  // 37: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	73,  // 38: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	82,  // 33: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	86,  // 34: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	86,  // 35: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	83,  // 36: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	75,  // 37: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	76,  // 38: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
 	31,  // 39: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	76,  // 40: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	82,  // 40: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
 	30,  // 41: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
-	80,  // 42: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
-	80,  // 43: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
-	77,  // 44: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
-	77,  // 45: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	77,  // 46: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
-	80,  // 47: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	83,  // 48: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
+	86,  // 42: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
+	86,  // 43: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
+	83,  // 44: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
+	83,  // 45: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
+	83,  // 46: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
+	86,  // 47: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	89,  // 48: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
 	29,  // 49: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	80,  // 50: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	76,  // 51: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	76,  // 52: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	74,  // 53: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	75,  // 54: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	81,  // 55: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	84,  // 56: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	85,  // 57: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
+	86,  // 50: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	82,  // 51: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	82,  // 52: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	77,  // 53: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	78,  // 54: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	87,  // 55: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	90,  // 56: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	91,  // 57: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
 	33,  // 58: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	80,  // 59: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	76,  // 60: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	76,  // 61: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	86,  // 59: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	82,  // 60: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	82,  // 61: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
 	35,  // 62: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	80,  // 63: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	80,  // 64: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	80,  // 65: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	80,  // 66: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	80,  // 67: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	86,  // 63: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	86,  // 64: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	86,  // 65: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	86,  // 66: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	86,  // 67: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
 	37,  // 68: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	40,  // 69: tender.v1.ExplainRequest.shape:type_name -> tender.v1.ExplainShape
-	86,  // 70: tender.v1.ExplainShape.shape:type_name -> tender.v1.Shape
-	43,  // 71: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	42,  // 72: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
-	76,  // 73: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
-	76,  // 74: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
-	80,  // 75: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
-	77,  // 76: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,   // 77: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	77,  // 78: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	82,  // 79: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	87,  // 80: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	53,  // 81: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	79,  // 82: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	62,  // 83: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	62,  // 84: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	62,  // 85: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	62,  // 86: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	63,  // 87: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	62,  // 88: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	22,  // 89: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	20,  // 90: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	20,  // 91: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	20,  // 92: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	21,  // 93: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	20,  // 94: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	20,  // 95: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	39,  // 96: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	44,  // 97: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	46,  // 98: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	47,  // 99: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	48,  // 100: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	50,  // 101: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	51,  // 102: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	18,  // 103: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
-	88,  // 104: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
-	89,  // 105: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
-	90,  // 106: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
-	91,  // 107: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
-	92,  // 108: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
-	10,  // 109: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
-	12,  // 110: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
-	20,  // 111: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
-	16,  // 112: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
-	17,  // 113: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
-	1,   // 114: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
-	4,   // 115: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
-	20,  // 116: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
-	5,   // 117: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
-	8,   // 118: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
-	8,   // 119: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
-	52,  // 120: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	55,  // 121: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	56,  // 122: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	57,  // 123: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	58,  // 124: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	60,  // 125: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	64,  // 126: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	65,  // 127: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	66,  // 128: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	67,  // 129: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	69,  // 130: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	23,  // 131: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	25,  // 132: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	28,  // 133: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	32,  // 134: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	34,  // 135: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	36,  // 136: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	38,  // 137: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	41,  // 138: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	45,  // 139: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	49,  // 140: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	49,  // 141: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	49,  // 142: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	49,  // 143: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	37,  // 144: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	19,  // 145: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
-	93,  // 146: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
-	94,  // 147: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
-	49,  // 148: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
-	95,  // 149: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
-	95,  // 150: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
-	11,  // 151: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
-	13,  // 152: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
-	15,  // 153: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
-	49,  // 154: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
-	49,  // 155: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
-	2,   // 156: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
-	49,  // 157: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
-	6,   // 158: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
-	49,  // 159: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
-	9,   // 160: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
-	9,   // 161: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
-	54,  // 162: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	49,  // 163: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	49,  // 164: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	49,  // 165: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	59,  // 166: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	61,  // 167: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	63,  // 168: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	63,  // 169: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	63,  // 170: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	68,  // 171: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	63,  // 172: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	131, // [131:173] is the sub-list for method output_type
-	89,  // [89:131] is the sub-list for method input_type
-	89,  // [89:89] is the sub-list for extension type_name
-	89,  // [89:89] is the sub-list for extension extendee
-	0,   // [0:89] is the sub-list for field type_name
+	82,  // 69: tender.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
+	82,  // 70: tender.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
+	82,  // 71: tender.v1.UsageView.begin:type_name -> google.protobuf.Timestamp
+	82,  // 72: tender.v1.UsageView.end:type_name -> google.protobuf.Timestamp
+	79,  // 73: tender.v1.UsageView.allocated:type_name -> tender.v1.UsageView.AllocatedEntry
+	80,  // 74: tender.v1.UsageView.used:type_name -> tender.v1.UsageView.UsedEntry
+	81,  // 75: tender.v1.UsageView.ended:type_name -> tender.v1.UsageView.EndedEntry
+	40,  // 76: tender.v1.ListUsageResponse.items:type_name -> tender.v1.UsageView
+	43,  // 77: tender.v1.ExplainRequest.shape:type_name -> tender.v1.ExplainShape
+	92,  // 78: tender.v1.ExplainShape.shape:type_name -> tender.v1.Shape
+	46,  // 79: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	45,  // 80: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
+	82,  // 81: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	82,  // 82: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	86,  // 83: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
+	83,  // 84: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,   // 85: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	83,  // 86: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	88,  // 87: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	93,  // 88: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	56,  // 89: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	85,  // 90: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	65,  // 91: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	65,  // 92: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	65,  // 93: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	65,  // 94: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	66,  // 95: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	65,  // 96: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	22,  // 97: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	20,  // 98: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	20,  // 99: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	20,  // 100: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	21,  // 101: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	20,  // 102: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	20,  // 103: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	39,  // 104: tender.v1.OperatorService.ListUsage:input_type -> tender.v1.ListUsageRequest
+	42,  // 105: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	47,  // 106: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	49,  // 107: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	50,  // 108: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	51,  // 109: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	53,  // 110: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	54,  // 111: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	18,  // 112: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
+	94,  // 113: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
+	95,  // 114: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
+	96,  // 115: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
+	97,  // 116: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
+	98,  // 117: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
+	10,  // 118: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
+	12,  // 119: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
+	20,  // 120: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
+	16,  // 121: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
+	17,  // 122: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
+	1,   // 123: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
+	4,   // 124: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
+	20,  // 125: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
+	5,   // 126: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
+	8,   // 127: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
+	8,   // 128: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
+	55,  // 129: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	58,  // 130: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	59,  // 131: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	60,  // 132: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	61,  // 133: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	63,  // 134: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	67,  // 135: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	68,  // 136: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	69,  // 137: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	70,  // 138: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	72,  // 139: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	23,  // 140: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	25,  // 141: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	28,  // 142: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	32,  // 143: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	34,  // 144: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	36,  // 145: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	38,  // 146: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	41,  // 147: tender.v1.OperatorService.ListUsage:output_type -> tender.v1.ListUsageResponse
+	44,  // 148: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	48,  // 149: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	52,  // 150: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	52,  // 151: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	52,  // 152: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	52,  // 153: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	37,  // 154: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	19,  // 155: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	99,  // 156: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
+	100, // 157: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
+	52,  // 158: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
+	101, // 159: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
+	101, // 160: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
+	11,  // 161: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
+	13,  // 162: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
+	15,  // 163: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
+	52,  // 164: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
+	52,  // 165: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
+	2,   // 166: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
+	52,  // 167: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
+	6,   // 168: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
+	52,  // 169: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
+	9,   // 170: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
+	9,   // 171: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
+	57,  // 172: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	52,  // 173: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	52,  // 174: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	52,  // 175: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	62,  // 176: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	64,  // 177: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	66,  // 178: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	66,  // 179: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	66,  // 180: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	71,  // 181: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	66,  // 182: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	140, // [140:183] is the sub-list for method output_type
+	97,  // [97:140] is the sub-list for method input_type
+	97,  // [97:97] is the sub-list for extension type_name
+	97,  // [97:97] is the sub-list for extension extendee
+	0,   // [0:97] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }
@@ -6142,16 +6450,16 @@ func file_api_v1_operator_proto_init() {
 	file_api_v1_scheduler_proto_init()
 	file_api_v1_trust_proto_init()
 	file_api_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[50].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[64].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[65].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[53].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[67].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[68].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_operator_proto_rawDesc), len(file_api_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   75,
+			NumMessages:   81,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -26,6 +26,7 @@ const (
 	OperatorService_ListTasks_FullMethodName       = "/tender.v1.OperatorService/ListTasks"
 	OperatorService_ListOffers_FullMethodName      = "/tender.v1.OperatorService/ListOffers"
 	OperatorService_ListRoles_FullMethodName       = "/tender.v1.OperatorService/ListRoles"
+	OperatorService_ListUsage_FullMethodName       = "/tender.v1.OperatorService/ListUsage"
 	OperatorService_Explain_FullMethodName         = "/tender.v1.OperatorService/Explain"
 	OperatorService_KillTask_FullMethodName        = "/tender.v1.OperatorService/KillTask"
 	OperatorService_RemoveFramework_FullMethodName = "/tender.v1.OperatorService/RemoveFramework"
@@ -81,6 +82,8 @@ type OperatorServiceClient interface {
 	ListOffers(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListOffersResponse, error)
 	// ListRoles lists the roles that were set, subscribed to or are in use.
 	ListRoles(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListRolesResponse, error)
+	// ListUsage says who has held and used how much, and how tasks have ended, by hour and by day. (R80, R81)
+	ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error)
 	// Explain says why a framework is offered what it is offered, or nothing. If an agent is named, it says why the
 	// framework is offered that agent, or not.
 	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
@@ -220,6 +223,16 @@ func (c *operatorServiceClient) ListRoles(ctx context.Context, in *ListRequest, 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListRolesResponse)
 	err := c.cc.Invoke(ctx, OperatorService_ListRoles_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListUsageResponse)
+	err := c.cc.Invoke(ctx, OperatorService_ListUsage_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -495,6 +508,8 @@ type OperatorServiceServer interface {
 	ListOffers(context.Context, *ListRequest) (*ListOffersResponse, error)
 	// ListRoles lists the roles that were set, subscribed to or are in use.
 	ListRoles(context.Context, *ListRequest) (*ListRolesResponse, error)
+	// ListUsage says who has held and used how much, and how tasks have ended, by hour and by day. (R80, R81)
+	ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error)
 	// Explain says why a framework is offered what it is offered, or nothing. If an agent is named, it says why the
 	// framework is offered that agent, or not.
 	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
@@ -590,6 +605,9 @@ func (UnimplementedOperatorServiceServer) ListOffers(context.Context, *ListReque
 }
 func (UnimplementedOperatorServiceServer) ListRoles(context.Context, *ListRequest) (*ListRolesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListRoles not implemented")
+}
+func (UnimplementedOperatorServiceServer) ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListUsage not implemented")
 }
 func (UnimplementedOperatorServiceServer) Explain(context.Context, *ExplainRequest) (*ExplainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Explain not implemented")
@@ -806,6 +824,24 @@ func _OperatorService_ListRoles_Handler(srv interface{}, ctx context.Context, de
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(OperatorServiceServer).ListRoles(ctx, req.(*ListRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_ListUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListUsageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).ListUsage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_ListUsage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).ListUsage(ctx, req.(*ListUsageRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1276,6 +1312,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListRoles",
 			Handler:    _OperatorService_ListRoles_Handler,
+		},
+		{
+			MethodName: "ListUsage",
+			Handler:    _OperatorService_ListUsage_Handler,
 		},
 		{
 			MethodName: "Explain",

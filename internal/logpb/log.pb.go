@@ -139,6 +139,7 @@ type Command struct {
 	//	*Command_RotateAuthority
 	//	*Command_SetSecret
 	//	*Command_RemoveSecret
+	//	*Command_RecordUsage
 	Change        isCommand_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -517,6 +518,15 @@ func (x *Command) GetRemoveSecret() *RemoveSecret {
 	return nil
 }
 
+func (x *Command) GetRecordUsage() *RecordUsage {
+	if x != nil {
+		if x, ok := x.Change.(*Command_RecordUsage); ok {
+			return x.RecordUsage
+		}
+	}
+	return nil
+}
+
 type isCommand_Change interface {
 	isCommand_Change()
 }
@@ -661,6 +671,10 @@ type Command_RemoveSecret struct {
 	RemoveSecret *RemoveSecret `protobuf:"bytes,61,opt,name=remove_secret,json=removeSecret,proto3,oneof"`
 }
 
+type Command_RecordUsage struct {
+	RecordUsage *RecordUsage `protobuf:"bytes,62,opt,name=record_usage,json=recordUsage,proto3,oneof"`
+}
+
 func (*Command_Bootstrap) isCommand_Change() {}
 
 func (*Command_RaiseEpoch) isCommand_Change() {}
@@ -730,6 +744,8 @@ func (*Command_RotateAuthority) isCommand_Change() {}
 func (*Command_SetSecret) isCommand_Change() {}
 
 func (*Command_RemoveSecret) isCommand_Change() {}
+
+func (*Command_RecordUsage) isCommand_Change() {}
 
 // Bootstrap names the cluster.
 type Bootstrap struct {
@@ -3069,6 +3085,336 @@ func (x *RemoveSecret) GetSaw() *timestamppb.Timestamp {
 	return nil
 }
 
+// RecordUsage adds what was used since the last record (R80).
+type RecordUsage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when everything was counted as the proposer saw it. If that is another time by now, the change is refused.
+	Saw           *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=saw,proto3" json:"saw,omitempty"`
+	Until         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	Hours         []*UsageItem           `protobuf:"bytes,3,rep,name=hours,proto3" json:"hours,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordUsage) Reset() {
+	*x = RecordUsage{}
+	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordUsage) ProtoMessage() {}
+
+func (x *RecordUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordUsage.ProtoReflect.Descriptor instead.
+func (*RecordUsage) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *RecordUsage) GetSaw() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Saw
+	}
+	return nil
+}
+
+func (x *RecordUsage) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *RecordUsage) GetHours() []*UsageItem {
+	if x != nil {
+		return x.Hours
+	}
+	return nil
+}
+
+// UsageItem is who has used how much in an hour or a day.
+type UsageItem struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Begin         *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=begin,proto3" json:"begin,omitempty"`
+	Hours         uint32                 `protobuf:"varint,2,opt,name=hours,proto3" json:"hours,omitempty"`
+	Rows          []*UsageRow            `protobuf:"bytes,3,rep,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageItem) Reset() {
+	*x = UsageItem{}
+	mi := &file_internal_logpb_log_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageItem) ProtoMessage() {}
+
+func (x *UsageItem) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageItem.ProtoReflect.Descriptor instead.
+func (*UsageItem) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *UsageItem) GetBegin() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Begin
+	}
+	return nil
+}
+
+func (x *UsageItem) GetHours() uint32 {
+	if x != nil {
+		return x.Hours
+	}
+	return 0
+}
+
+func (x *UsageItem) GetRows() []*UsageRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+// UsageRow is what one of them has held and used. Amounts are in thousandths of the resource's unit, times a second.
+type UsageRow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
+	Principal     string                 `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
+	FrameworkId   string                 `protobuf:"bytes,3,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
+	FrameworkName string                 `protobuf:"bytes,4,opt,name=framework_name,json=frameworkName,proto3" json:"framework_name,omitempty"`
+	Job           string                 `protobuf:"bytes,5,opt,name=job,proto3" json:"job,omitempty"`
+	Sums          []*UsageSum            `protobuf:"bytes,6,rep,name=sums,proto3" json:"sums,omitempty"`
+	Ends          []*UsageEnds           `protobuf:"bytes,7,rep,name=ends,proto3" json:"ends,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageRow) Reset() {
+	*x = UsageRow{}
+	mi := &file_internal_logpb_log_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageRow) ProtoMessage() {}
+
+func (x *UsageRow) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageRow.ProtoReflect.Descriptor instead.
+func (*UsageRow) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *UsageRow) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *UsageRow) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *UsageRow) GetFrameworkId() string {
+	if x != nil {
+		return x.FrameworkId
+	}
+	return ""
+}
+
+func (x *UsageRow) GetFrameworkName() string {
+	if x != nil {
+		return x.FrameworkName
+	}
+	return ""
+}
+
+func (x *UsageRow) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *UsageRow) GetSums() []*UsageSum {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
+func (x *UsageRow) GetEnds() []*UsageEnds {
+	if x != nil {
+		return x.Ends
+	}
+	return nil
+}
+
+// UsageSum is how much of a resource, for how long.
+type UsageSum struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Resource      string                 `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	Held          uint64                 `protobuf:"varint,2,opt,name=held,proto3" json:"held,omitempty"`
+	Used          uint64                 `protobuf:"varint,3,opt,name=used,proto3" json:"used,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageSum) Reset() {
+	*x = UsageSum{}
+	mi := &file_internal_logpb_log_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageSum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageSum) ProtoMessage() {}
+
+func (x *UsageSum) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageSum.ProtoReflect.Descriptor instead.
+func (*UsageSum) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *UsageSum) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *UsageSum) GetHeld() uint64 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
+func (x *UsageSum) GetUsed() uint64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+// UsageEnds counts tasks that ended in one state, a tender.v1.TaskState.
+type UsageEnds struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         uint32                 `protobuf:"varint,1,opt,name=state,proto3" json:"state,omitempty"`
+	Count         uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageEnds) Reset() {
+	*x = UsageEnds{}
+	mi := &file_internal_logpb_log_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageEnds) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageEnds) ProtoMessage() {}
+
+func (x *UsageEnds) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageEnds.ProtoReflect.Descriptor instead.
+func (*UsageEnds) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *UsageEnds) GetState() uint32 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+func (x *UsageEnds) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // SnapshotHead is the first frame of a snapshot. A snapshot is a magic word, frames, and a checksum. A frame is a
 // length as a varint, and a message of that length. All frames after the head are SnapshotItems, in the order of their
 // kinds and keys; a frame of length 0 ends them. The checksum is the CRC-32C of everything before it: four bytes,
@@ -3097,16 +3443,18 @@ type SnapshotHead struct {
 	// a snapshot that an operator has taken, and in one of a version that wrote none.
 	MetaSum string `protobuf:"bytes,12,opt,name=meta_sum,json=metaSum,proto3" json:"meta_sum,omitempty"`
 	// The generation of the next volume (R22).
-	NextVolume    uint64     `protobuf:"varint,14,opt,name=next_volume,json=nextVolume,proto3" json:"next_volume,omitempty"`
-	Receipts      *Receipts  `protobuf:"bytes,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
-	Authority     *Authority `protobuf:"bytes,30,opt,name=authority,proto3" json:"authority,omitempty"`
+	NextVolume uint64     `protobuf:"varint,14,opt,name=next_volume,json=nextVolume,proto3" json:"next_volume,omitempty"`
+	Receipts   *Receipts  `protobuf:"bytes,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
+	Authority  *Authority `protobuf:"bytes,30,opt,name=authority,proto3" json:"authority,omitempty"`
+	// Until when it is counted who has used how much.
+	UsageUntil    *timestamppb.Timestamp `protobuf:"bytes,31,opt,name=usage_until,json=usageUntil,proto3" json:"usage_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SnapshotHead) Reset() {
 	*x = SnapshotHead{}
-	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	mi := &file_internal_logpb_log_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3118,7 +3466,7 @@ func (x *SnapshotHead) String() string {
 func (*SnapshotHead) ProtoMessage() {}
 
 func (x *SnapshotHead) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	mi := &file_internal_logpb_log_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3131,7 +3479,7 @@ func (x *SnapshotHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHead.ProtoReflect.Descriptor instead.
 func (*SnapshotHead) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{41}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SnapshotHead) GetFormat() uint32 {
@@ -3246,6 +3594,13 @@ func (x *SnapshotHead) GetAuthority() *Authority {
 	return nil
 }
 
+func (x *SnapshotHead) GetUsageUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UsageUntil
+	}
+	return nil
+}
+
 // Authority signs the certificates of the cluster. It is absent while the cluster has its first authority.
 type Authority struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3263,7 +3618,7 @@ type Authority struct {
 
 func (x *Authority) Reset() {
 	*x = Authority{}
-	mi := &file_internal_logpb_log_proto_msgTypes[42]
+	mi := &file_internal_logpb_log_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3275,7 +3630,7 @@ func (x *Authority) String() string {
 func (*Authority) ProtoMessage() {}
 
 func (x *Authority) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[42]
+	mi := &file_internal_logpb_log_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3288,7 +3643,7 @@ func (x *Authority) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Authority.ProtoReflect.Descriptor instead.
 func (*Authority) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{42}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Authority) GetDigest() string {
@@ -3331,7 +3686,7 @@ type Receipts struct {
 
 func (x *Receipts) Reset() {
 	*x = Receipts{}
-	mi := &file_internal_logpb_log_proto_msgTypes[43]
+	mi := &file_internal_logpb_log_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3343,7 +3698,7 @@ func (x *Receipts) String() string {
 func (*Receipts) ProtoMessage() {}
 
 func (x *Receipts) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[43]
+	mi := &file_internal_logpb_log_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3356,7 +3711,7 @@ func (x *Receipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipts.ProtoReflect.Descriptor instead.
 func (*Receipts) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{43}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Receipts) GetMark() []byte {
@@ -3391,7 +3746,7 @@ type Numbers struct {
 
 func (x *Numbers) Reset() {
 	*x = Numbers{}
-	mi := &file_internal_logpb_log_proto_msgTypes[44]
+	mi := &file_internal_logpb_log_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3403,7 +3758,7 @@ func (x *Numbers) String() string {
 func (*Numbers) ProtoMessage() {}
 
 func (x *Numbers) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[44]
+	mi := &file_internal_logpb_log_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3416,7 +3771,7 @@ func (x *Numbers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Numbers.ProtoReflect.Descriptor instead.
 func (*Numbers) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{44}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Numbers) GetFirst() uint64 {
@@ -3448,6 +3803,7 @@ type SnapshotItem struct {
 	//	*SnapshotItem_Token
 	//	*SnapshotItem_Secret
 	//	*SnapshotItem_Barred
+	//	*SnapshotItem_Usage
 	Item          isSnapshotItem_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3455,7 +3811,7 @@ type SnapshotItem struct {
 
 func (x *SnapshotItem) Reset() {
 	*x = SnapshotItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[45]
+	mi := &file_internal_logpb_log_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3467,7 +3823,7 @@ func (x *SnapshotItem) String() string {
 func (*SnapshotItem) ProtoMessage() {}
 
 func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[45]
+	mi := &file_internal_logpb_log_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3480,7 +3836,7 @@ func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotItem.ProtoReflect.Descriptor instead.
 func (*SnapshotItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{45}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SnapshotItem) GetItem() isSnapshotItem_Item {
@@ -3580,6 +3936,15 @@ func (x *SnapshotItem) GetBarred() *BarredItem {
 	return nil
 }
 
+func (x *SnapshotItem) GetUsage() *UsageItem {
+	if x != nil {
+		if x, ok := x.Item.(*SnapshotItem_Usage); ok {
+			return x.Usage
+		}
+	}
+	return nil
+}
+
 type isSnapshotItem_Item interface {
 	isSnapshotItem_Item()
 }
@@ -3625,6 +3990,10 @@ type SnapshotItem_Barred struct {
 	Barred *BarredItem `protobuf:"bytes,12,opt,name=barred,proto3,oneof"`
 }
 
+type SnapshotItem_Usage struct {
+	Usage *UsageItem `protobuf:"bytes,13,opt,name=usage,proto3,oneof"`
+}
+
 func (*SnapshotItem_Master) isSnapshotItem_Item() {}
 
 func (*SnapshotItem_Agent) isSnapshotItem_Item() {}
@@ -3645,6 +4014,8 @@ func (*SnapshotItem_Secret) isSnapshotItem_Item() {}
 
 func (*SnapshotItem_Barred) isSnapshotItem_Item() {}
 
+func (*SnapshotItem_Usage) isSnapshotItem_Item() {}
+
 // BarredItem is the nonce of an agent that was removed. No agent is admitted with it.
 type BarredItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3656,7 +4027,7 @@ type BarredItem struct {
 
 func (x *BarredItem) Reset() {
 	*x = BarredItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[46]
+	mi := &file_internal_logpb_log_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3668,7 +4039,7 @@ func (x *BarredItem) String() string {
 func (*BarredItem) ProtoMessage() {}
 
 func (x *BarredItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[46]
+	mi := &file_internal_logpb_log_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3681,7 +4052,7 @@ func (x *BarredItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarredItem.ProtoReflect.Descriptor instead.
 func (*BarredItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{46}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *BarredItem) GetNonce() string {
@@ -3711,7 +4082,7 @@ type SecretItem struct {
 
 func (x *SecretItem) Reset() {
 	*x = SecretItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[47]
+	mi := &file_internal_logpb_log_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3723,7 +4094,7 @@ func (x *SecretItem) String() string {
 func (*SecretItem) ProtoMessage() {}
 
 func (x *SecretItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[47]
+	mi := &file_internal_logpb_log_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3736,7 +4107,7 @@ func (x *SecretItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretItem.ProtoReflect.Descriptor instead.
 func (*SecretItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{47}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *SecretItem) GetName() string {
@@ -3782,7 +4153,7 @@ type PrincipalItem struct {
 
 func (x *PrincipalItem) Reset() {
 	*x = PrincipalItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[48]
+	mi := &file_internal_logpb_log_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3794,7 +4165,7 @@ func (x *PrincipalItem) String() string {
 func (*PrincipalItem) ProtoMessage() {}
 
 func (x *PrincipalItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[48]
+	mi := &file_internal_logpb_log_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3807,7 +4178,7 @@ func (x *PrincipalItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrincipalItem.ProtoReflect.Descriptor instead.
 func (*PrincipalItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{48}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PrincipalItem) GetName() string {
@@ -3856,7 +4227,7 @@ type MasterItem struct {
 
 func (x *MasterItem) Reset() {
 	*x = MasterItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[49]
+	mi := &file_internal_logpb_log_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3868,7 +4239,7 @@ func (x *MasterItem) String() string {
 func (*MasterItem) ProtoMessage() {}
 
 func (x *MasterItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[49]
+	mi := &file_internal_logpb_log_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3881,7 +4252,7 @@ func (x *MasterItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterItem.ProtoReflect.Descriptor instead.
 func (*MasterItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{49}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *MasterItem) GetId() string {
@@ -3924,7 +4295,7 @@ type AgentItem struct {
 
 func (x *AgentItem) Reset() {
 	*x = AgentItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[50]
+	mi := &file_internal_logpb_log_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3936,7 +4307,7 @@ func (x *AgentItem) String() string {
 func (*AgentItem) ProtoMessage() {}
 
 func (x *AgentItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[50]
+	mi := &file_internal_logpb_log_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3949,7 +4320,7 @@ func (x *AgentItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentItem.ProtoReflect.Descriptor instead.
 func (*AgentItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{50}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AgentItem) GetAgent() *v1.Agent {
@@ -4077,7 +4448,7 @@ type VolumeItem struct {
 
 func (x *VolumeItem) Reset() {
 	*x = VolumeItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[51]
+	mi := &file_internal_logpb_log_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4089,7 +4460,7 @@ func (x *VolumeItem) String() string {
 func (*VolumeItem) ProtoMessage() {}
 
 func (x *VolumeItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[51]
+	mi := &file_internal_logpb_log_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4102,7 +4473,7 @@ func (x *VolumeItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeItem.ProtoReflect.Descriptor instead.
 func (*VolumeItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{51}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *VolumeItem) GetVolume() *v1.Resource {
@@ -4144,7 +4515,7 @@ type FrameworkItem struct {
 
 func (x *FrameworkItem) Reset() {
 	*x = FrameworkItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[52]
+	mi := &file_internal_logpb_log_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4156,7 +4527,7 @@ func (x *FrameworkItem) String() string {
 func (*FrameworkItem) ProtoMessage() {}
 
 func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[52]
+	mi := &file_internal_logpb_log_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4169,7 +4540,7 @@ func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkItem.ProtoReflect.Descriptor instead.
 func (*FrameworkItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{52}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *FrameworkItem) GetFramework() *v1.Framework {
@@ -4239,7 +4610,7 @@ type OperationDone struct {
 
 func (x *OperationDone) Reset() {
 	*x = OperationDone{}
-	mi := &file_internal_logpb_log_proto_msgTypes[53]
+	mi := &file_internal_logpb_log_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4251,7 +4622,7 @@ func (x *OperationDone) String() string {
 func (*OperationDone) ProtoMessage() {}
 
 func (x *OperationDone) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[53]
+	mi := &file_internal_logpb_log_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4264,7 +4635,7 @@ func (x *OperationDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationDone.ProtoReflect.Descriptor instead.
 func (*OperationDone) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{53}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *OperationDone) GetId() string {
@@ -4293,7 +4664,7 @@ type StoreItem struct {
 
 func (x *StoreItem) Reset() {
 	*x = StoreItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[54]
+	mi := &file_internal_logpb_log_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4305,7 +4676,7 @@ func (x *StoreItem) String() string {
 func (*StoreItem) ProtoMessage() {}
 
 func (x *StoreItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[54]
+	mi := &file_internal_logpb_log_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4318,7 +4689,7 @@ func (x *StoreItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreItem.ProtoReflect.Descriptor instead.
 func (*StoreItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{54}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *StoreItem) GetKey() string {
@@ -4353,7 +4724,7 @@ type RoleItem struct {
 
 func (x *RoleItem) Reset() {
 	*x = RoleItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[55]
+	mi := &file_internal_logpb_log_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4365,7 +4736,7 @@ func (x *RoleItem) String() string {
 func (*RoleItem) ProtoMessage() {}
 
 func (x *RoleItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[55]
+	mi := &file_internal_logpb_log_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4378,7 +4749,7 @@ func (x *RoleItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleItem.ProtoReflect.Descriptor instead.
 func (*RoleItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{55}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *RoleItem) GetRole() string {
@@ -4408,7 +4779,7 @@ type ClientItem struct {
 
 func (x *ClientItem) Reset() {
 	*x = ClientItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[56]
+	mi := &file_internal_logpb_log_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4420,7 +4791,7 @@ func (x *ClientItem) String() string {
 func (*ClientItem) ProtoMessage() {}
 
 func (x *ClientItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[56]
+	mi := &file_internal_logpb_log_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4433,7 +4804,7 @@ func (x *ClientItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientItem.ProtoReflect.Descriptor instead.
 func (*ClientItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{56}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ClientItem) GetName() string {
@@ -4485,7 +4856,7 @@ type TokenItem struct {
 
 func (x *TokenItem) Reset() {
 	*x = TokenItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[57]
+	mi := &file_internal_logpb_log_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4497,7 +4868,7 @@ func (x *TokenItem) String() string {
 func (*TokenItem) ProtoMessage() {}
 
 func (x *TokenItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[57]
+	mi := &file_internal_logpb_log_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4510,7 +4881,7 @@ func (x *TokenItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenItem.ProtoReflect.Descriptor instead.
 func (*TokenItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{57}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *TokenItem) GetId() string {
@@ -4597,7 +4968,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_internal_logpb_log_proto_msgTypes[58]
+	mi := &file_internal_logpb_log_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4609,7 +4980,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[58]
+	mi := &file_internal_logpb_log_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4622,7 +4993,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{58}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Result) GetRefusal() *Refusal {
@@ -4674,7 +5045,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_logpb_log_proto_msgTypes[59]
+	mi := &file_internal_logpb_log_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4686,7 +5057,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[59]
+	mi := &file_internal_logpb_log_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4699,7 +5070,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{59}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Refusal) GetOp() string {
@@ -4738,7 +5109,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x05Entry\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x122\n" +
 	"\bcommands\x18\x02 \x03(\v2\x16.tender.log.v1.CommandR\bcommands\x12\x10\n" +
-	"\x03sum\x18\x03 \x01(\aR\x03sum\"\xa2\x12\n" +
+	"\x03sum\x18\x03 \x01(\aR\x03sum\"\xe3\x12\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x18\n" +
 	"\acounter\x18\x02 \x01(\x04R\acounter\x12*\n" +
@@ -4786,7 +5157,8 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x10rotate_authority\x182 \x01(\v2\x1e.tender.log.v1.RotateAuthorityH\x00R\x0frotateAuthority\x129\n" +
 	"\n" +
 	"set_secret\x18< \x01(\v2\x18.tender.log.v1.SetSecretH\x00R\tsetSecret\x12B\n" +
-	"\rremove_secret\x18= \x01(\v2\x1b.tender.log.v1.RemoveSecretH\x00R\fremoveSecretB\b\n" +
+	"\rremove_secret\x18= \x01(\v2\x1b.tender.log.v1.RemoveSecretH\x00R\fremoveSecret\x12?\n" +
+	"\frecord_usage\x18> \x01(\v2\x1a.tender.log.v1.RecordUsageH\x00R\vrecordUsageB\b\n" +
 	"\x06change\"*\n" +
 	"\tBootstrap\x12\x1d\n" +
 	"\n" +
@@ -4951,7 +5323,30 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x02by\x18\x03 \x01(\tR\x02by\"P\n" +
 	"\fRemoveSecret\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12,\n" +
-	"\x03saw\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03saw\"\xb0\x04\n" +
+	"\x03saw\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03saw\"\x9d\x01\n" +
+	"\vRecordUsage\x12,\n" +
+	"\x03saw\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x03saw\x120\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12.\n" +
+	"\x05hours\x18\x03 \x03(\v2\x18.tender.log.v1.UsageItemR\x05hours\"\x80\x01\n" +
+	"\tUsageItem\x120\n" +
+	"\x05begin\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05begin\x12\x14\n" +
+	"\x05hours\x18\x02 \x01(\rR\x05hours\x12+\n" +
+	"\x04rows\x18\x03 \x03(\v2\x17.tender.log.v1.UsageRowR\x04rows\"\xf3\x01\n" +
+	"\bUsageRow\x12\x12\n" +
+	"\x04role\x18\x01 \x01(\tR\x04role\x12\x1c\n" +
+	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12!\n" +
+	"\fframework_id\x18\x03 \x01(\tR\vframeworkId\x12%\n" +
+	"\x0eframework_name\x18\x04 \x01(\tR\rframeworkName\x12\x10\n" +
+	"\x03job\x18\x05 \x01(\tR\x03job\x12+\n" +
+	"\x04sums\x18\x06 \x03(\v2\x17.tender.log.v1.UsageSumR\x04sums\x12,\n" +
+	"\x04ends\x18\a \x03(\v2\x18.tender.log.v1.UsageEndsR\x04ends\"N\n" +
+	"\bUsageSum\x12\x1a\n" +
+	"\bresource\x18\x01 \x01(\tR\bresource\x12\x12\n" +
+	"\x04held\x18\x02 \x01(\x04R\x04held\x12\x12\n" +
+	"\x04used\x18\x03 \x01(\x04R\x04used\"7\n" +
+	"\tUsageEnds\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\rR\x05state\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xed\x04\n" +
 	"\fSnapshotHead\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -4973,7 +5368,9 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\vnext_volume\x18\x0e \x01(\x04R\n" +
 	"nextVolume\x123\n" +
 	"\breceipts\x18\x14 \x01(\v2\x17.tender.log.v1.ReceiptsR\breceipts\x126\n" +
-	"\tauthority\x18\x1e \x01(\v2\x18.tender.log.v1.AuthorityR\tauthority\"\xaa\x01\n" +
+	"\tauthority\x18\x1e \x01(\v2\x18.tender.log.v1.AuthorityR\tauthority\x12;\n" +
+	"\vusage_until\x18\x1f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"usageUntil\"\xaa\x01\n" +
 	"\tAuthority\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x16\n" +
 	"\x06sealed\x18\x02 \x01(\fR\x06sealed\x120\n" +
@@ -4986,7 +5383,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x05began\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05began\"3\n" +
 	"\aNumbers\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\x04R\x04next\"\xab\x04\n" +
+	"\x04next\x18\x02 \x01(\x04R\x04next\"\xdd\x04\n" +
 	"\fSnapshotItem\x123\n" +
 	"\x06master\x18\x01 \x01(\v2\x19.tender.log.v1.MasterItemH\x00R\x06master\x120\n" +
 	"\x05agent\x18\x02 \x01(\v2\x18.tender.log.v1.AgentItemH\x00R\x05agent\x12<\n" +
@@ -4998,7 +5395,8 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	" \x01(\v2\x1c.tender.log.v1.PrincipalItemH\x00R\tprincipal\x120\n" +
 	"\x05token\x18\a \x01(\v2\x18.tender.log.v1.TokenItemH\x00R\x05token\x123\n" +
 	"\x06secret\x18\v \x01(\v2\x19.tender.log.v1.SecretItemH\x00R\x06secret\x123\n" +
-	"\x06barred\x18\f \x01(\v2\x19.tender.log.v1.BarredItemH\x00R\x06barredB\x06\n" +
+	"\x06barred\x18\f \x01(\v2\x19.tender.log.v1.BarredItemH\x00R\x06barred\x120\n" +
+	"\x05usage\x18\r \x01(\v2\x18.tender.log.v1.UsageItemH\x00R\x05usageB\x06\n" +
 	"\x04item\"T\n" +
 	"\n" +
 	"BarredItem\x12\x14\n" +
@@ -5114,7 +5512,7 @@ func file_internal_logpb_log_proto_rawDescGZIP() []byte {
 	return file_internal_logpb_log_proto_rawDescData
 }
 
-var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_internal_logpb_log_proto_goTypes = []any{
 	(*Entry)(nil),                 // 0: tender.log.v1.Entry
 	(*Command)(nil),               // 1: tender.log.v1.Command
@@ -5157,36 +5555,41 @@ var file_internal_logpb_log_proto_goTypes = []any{
 	(*RevokeToken)(nil),           // 38: tender.log.v1.RevokeToken
 	(*SetSecret)(nil),             // 39: tender.log.v1.SetSecret
 	(*RemoveSecret)(nil),          // 40: tender.log.v1.RemoveSecret
-	(*SnapshotHead)(nil),          // 41: tender.log.v1.SnapshotHead
-	(*Authority)(nil),             // 42: tender.log.v1.Authority
-	(*Receipts)(nil),              // 43: tender.log.v1.Receipts
-	(*Numbers)(nil),               // 44: tender.log.v1.Numbers
-	(*SnapshotItem)(nil),          // 45: tender.log.v1.SnapshotItem
-	(*BarredItem)(nil),            // 46: tender.log.v1.BarredItem
-	(*SecretItem)(nil),            // 47: tender.log.v1.SecretItem
-	(*PrincipalItem)(nil),         // 48: tender.log.v1.PrincipalItem
-	(*MasterItem)(nil),            // 49: tender.log.v1.MasterItem
-	(*AgentItem)(nil),             // 50: tender.log.v1.AgentItem
-	(*VolumeItem)(nil),            // 51: tender.log.v1.VolumeItem
-	(*FrameworkItem)(nil),         // 52: tender.log.v1.FrameworkItem
-	(*OperationDone)(nil),         // 53: tender.log.v1.OperationDone
-	(*StoreItem)(nil),             // 54: tender.log.v1.StoreItem
-	(*RoleItem)(nil),              // 55: tender.log.v1.RoleItem
-	(*ClientItem)(nil),            // 56: tender.log.v1.ClientItem
-	(*TokenItem)(nil),             // 57: tender.log.v1.TokenItem
-	(*Result)(nil),                // 58: tender.log.v1.Result
-	(*Refusal)(nil),               // 59: tender.log.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 60: google.protobuf.Timestamp
-	(*v1.Agent)(nil),              // 61: tender.v1.Agent
-	(*v1.Term)(nil),               // 62: tender.v1.Term
-	(*durationpb.Duration)(nil),   // 63: google.protobuf.Duration
-	(*v1.Resource)(nil),           // 64: tender.v1.Resource
-	(*v1.Framework)(nil),          // 65: tender.v1.Framework
-	(*v1.Window)(nil),             // 66: tender.v1.Window
+	(*RecordUsage)(nil),           // 41: tender.log.v1.RecordUsage
+	(*UsageItem)(nil),             // 42: tender.log.v1.UsageItem
+	(*UsageRow)(nil),              // 43: tender.log.v1.UsageRow
+	(*UsageSum)(nil),              // 44: tender.log.v1.UsageSum
+	(*UsageEnds)(nil),             // 45: tender.log.v1.UsageEnds
+	(*SnapshotHead)(nil),          // 46: tender.log.v1.SnapshotHead
+	(*Authority)(nil),             // 47: tender.log.v1.Authority
+	(*Receipts)(nil),              // 48: tender.log.v1.Receipts
+	(*Numbers)(nil),               // 49: tender.log.v1.Numbers
+	(*SnapshotItem)(nil),          // 50: tender.log.v1.SnapshotItem
+	(*BarredItem)(nil),            // 51: tender.log.v1.BarredItem
+	(*SecretItem)(nil),            // 52: tender.log.v1.SecretItem
+	(*PrincipalItem)(nil),         // 53: tender.log.v1.PrincipalItem
+	(*MasterItem)(nil),            // 54: tender.log.v1.MasterItem
+	(*AgentItem)(nil),             // 55: tender.log.v1.AgentItem
+	(*VolumeItem)(nil),            // 56: tender.log.v1.VolumeItem
+	(*FrameworkItem)(nil),         // 57: tender.log.v1.FrameworkItem
+	(*OperationDone)(nil),         // 58: tender.log.v1.OperationDone
+	(*StoreItem)(nil),             // 59: tender.log.v1.StoreItem
+	(*RoleItem)(nil),              // 60: tender.log.v1.RoleItem
+	(*ClientItem)(nil),            // 61: tender.log.v1.ClientItem
+	(*TokenItem)(nil),             // 62: tender.log.v1.TokenItem
+	(*Result)(nil),                // 63: tender.log.v1.Result
+	(*Refusal)(nil),               // 64: tender.log.v1.Refusal
+	(*timestamppb.Timestamp)(nil), // 65: google.protobuf.Timestamp
+	(*v1.Agent)(nil),              // 66: tender.v1.Agent
+	(*v1.Term)(nil),               // 67: tender.v1.Term
+	(*durationpb.Duration)(nil),   // 68: google.protobuf.Duration
+	(*v1.Resource)(nil),           // 69: tender.v1.Resource
+	(*v1.Framework)(nil),          // 70: tender.v1.Framework
+	(*v1.Window)(nil),             // 71: tender.v1.Window
 }
 var file_internal_logpb_log_proto_depIdxs = []int32{
 	1,   // 0: tender.log.v1.Entry.commands:type_name -> tender.log.v1.Command
-	60,  // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
+	65,  // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
 	2,   // 2: tender.log.v1.Command.bootstrap:type_name -> tender.log.v1.Bootstrap
 	3,   // 3: tender.log.v1.Command.raise_epoch:type_name -> tender.log.v1.RaiseEpoch
 	4,   // 4: tender.log.v1.Command.set_master:type_name -> tender.log.v1.SetMaster
@@ -5222,84 +5625,94 @@ var file_internal_logpb_log_proto_depIdxs = []int32{
 	35,  // 34: tender.log.v1.Command.rotate_authority:type_name -> tender.log.v1.RotateAuthority
 	39,  // 35: tender.log.v1.Command.set_secret:type_name -> tender.log.v1.SetSecret
 	40,  // 36: tender.log.v1.Command.remove_secret:type_name -> tender.log.v1.RemoveSecret
-	5,   // 37: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
-	61,  // 38: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
-	62,  // 39: tender.log.v1.AdmitAgent.receipts_after:type_name -> tender.v1.Term
-	61,  // 40: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
-	62,  // 41: tender.log.v1.UpdateAgent.receipts_after:type_name -> tender.v1.Term
-	63,  // 42: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
-	64,  // 43: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
-	64,  // 44: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
-	64,  // 45: tender.log.v1.DestroyOrphan.volume:type_name -> tender.v1.Resource
-	16,  // 46: tender.log.v1.KeepKill.kill:type_name -> tender.log.v1.KillItem
-	16,  // 47: tender.log.v1.ForgetKills.tasks:type_name -> tender.log.v1.KillItem
-	63,  // 48: tender.log.v1.KillItem.grace:type_name -> google.protobuf.Duration
-	65,  // 49: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
-	65,  // 50: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
-	65,  // 51: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
-	22,  // 52: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
-	22,  // 53: tender.log.v1.SetRole.saw:type_name -> tender.log.v1.Role
-	64,  // 54: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
-	64,  // 55: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
-	60,  // 56: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
-	66,  // 57: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
-	31,  // 58: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
-	31,  // 59: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
-	31,  // 60: tender.log.v1.RevokePrincipal.saw:type_name -> tender.log.v1.PrincipalGrant
-	62,  // 61: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
-	60,  // 62: tender.log.v1.RotateAuthority.former_ends:type_name -> google.protobuf.Timestamp
-	57,  // 63: tender.log.v1.CreateToken.token:type_name -> tender.log.v1.TokenItem
-	60,  // 64: tender.log.v1.RemoveSecret.saw:type_name -> google.protobuf.Timestamp
-	44,  // 65: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
-	44,  // 66: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
-	43,  // 67: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
-	42,  // 68: tender.log.v1.SnapshotHead.authority:type_name -> tender.log.v1.Authority
-	60,  // 69: tender.log.v1.Authority.began:type_name -> google.protobuf.Timestamp
-	60,  // 70: tender.log.v1.Authority.former_ends:type_name -> google.protobuf.Timestamp
-	62,  // 71: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
-	60,  // 72: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
-	49,  // 73: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
-	50,  // 74: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
-	52,  // 75: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
-	54,  // 76: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
-	55,  // 77: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
-	56,  // 78: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
-	48,  // 79: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
-	57,  // 80: tender.log.v1.SnapshotItem.token:type_name -> tender.log.v1.TokenItem
-	47,  // 81: tender.log.v1.SnapshotItem.secret:type_name -> tender.log.v1.SecretItem
-	46,  // 82: tender.log.v1.SnapshotItem.barred:type_name -> tender.log.v1.BarredItem
-	60,  // 83: tender.log.v1.BarredItem.since:type_name -> google.protobuf.Timestamp
-	60,  // 84: tender.log.v1.SecretItem.set:type_name -> google.protobuf.Timestamp
-	31,  // 85: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
-	60,  // 86: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
-	60,  // 87: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
-	5,   // 88: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
-	61,  // 89: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
-	63,  // 90: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
-	60,  // 91: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
-	64,  // 92: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
-	51,  // 93: tender.log.v1.AgentItem.volumes:type_name -> tender.log.v1.VolumeItem
-	16,  // 94: tender.log.v1.AgentItem.kills:type_name -> tender.log.v1.KillItem
-	66,  // 95: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
-	60,  // 96: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
-	62,  // 97: tender.log.v1.AgentItem.receipts_after:type_name -> tender.v1.Term
-	64,  // 98: tender.log.v1.VolumeItem.volume:type_name -> tender.v1.Resource
-	65,  // 99: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
-	60,  // 100: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
-	60,  // 101: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
-	53,  // 102: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
-	22,  // 103: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
-	60,  // 104: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
-	58,  // 105: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
-	60,  // 106: tender.log.v1.TokenItem.created:type_name -> google.protobuf.Timestamp
-	60,  // 107: tender.log.v1.TokenItem.expires:type_name -> google.protobuf.Timestamp
-	60,  // 108: tender.log.v1.TokenItem.revoked:type_name -> google.protobuf.Timestamp
-	59,  // 109: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
-	110, // [110:110] is the sub-list for method output_type
-	110, // [110:110] is the sub-list for method input_type
-	110, // [110:110] is the sub-list for extension type_name
-	110, // [110:110] is the sub-list for extension extendee
-	0,   // [0:110] is the sub-list for field type_name
+	41,  // 37: tender.log.v1.Command.record_usage:type_name -> tender.log.v1.RecordUsage
+	5,   // 38: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
+	66,  // 39: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
+	67,  // 40: tender.log.v1.AdmitAgent.receipts_after:type_name -> tender.v1.Term
+	66,  // 41: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
+	67,  // 42: tender.log.v1.UpdateAgent.receipts_after:type_name -> tender.v1.Term
+	68,  // 43: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
+	69,  // 44: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
+	69,  // 45: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
+	69,  // 46: tender.log.v1.DestroyOrphan.volume:type_name -> tender.v1.Resource
+	16,  // 47: tender.log.v1.KeepKill.kill:type_name -> tender.log.v1.KillItem
+	16,  // 48: tender.log.v1.ForgetKills.tasks:type_name -> tender.log.v1.KillItem
+	68,  // 49: tender.log.v1.KillItem.grace:type_name -> google.protobuf.Duration
+	70,  // 50: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
+	70,  // 51: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
+	70,  // 52: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
+	22,  // 53: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
+	22,  // 54: tender.log.v1.SetRole.saw:type_name -> tender.log.v1.Role
+	69,  // 55: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
+	69,  // 56: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
+	65,  // 57: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
+	71,  // 58: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
+	31,  // 59: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
+	31,  // 60: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
+	31,  // 61: tender.log.v1.RevokePrincipal.saw:type_name -> tender.log.v1.PrincipalGrant
+	67,  // 62: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
+	65,  // 63: tender.log.v1.RotateAuthority.former_ends:type_name -> google.protobuf.Timestamp
+	62,  // 64: tender.log.v1.CreateToken.token:type_name -> tender.log.v1.TokenItem
+	65,  // 65: tender.log.v1.RemoveSecret.saw:type_name -> google.protobuf.Timestamp
+	65,  // 66: tender.log.v1.RecordUsage.saw:type_name -> google.protobuf.Timestamp
+	65,  // 67: tender.log.v1.RecordUsage.until:type_name -> google.protobuf.Timestamp
+	42,  // 68: tender.log.v1.RecordUsage.hours:type_name -> tender.log.v1.UsageItem
+	65,  // 69: tender.log.v1.UsageItem.begin:type_name -> google.protobuf.Timestamp
+	43,  // 70: tender.log.v1.UsageItem.rows:type_name -> tender.log.v1.UsageRow
+	44,  // 71: tender.log.v1.UsageRow.sums:type_name -> tender.log.v1.UsageSum
+	45,  // 72: tender.log.v1.UsageRow.ends:type_name -> tender.log.v1.UsageEnds
+	49,  // 73: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
+	49,  // 74: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
+	48,  // 75: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
+	47,  // 76: tender.log.v1.SnapshotHead.authority:type_name -> tender.log.v1.Authority
+	65,  // 77: tender.log.v1.SnapshotHead.usage_until:type_name -> google.protobuf.Timestamp
+	65,  // 78: tender.log.v1.Authority.began:type_name -> google.protobuf.Timestamp
+	65,  // 79: tender.log.v1.Authority.former_ends:type_name -> google.protobuf.Timestamp
+	67,  // 80: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
+	65,  // 81: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
+	54,  // 82: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
+	55,  // 83: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
+	57,  // 84: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
+	59,  // 85: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
+	60,  // 86: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
+	61,  // 87: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
+	53,  // 88: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
+	62,  // 89: tender.log.v1.SnapshotItem.token:type_name -> tender.log.v1.TokenItem
+	52,  // 90: tender.log.v1.SnapshotItem.secret:type_name -> tender.log.v1.SecretItem
+	51,  // 91: tender.log.v1.SnapshotItem.barred:type_name -> tender.log.v1.BarredItem
+	42,  // 92: tender.log.v1.SnapshotItem.usage:type_name -> tender.log.v1.UsageItem
+	65,  // 93: tender.log.v1.BarredItem.since:type_name -> google.protobuf.Timestamp
+	65,  // 94: tender.log.v1.SecretItem.set:type_name -> google.protobuf.Timestamp
+	31,  // 95: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
+	65,  // 96: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
+	65,  // 97: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
+	5,   // 98: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
+	66,  // 99: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
+	68,  // 100: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
+	65,  // 101: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
+	69,  // 102: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
+	56,  // 103: tender.log.v1.AgentItem.volumes:type_name -> tender.log.v1.VolumeItem
+	16,  // 104: tender.log.v1.AgentItem.kills:type_name -> tender.log.v1.KillItem
+	71,  // 105: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
+	65,  // 106: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
+	67,  // 107: tender.log.v1.AgentItem.receipts_after:type_name -> tender.v1.Term
+	69,  // 108: tender.log.v1.VolumeItem.volume:type_name -> tender.v1.Resource
+	70,  // 109: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
+	65,  // 110: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
+	65,  // 111: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
+	58,  // 112: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
+	22,  // 113: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
+	65,  // 114: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
+	63,  // 115: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
+	65,  // 116: tender.log.v1.TokenItem.created:type_name -> google.protobuf.Timestamp
+	65,  // 117: tender.log.v1.TokenItem.expires:type_name -> google.protobuf.Timestamp
+	65,  // 118: tender.log.v1.TokenItem.revoked:type_name -> google.protobuf.Timestamp
+	64,  // 119: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
+	120, // [120:120] is the sub-list for method output_type
+	120, // [120:120] is the sub-list for method input_type
+	120, // [120:120] is the sub-list for extension type_name
+	120, // [120:120] is the sub-list for extension extendee
+	0,   // [0:120] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_log_proto_init() }
@@ -5343,10 +5756,11 @@ func file_internal_logpb_log_proto_init() {
 		(*Command_RotateAuthority)(nil),
 		(*Command_SetSecret)(nil),
 		(*Command_RemoveSecret)(nil),
+		(*Command_RecordUsage)(nil),
 	}
 	file_internal_logpb_log_proto_msgTypes[23].OneofWrappers = []any{}
 	file_internal_logpb_log_proto_msgTypes[24].OneofWrappers = []any{}
-	file_internal_logpb_log_proto_msgTypes[45].OneofWrappers = []any{
+	file_internal_logpb_log_proto_msgTypes[50].OneofWrappers = []any{
 		(*SnapshotItem_Master)(nil),
 		(*SnapshotItem_Agent)(nil),
 		(*SnapshotItem_Framework)(nil),
@@ -5357,15 +5771,16 @@ func file_internal_logpb_log_proto_init() {
 		(*SnapshotItem_Token)(nil),
 		(*SnapshotItem_Secret)(nil),
 		(*SnapshotItem_Barred)(nil),
+		(*SnapshotItem_Usage)(nil),
 	}
-	file_internal_logpb_log_proto_msgTypes[59].OneofWrappers = []any{}
+	file_internal_logpb_log_proto_msgTypes[64].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_logpb_log_proto_rawDesc), len(file_internal_logpb_log_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   60,
+			NumMessages:   65,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

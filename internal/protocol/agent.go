@@ -105,6 +105,8 @@ type TaskStub struct {
 	Owner      string // as in api.Task
 	Status     api.Status
 	LaunchedAt time.Time
+	Resources  api.Resources // that it held
+	Job        string        // whose task it was, if a job manager's
 }
 
 // UsageReport says how much an agent and everything on it really used.

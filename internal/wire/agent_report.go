@@ -168,10 +168,12 @@ func TaskStubToProto(stub protocol.TaskStub) *apiv1.TaskStub {
 		Owner:       clean(stub.Owner),
 		Status:      StatusToProto(stub.Status),
 		LaunchedAt:  TimeToProto(stub.LaunchedAt),
+		Resources:   ResourcesToProto(stub.Resources),
+		Job:         clean(stub.Job),
 	}
 }
 
-// TaskStubOf reads a stub without checking it, because it is only shown to people.
+// TaskStubOf reads a stub that was checked when it was written.
 func TaskStubOf(m *apiv1.TaskStub) protocol.TaskStub { return trusting().taskStub(m) }
 
 func (c *checker) taskStub(m *apiv1.TaskStub) protocol.TaskStub {
@@ -182,5 +184,7 @@ func (c *checker) taskStub(m *apiv1.TaskStub) protocol.TaskStub {
 		Owner:      m.GetOwner(),
 		Status:     c.status(m.GetStatus()),
 		LaunchedAt: c.time("the launch of a task", m.GetLaunchedAt()),
+		Resources:  c.resources("resources of a task that has ended", m.GetResources()),
+		Job:        m.GetJob(),
 	}
 }

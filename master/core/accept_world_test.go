@@ -23,7 +23,7 @@ func (w *world) acceptLine(f *fakeFramework, args transcript.Line) {
 		operation.Kind = api.OpLaunchGroup
 	}
 	for _, name := range sortedNames(args.Named) {
-		if slices.Contains([]string{"refuse", "exec", "op", "more", "after", "named", "tier", "user", "owner", "group", "secrets"}, name) {
+		if slices.Contains([]string{"refuse", "exec", "op", "more", "after", "named", "tier", "job", "user", "owner", "group", "secrets"}, name) {
 			continue
 		}
 		operation.Tasks = append(operation.Tasks, taskOf(name, args))
@@ -76,6 +76,9 @@ func taskOf(name string, args transcript.Line) api.Task {
 	}
 	if tier := args.Named["tier"]; tier != "" {
 		task.Labels = map[string]string{"tier": tier}
+	}
+	if job := args.Named["job"]; job != "" {
+		task.Labels = map[string]string{api.JobLabel: job}
 	}
 	task.Secrets, task.Owner = secretsOf(args), args.Named["owner"]
 	executor, ask, own := strings.Cut(args.Named["exec"], "/")

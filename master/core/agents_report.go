@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -40,6 +41,8 @@ type report struct {
 	stubs      []protocol.TaskStub
 	volumes    []protocol.Volume
 	rebooted   bool
+	first      bool                       // this leader has had no report of the agent before
+	launched   map[api.LaunchID]time.Time // see launches
 }
 
 // reportPage takes in a page of a report. Pages of another session are ignored.
@@ -92,6 +95,7 @@ func (r *agents) expelAgent(a *agent, err error) {
 // its resources are offered; those of a new agent are offered from its first heartbeat on.
 func (r *agents) reportDone(a *agent, next life.Phase) {
 	got := a.report
+	got.first = a.account == life.AccountNone
 	a.account = max(a.account, got.account())
 	a.enter(life.Reporting) // from now on it no longer counts as dead
 	// The policy may have forgotten the agent. It must know the agent before resources on it are taken.
@@ -374,7 +378,7 @@ func (r *tasks) takeTasks(a *agent, got *report) {
 		if fw == nil {
 			fw = r.frameworks.tombstoneOf(rt.Framework)
 		}
-		r.taskReported(a, fw, ref, rt)
+		r.taskReported(a, fw, got, rt)
 	}
 	for _, t := range a.sortedTasks() {
 		if !reported[t.ref] {
@@ -394,7 +398,8 @@ func checkReported(rt protocol.ReportedTask) error {
 }
 
 // taskReported brings what the leader knows of one task in line with the agent's report.
-func (r *tasks) taskReported(a *agent, fw *framework, ref api.TaskRef, rt protocol.ReportedTask) {
+func (r *tasks) taskReported(a *agent, fw *framework, got *report, rt protocol.ReportedTask) {
+	ref := api.TaskRef{Framework: rt.Framework, Task: rt.Task.ID}
 	t := a.tasks[ref]
 	if t == nil {
 		t = r.adoptTask(a, fw, ref, rt)
@@ -409,6 +414,7 @@ func (r *tasks) taskReported(a *agent, fw *framework, ref api.TaskRef, rt protoc
 		t.status.Framework, t.status.Task, t.status.Agent = ref.Framework, ref.Task, a.id
 	}
 	ended := rt.Ended || t.status.State.Terminal()
+	r.countUnheard(t, before.State, got.first)
 	switch {
 	case ended && fw.removed:
 		r.tellAgent(a, protocol.AcknowledgeStatus{TaskRef: ref, Number: t.number})
@@ -488,6 +494,8 @@ func (r *tasks) holdReported(t *task) {
 	t.agent.meter.Add(t.metered())
 	t.agent.Take(t.resources)
 	t.framework.hold(t.role, t.resources)
+	t.account = r.accountOfTask(t)
+	r.accounts.Hold(t.account, t.resources, r.now)
 	r.policy.Take(t.claim())
 }
 
@@ -510,10 +518,13 @@ func (r *tasks) taskMissing(a *agent, t *task, rebooted bool) {
 
 // takeStubs replaces what the leader remembers of the agent's ended tasks (R15).
 func (r *tasks) takeStubs(a *agent, got *report) {
+	if got.first {
+		r.countEnded(a, got.stubs)
+	}
 	r.stubs -= len(a.stubs)
 	a.stubs = nil
 	for _, stub := range got.stubs {
-		stub.Status = withoutPlace(stub.Status)
+		stub.Status, stub.Resources = withoutPlace(stub.Status), api.Resources{}
 		r.remember(a, stub)
 	}
 }

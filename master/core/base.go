@@ -33,13 +33,18 @@ type base struct {
 	frameworkByID map[api.FrameworkID]*framework // until removed and nothing of them runs any more
 	sessionByConn map[Conn]*session              // schedulers' streams
 	shares        principals.Shares              // what frameworks have, by principal
+	accounts      *accounts                      // who holds and uses how much
 
 	mastersAt uint64 // counts changes of the masters' addresses
-	// voices counts how often agents spoke of tasks, executors or frameworks that are not theirs, in this term.
-	voices   uint64
-	strays   uint64 // counts statuses from agents for frameworks that do not exist
-	versions view.RefusedVersions
-	receipts receiptState
+	vain      vain
+	versions  view.RefusedVersions
+	receipts  receiptState
+}
+
+// vain counts what agents said in vain, in this term.
+type vain struct {
+	voices uint64 // of tasks, executors or frameworks that are not theirs
+	strays uint64 // statuses for frameworks that do not exist
 }
 
 // emit adds an effect to those of the current event.
@@ -110,7 +115,7 @@ func (p programs) hold(role api.Role, a *agent) bool {
 // refuseVoice counts that an agent spoke of a task, executor or framework that is not its own. Nobody is told what it
 // said (R40).
 func (b *base) refuseVoice(a *agent, what string) {
-	b.voices++
+	b.vain.voices++
 	if b.config.Debug {
 		b.debug("word refused", field("agent", a.id), field("why", "it has nothing of that: "+what))
 	}
@@ -118,4 +123,4 @@ func (b *base) refuseVoice(a *agent, what string) {
 
 // WordsInVain returns how often agents have spoken of something that is not theirs, or of a framework that no longer
 // exists. An honest agent does so at most once for each of its tasks.
-func (c *Core) WordsInVain() uint64 { return c.voices + c.strays }
+func (c *Core) WordsInVain() uint64 { return c.vain.voices + c.vain.strays }

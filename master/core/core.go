@@ -130,6 +130,7 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 		frameworkByID: make(map[api.FrameworkID]*framework),
 		sessionByConn: make(map[Conn]*session),
 		shares:        principals.New(config.Principals),
+		accounts:      newAccounts(state, now),
 	})
 	if len(c.config.ReceiptKey) > 0 {
 		c.receipts.mark = receipts.Mark(c.config.ReceiptKey)

@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/change"
+	"github.com/tenderhq/tender/master/core/accounting"
 )
 
 // executors keeps the executors that run on agents, and those that a launch will start. It books their resources, and
@@ -31,6 +32,7 @@ type executor struct {
 	agent     *agent
 	role      api.Role
 	resources api.Resources
+	account   *accounting.Account
 	starter   *task // the task whose launch starts it; nil once an agent has reported it
 }
 
@@ -44,6 +46,8 @@ func (r *executors) addExecutor(x *executor) {
 	x.agent.executors[x.ref] = x
 	x.framework.executors[executorKey{x.agent.id, x.ref.Executor}] = x
 	x.framework.hold(x.role, x.resources)
+	x.account = r.accountOf(x.framework.id, &x.framework.info, x.role, "")
+	r.accounts.Hold(x.account, x.resources, r.now)
 }
 
 // dropExecutor removes an executor and gives its resources back.
@@ -53,6 +57,7 @@ func (r *executors) dropExecutor(x *executor) {
 	delete(x.framework.executors, executorKey{x.agent.id, x.ref.Executor})
 	x.agent.Unuse(x.resources)
 	x.framework.release(x.role, x.resources)
+	r.accounts.Release(x.account, x.resources, r.now)
 	if !x.resources.IsZero() {
 		r.offers.giveBack(x.claim())
 	}
@@ -142,7 +147,7 @@ func (r *executors) takeExecutors(a *agent, got *report) {
 		if x := a.executors[ref]; x != nil {
 			x.starter = nil
 		} else {
-			r.adoptExecutor(a, ref, rx)
+			r.countExecutorUnheard(r.adoptExecutor(a, ref, rx), rx, got)
 		}
 	}
 	for _, x := range sortedExecutors(a) {
@@ -153,7 +158,7 @@ func (r *executors) takeExecutors(a *agent, got *report) {
 	}
 }
 
-func (r *executors) adoptExecutor(a *agent, ref api.ExecutorRef, rx protocol.ReportedExecutor) {
+func (r *executors) adoptExecutor(a *agent, ref api.ExecutorRef, rx protocol.ReportedExecutor) *executor {
 	fw := r.frameworkByID[rx.Framework]
 	if fw == nil {
 		fw = r.frameworks.tombstoneOf(rx.Framework)
@@ -165,6 +170,7 @@ func (r *executors) adoptExecutor(a *agent, ref api.ExecutorRef, rx protocol.Rep
 	if !rx.Resources.IsZero() {
 		r.policy.Take(x.claim())
 	}
+	return x
 }
 
 // messageDataMax bounds the bytes of a message between a scheduler and an executor. With its addresses the message must

@@ -10,9 +10,6 @@ import (
 // This file notes what changes, for those who watch the cluster and for its history. A room notes a change where it
 // decides it; a change that leaves nothing but other figures in a list is noted as change.Figures. (Protocol rule R68.)
 
-// jobLabel is the label by which a task says whose job it belongs to.
-const jobLabel = "tender.job"
-
 // noted is what has changed in the current event, and who caused the event.
 type noted struct {
 	changes []change.Record // reused by the next event
@@ -47,7 +44,7 @@ func (b *base) noteTask(t *task, what change.What, why string, reason api.Reason
 	}
 	b.note(change.Record{
 		Kind: change.Task, What: what, Agent: t.agent.id, Framework: t.ref.Framework, Task: t.ref.Task, Role: t.role,
-		Owner: t.task.Owner, Job: t.task.Labels[jobLabel], Why: why, Reason: reason,
+		Owner: t.task.Owner, Job: t.task.Labels[api.JobLabel], Why: why, Reason: reason,
 	})
 }
 
@@ -124,5 +121,6 @@ func (c *Core) noteKept(kept registry.OnlyKept) {
 	case registry.Bootstrap, registry.RaiseEpoch, registry.RaiseFormat, registry.CheckHash: // the quorum's own; no list shows them
 	case registry.PutEntry, registry.DeleteEntry: // a framework's own, told by the watch of its store
 	case registry.ForgetKills: // ends what KillAsked has begun
+	case registry.RecordUsage: // sums of what was noted one by one
 	}
 }

@@ -58,6 +58,8 @@ func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launching.Pla
 	x.agent.Use(x.agent.id, plan.Task)
 	fw.share.Add(view.Tally{Tasks: 1})
 	fw.hold(x.role, plan.Task)
+	t.account = r.accountOfTask(t)
+	r.accounts.Hold(t.account, t.resources, r.now)
 	r.book(x, t.claim())
 	r.noteTask(t, change.Launched, "", api.ReasonNone)
 	if plan.Starts {
@@ -117,9 +119,10 @@ func (r *operations) refuseTask(x *acceptance, wish api.Task, fault *launching.F
 	if x.refused++; x.refused == 1 {
 		x.firstRefused, x.firstFault = wish.ID, fault
 	}
+	r.countEndIn(r.accountOf(fw.id, &fw.info, x.role, wish.Labels[api.JobLabel]), fault.State)
 	r.note(change.Record{
 		Kind: change.Task, What: change.StateOfTask(fault.State), Agent: x.agent.id, Framework: fw.id, Task: wish.ID, Role: x.role,
-		Owner: wish.Owner, Job: wish.Labels[jobLabel], Why: fault.Message, Reason: fault.Reason,
+		Owner: wish.Owner, Job: wish.Labels[api.JobLabel], Why: fault.Message, Reason: fault.Reason,
 	})
 	r.tasks.tellStatus(fw, api.Status{Framework: fw.id, Task: wish.ID, Agent: x.agent.id, Executor: wish.ExecutorID(),
 		State: fault.State, Reason: fault.Reason, Message: fault.Message, Source: api.MoverMaster, At: r.now})

@@ -10,6 +10,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/master/core/life"
+	"github.com/tenderhq/tender/master/registry/spent"
 	"github.com/tenderhq/tender/master/view"
 )
 
@@ -345,11 +346,15 @@ func (r reader) Figures() view.Figures {
 		Offers:     len(c.offers.open),
 		Schedulers: len(c.sessionByConn),
 		Links:      len(c.agents.links),
-		Voices:     c.voices,
+		Voices:     c.vain.voices,
 		Given:      c.agents.overdue.Given(),
 		Versions:   c.versions,
 		Principals: c.holdings(),
 	}
+}
+
+func (r reader) Usage(now time.Time) spent.Book {
+	return r.core.accounts.Added(r.core.registry.Usage, now)
 }
 
 // health returns what an operator should look at on the agent, beside its state.

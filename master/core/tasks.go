@@ -10,6 +10,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/change"
+	"github.com/tenderhq/tender/master/core/accounting"
 	"github.com/tenderhq/tender/master/core/secrets"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -40,6 +41,8 @@ type task struct {
 	resources api.Resources // as carved out of the offers, with labels
 	launch    api.LaunchID
 	launched  time.Time
+	account   *accounting.Account // in which its resources are counted while they are booked
+	counted   time.Time           // until when they were counted before
 
 	status api.Status // the latest
 	number uint64     // the number of the latest status that its agent has made
@@ -66,7 +69,8 @@ func (r *tasks) releaseTask(t *task) {
 	if !t.held {
 		return
 	}
-	t.held = false
+	t.held, t.counted = false, r.now
+	r.accounts.Release(t.account, t.resources, r.now)
 	r.noteTask(t, change.Figures, "", api.ReasonNone)
 	r.usage.endUse(t)
 	t.agent.Unuse(t.resources)
@@ -84,6 +88,7 @@ func (r *tasks) moveTask(t *task, status api.Status) {
 	t.status = status
 	if status.State.Terminal() {
 		r.kills.killOver(t)
+		r.countEnd(t)
 	}
 	r.noteStatus(t)
 	r.info("task "+strings.ToLower(status.State.String()), field("task", t.ref.String()), field("agent", t.agent.id),
@@ -259,6 +264,7 @@ func (r *tasks) step(t *task, status api.Status) bool {
 	}
 	t.number = status.Number
 	t.status = status
+	r.countEnd(t)
 	r.noteStatus(t)
 	if r.config.Debug {
 		r.debug("task status", field("task", t.ref.String()), field("agent", t.agent.id), field("state", status.State.String()))
@@ -279,7 +285,7 @@ func (r *tasks) step(t *task, status api.Status) bool {
 func (r *tasks) strayStatus(a *agent, status api.Status) {
 	fw := r.frameworkByID[status.Framework]
 	if fw == nil || fw.removed {
-		r.strays++
+		r.vain.strays++
 		r.acknowledge(a, status.Ref(), status.Number)
 		return
 	}

@@ -55,6 +55,8 @@ type (
 	holdOver struct{}
 	// expiryTurn: the registry is searched for what it may forget.
 	expiryTurn struct{}
+	// accountsDue: the accounts of who uses how much are closed, and the registry is told.
+	accountsDue struct{}
 )
 
 func (agentSilent) due()       {}
@@ -68,6 +70,7 @@ func (placeFree) due()         {}
 func (inverseOver) due()       {}
 func (holdOver) due()          {}
 func (expiryTurn) due()        {}
+func (accountsDue) due()       {}
 
 // judgesLife reports whether a deadline decides about somebody who was silent. Such deadlines are moved when the loop
 // did not run, because it could hear nobody in that time. (Protocol rule R23.)
@@ -75,7 +78,7 @@ func judgesLife(what due) bool {
 	switch what.(type) {
 	case agentSilent, predecessorSilent, usageOutdated, goneTurn, sessionSilent, failoverOver, placeFree:
 		return true
-	case maintenanceTurn, inverseOver, holdOver, expiryTurn:
+	case maintenanceTurn, inverseOver, holdOver, expiryTurn, accountsDue:
 		return false
 	}
 	return false
@@ -106,6 +109,8 @@ func (c *Core) decideDue(what due) {
 		c.agents.hold.holdDue()
 	case expiryTurn:
 		c.forgetPast()
+	case accountsDue:
+		c.recordUsage()
 	}
 }
 
@@ -241,6 +246,8 @@ type (
 	}
 	// answerWriter: a scheduler waits for the result of a write to its store.
 	answerWriter struct{ request RequestID }
+	// usageRecorded: the next record of what was used waits for this one.
+	usageRecorded struct{}
 )
 
 func (greetAgent) follows()         {}
@@ -258,6 +265,7 @@ func (answerOperator) follows()     {}
 func (answerSetting) follows()      {}
 func (answerWriter) follows()       {}
 func (keepKill) follows()           {}
+func (usageRecorded) follows()      {}
 
 // goOn continues with what waited for the registry's answer.
 func (c *Core) goOn(what follows, result registry.Result) {
@@ -292,6 +300,8 @@ func (c *Core) goOn(what follows, result registry.Result) {
 		c.kills.kept(what, result)
 	case answerWriter:
 		c.emit(Reply{ID: what.request, Answer: result, Err: result.Err})
+	case usageRecorded:
+		c.usageAnswered(result)
 	}
 }
 

@@ -21,6 +21,7 @@ type usage struct {
 type agentUsage struct {
 	meter      meter.Meter
 	meterStale *deadline // when its last sample is too old to count (R28)
+	counted    time.Time // until when what its tasks use is counted (R80)
 }
 
 // used takes in a sample. It ignores a sample that has the same time as the one before.
@@ -28,6 +29,7 @@ func (r *usage) used(a *agent, sample protocol.UsageReport) {
 	if !a.meter.Take(sample, a, a.Total, r.config.RevocableMargin, r.now) {
 		return
 	}
+	r.countUse(a, sample)
 	r.tellUse(a)
 	r.setGap(a, a.meter.Gap(a.Total, a.Gap, r.now))
 	if a.Gap.IsZero() {

@@ -1,6 +1,9 @@
 package core_test
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +33,18 @@ func (w *world) verbOfUse(verb string, args transcript.Line) bool {
 		a.frozen = w.now
 	case "thaw":
 		a.frozen = time.Time{}
+	case "spent": // who has used how much: spent by=role,job since=1h
+		w.spent(args)
+	case "remembers": // the agent reports tasks that have ended
+		a.remembers = true
+	case "boast": // the agent remembers a task that has held so much since the last record: boast a1 f1/t9=cpus:4
+		a.remembers = true
+		for name, text := range args.Named {
+			t := &fakeTask{}
+			t.Resources, _ = api.ParseResources(text)
+			t.LaunchedAt, t.Status.At, t.Status.State = w.registry.Usage.Until, w.now, api.TaskFinished
+			a.settled[w.ref(name)] = t
+		}
 	case "shares":
 		for _, v := range w.core.View().Frameworks(view.Query{}).Items {
 			w.say("%s has a dominant share of %.3f", v.Framework.ID, v.DominantShare)
@@ -42,6 +57,37 @@ func (w *world) verbOfUse(verb string, args transcript.Line) bool {
 		return false
 	}
 	return true
+}
+
+// spent says who has used how much, told apart by the words of the line.
+func (w *world) spent(args transcript.Line) {
+	by, err := view.ParseUsageBy(strings.FieldsFunc(args.Named["by"], func(r rune) bool { return r == ',' }))
+	if err != nil {
+		panic(err)
+	}
+	for _, row := range w.core.View().Usage(w.now).Page(view.UsageQuery{By: by}).Items {
+		who := strings.Join(strings.Fields(string(row.Role)+" "+row.Principal+" "+string(row.Framework)+" "+row.Job), " ")
+		line := fmt.Sprintf("%s to %s %s:", row.Begin.Format("15:04"), row.End.Format("15:04"), who)
+		for _, sum := range row.Sums {
+			line += fmt.Sprintf(" %s %v held, %v used;", sum.Resource, api.Milli(sum.Held), api.Milli(sum.Used))
+		}
+		for _, ends := range row.Ends {
+			line += fmt.Sprintf(" %d %v", ends.Count, ends.State)
+		}
+		w.say("%s", line)
+	}
+}
+
+// stubs are of the tasks that have ended, as the agent reports them.
+func (a *fakeAgent) stubs() (all []protocol.TaskStub) {
+	for _, ref := range slices.SortedFunc(maps.Keys(a.settled), api.TaskRef.Compare) {
+		if t := a.settled[ref]; a.remembers {
+			all = append(all, protocol.TaskStub{
+				TaskRef: ref, Role: t.Role, Status: t.Status, LaunchedAt: t.LaunchedAt, Resources: t.Resources, Job: t.Task.Labels[api.JobLabel],
+			})
+		}
+	}
+	return all
 }
 
 // sample is what the agent's tasks use. Stories that say nothing of it have no samples.

@@ -74,6 +74,7 @@ type fakeAgent struct {
 	uses      map[api.TaskRef]api.Usage // what its heartbeats say; of the others: what they asked for
 	frozen    time.Time                 // its samples are all of then; zero = they are fresh
 	unable    string                    // why it can start nothing
+	remembers bool                      // it reports tasks that have ended
 }
 
 type fakeTask struct {
@@ -292,7 +293,7 @@ func (w *world) cluster() api.ClusterID { return cmp.Or(w.other, w.registry.Clus
 
 // report sends what the agent has (R2).
 func (w *world) report(a *fakeAgent) {
-	page := protocol.AgentReport{Session: a.session - w.late, Last: true, Rebooted: a.rebooted, Volumes: slices.Clone(a.volumes)}
+	page := protocol.AgentReport{Session: a.session - w.late, Last: true, Rebooted: a.rebooted, Volumes: slices.Clone(a.volumes), Stubs: a.stubs()}
 	if a.rebooted {
 		clear(a.tasks)
 		clear(a.executors)

@@ -209,6 +209,17 @@ func (saw sawOrphan) changed(s *State) *Result {
 	return nil
 }
 
+// sawUsage compares until when everything is counted, so that nothing is counted twice.
+type sawUsage struct{ until time.Time }
+
+func (saw sawUsage) changed(s *State) *Result {
+	if s.Usage.Until.Equal(saw.until) {
+		return nil
+	}
+	bad := refuse("usage.record", api.Stale, "", "another leader has counted until %s since", s.Usage.Until.Format(time.RFC3339))
+	return &bad
+}
+
 // What each change compares.
 
 func (Bootstrap) saw() sight   { return blind("a cluster gets its name once; another one is refused") }
@@ -301,3 +312,5 @@ func (SetSecret) saw() sight {
 	return blind("the new value is right whatever there was before; who set it last is shown with its time")
 }
 func (change RemoveSecret) saw() sight { return sawSecret{change.ID, change.Saw} }
+
+func (change RecordUsage) saw() sight { return sawUsage{change.Saw} }

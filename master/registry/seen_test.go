@@ -19,7 +19,7 @@ func everyChange() []Change {
 		AdmitAgent{}, UpdateAgent{}, MarkAgent{}, RemoveAgent{}, SetMaintenance{}, BeginMaintenance{}, SetReserved{},
 		DestroyOrphan{}, VolumeGone{}, KeepKill{}, ForgetKills{}, Subscribe{}, Readmit{}, UpdateFramework{}, RemoveFramework{}, PutEntry{}, DeleteEntry{}, Expire{},
 		SetRole{}, Grant{}, TakeGrant{}, RevokePrincipal{}, BeginReceipts{},
-		CreateToken{}, UseToken{}, RevokeToken{}, RotateAuthority{}, SetSecret{}, RemoveSecret{},
+		CreateToken{}, UseToken{}, RevokeToken{}, RotateAuthority{}, SetSecret{}, RemoveSecret{}, RecordUsage{},
 	}
 }
 
@@ -34,6 +34,7 @@ func seenWorld(t *testing.T) *State {
 	done(t, s, SetRole{Role: "web", Set: Role{Weight: 1, Limit: api.Scalars(1, 1)}})
 	done(t, s, Grant{"ann", rights.Grant{Verb: rights.View}})
 	done(t, s, SetSecret{"web/key", []byte("x"), "ann"})
+	done(t, s, RecordUsage{Until: epoch.Add(time.Hour)})
 	done(t, s, RotateAuthority{Digest: strings.Repeat("a", 2*AuthorityDigestBytes), Sealed: []byte("x"), FormerEnds: epoch.Add(time.Hour)})
 	return s
 }
@@ -59,6 +60,7 @@ func TestEveryChangeSaysWhatWasSeen(t *testing.T) {
 		"RevokePrincipal":         RevokePrincipal{Principal: "ann", Why: "left"},
 		"RotateAuthority":         RotateAuthority{Digest: strings.Repeat("b", 2*AuthorityDigestBytes), Sealed: []byte("x"), FormerEnds: epoch.Add(3 * time.Hour)},
 		"RemoveSecret":            RemoveSecret{ID: "web/key", Saw: epoch.Add(-time.Hour)},
+		"RecordUsage":             RecordUsage{Until: epoch.Add(2 * time.Hour)},
 		"UpdateFramework":         UpdateFramework{Framework: api.Framework{ID: "framework-1"}, Session: 1},
 		"PutEntry":                PutEntry{Framework: "framework-1", Session: 1, Key: "k"},
 		"DeleteEntry":             DeleteEntry{Framework: "framework-1", Session: 1, Key: "k"},

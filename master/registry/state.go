@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/registry/spent"
 )
 
 // Format is the newest version of what is written to disk that this program reads; a newer one is refused at start. The
@@ -45,6 +46,9 @@ type State struct {
 	LostFrameworks []Numbers
 
 	Guarded
+
+	// Usage is who has used how much. Replaced, never edited.
+	Usage spent.Book
 
 	shared shared   // maps that a clone uses too; copied before the next write
 	owner  *owner   // marks the stores that no clone uses

@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/master/registry/spent"
 )
 
 // Cluster is what can be read. It costs nothing to make, and is as fresh as what it is made of. The leader's is read in
@@ -66,6 +67,8 @@ type Leader interface {
 	Offers
 	Policy
 	Figures() Figures
+	// Usage returns who has used how much, with what the registry does not have yet.
+	Usage(now time.Time) spent.Book
 }
 
 // Agents is what the leader knows about agents.

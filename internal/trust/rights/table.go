@@ -99,6 +99,8 @@ var Table = []Row{
 	{Call: operator + "ListTasks", Verb: View, Action: "list-tasks", On: OnTasks, Kinds: []Kind{Master}, Own: true,
 		Check: "only those that it may view; environments only for their owner and admins"},
 	{Call: operator + "ListOffers", Verb: View, Action: "list-offers", On: OnOffers, Own: true, Check: "only those that it may view"},
+	{Call: operator + "ListUsage", Verb: View, Action: "list-usage", On: OnFrameworks, Own: true,
+		Check: "only of frameworks that it may view; what is summed as others counts as theirs as far as it is told apart"},
 	{Call: operator + "Explain", Verb: View, Action: "explain", On: OnFrameworks, Own: true},
 	{Call: operator + "KillTask", Verb: Operate, Action: "kill-task", On: OnTasks, Own: true, Changes: true, Page: true},
 	{Call: operator + "RemoveFramework", Verb: Operate, Action: "remove-framework", On: OnFrameworks, Changes: true, Page: true},

@@ -73,6 +73,8 @@ func encodeChange(m *logpb.Command, change registry.Change) error {
 		m.Change = &logpb.Command_CheckHash{CheckHash: &logpb.CheckHash{Index: c.Index, Hash: c.Hash}}
 	case registry.Expire:
 		m.Change = &logpb.Command_Expire{Expire: &logpb.Expire{Before: wire.TimeToProto(c.Before)}}
+	case registry.RecordUsage:
+		m.Change = &logpb.Command_RecordUsage{RecordUsage: recordUsageToLog(c)}
 	default:
 		if encodeAgentChange(m, change) || encodeFrameworkChange(m, change) || encodeTrustChange(m, change) || encodeTokenChange(m, change) {
 			return nil
@@ -197,6 +199,8 @@ func decodeChange(m *logpb.Command) (registry.Change, error) {
 		return registry.CheckHash{Index: c.CheckHash.Index, Hash: c.CheckHash.Hash}, nil
 	case *logpb.Command_Expire:
 		return registry.Expire{Before: wire.TimeOf(c.Expire.Before)}, nil
+	case *logpb.Command_RecordUsage:
+		return recordUsageFromLog(c.RecordUsage), nil
 	}
 	if change := decodeAgentChange(m); change != nil {
 		return change, nil

@@ -72,12 +72,13 @@ func contentHead(state *registry.State) *logpb.SnapshotHead {
 		NextAgent: state.NextAgent, NextFramework: state.NextFramework, NextVolume: state.NextVolume,
 		LostAgents: numbersToLog(state.LostAgents), LostFrameworks: numbersToLog(state.LostFrameworks),
 		Quotas: state.Quotas, Receipts: receiptsToLog(state.Receipts), Authority: authorityToLog(state.Authority),
+		UsageUntil: wire.TimeToProto(state.Usage.Until),
 	}
 }
 
 func countItems(state *registry.State) uint64 {
 	n := len(state.Masters) + len(state.Agents) + len(state.Frameworks) + len(state.Roles) + len(state.Clients) +
-		len(state.Principals) + len(state.Tokens) + len(state.Secrets) + len(state.Barred)
+		len(state.Principals) + len(state.Tokens) + len(state.Secrets) + len(state.Barred) + len(state.Usage.Periods)
 	for _, framework := range state.Frameworks {
 		n += len(framework.Store)
 	}
@@ -128,6 +129,9 @@ func eachItem(state *registry.State, take func(proto.Message)) {
 		yield(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Barred{Barred: &logpb.BarredItem{
 			Nonce: string(nonce), Since: wire.TimeToProto(state.Barred[nonce]),
 		}}})
+	}
+	for _, period := range state.Usage.Periods {
+		yield(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Usage{Usage: usageToLog(period)}})
 	}
 }
 
@@ -184,6 +188,7 @@ func ReadSnapshot(r io.Reader) (*registry.State, Head, error) {
 	state.LostAgents, state.LostFrameworks = numbersFromLog(m.LostAgents), numbersFromLog(m.LostFrameworks)
 	state.Quotas, state.Receipts = m.Quotas, receiptsFromLog(m.Receipts)
 	state.Authority = authorityFromLog(m.Authority)
+	state.Usage.Until = wire.TimeOf(m.UsageUntil)
 	items, err := readItems(in, state)
 	if err == nil {
 		err = in.sum()
@@ -322,6 +327,8 @@ func readItem(state *registry.State, m *logpb.SnapshotItem, owner api.FrameworkI
 		state.Tokens[token.ID] = token
 	case *logpb.SnapshotItem_Secret:
 		state.Secrets[api.SecretID(item.Secret.GetName())] = secretFromLog(item.Secret)
+	case *logpb.SnapshotItem_Usage:
+		state.Usage.Periods = append(state.Usage.Periods, usageFromLog(item.Usage))
 	case *logpb.SnapshotItem_Barred:
 		state.Barred[api.Nonce(item.Barred.GetNonce())] = wire.TimeOf(item.Barred.GetSince())
 	default:

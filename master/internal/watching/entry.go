@@ -152,9 +152,6 @@ func thingOf(event *wire.Event) thing {
 	return t
 }
 
-// jobLabel is the label by which a task says whose job it belongs to.
-const jobLabel = "tender.job"
-
 // thingShown returns what the view of a change is of, and what it concerns.
 func thingShown(message *apiv1.Change) (t thing) {
 	t.kind, t.name = wire.ChangeName(message)
@@ -166,7 +163,7 @@ func thingShown(message *apiv1.Change) (t thing) {
 	case *apiv1.Change_Task:
 		task := view.Task
 		t.agent, t.framework, t.role, t.owner = task.GetAgentId(), task.GetFrameworkId(), task.GetRole(), task.GetOwner()
-		t.task, t.job = task.GetFrameworkId()+"/"+task.GetId(), task.GetLabels()[jobLabel]
+		t.task, t.job = task.GetFrameworkId()+"/"+task.GetId(), task.GetLabels()[api.JobLabel]
 	case *apiv1.Change_Offer:
 		t.agent, t.framework, t.role = view.Offer.GetAgentId(), view.Offer.GetFrameworkId(), view.Offer.GetRole()
 	case *apiv1.Change_Role:

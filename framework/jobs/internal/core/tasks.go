@@ -88,11 +88,8 @@ func (m *JobMaster) Peek(ask Ask, agent api.AgentID) (task api.Task, is bool) {
 	return m.apiTask(s, version, index, attempts+1, try), true
 }
 
-// The labels of each task.
-const (
-	JobLabel     = "tender.job"
-	VersionLabel = "tender.job.version"
-)
+// VersionLabel is a label of each task, beside api.JobLabel.
+const VersionLabel = "tender.job.version"
 
 func (m *JobMaster) apiTask(s *subJob, version, index, attempt, try int) api.Task {
 	spec := m.task(s, version)
@@ -107,7 +104,7 @@ func (m *JobMaster) apiTask(s *subJob, version, index, attempt, try int) api.Tas
 	if spec.Spread != "" {
 		task.Group = m.Job.Name + "." + s.Name
 	}
-	task.Labels = with(task.Labels, map[string]string{JobLabel: m.Job.Name, VersionLabel: strconv.Itoa(version)})
+	task.Labels = with(task.Labels, map[string]string{api.JobLabel: m.Job.Name, VersionLabel: strconv.Itoa(version)})
 	task.Command.Env = with(task.Command.Env, map[string]string{
 		"TENDER_JOB_NAME": m.Job.Name, "TENDER_JOB_SUBJOB": s.Name, "TENDER_JOB_INDEX": strconv.Itoa(index),
 		"TENDER_JOB_TASKS": strconv.Itoa(s.Tasks), "TENDER_JOB_ATTEMPT": strconv.Itoa(try), "TENDER_JOB_VERSION": strconv.Itoa(version),
