@@ -39,37 +39,31 @@ type Record struct {
 	Decision *view.Decision
 }
 
-// Actor is who or what has caused a change. The zero value is the leader.
+// Actor is who or what has caused a change. The zero value is the leader. People see its kind and its name, such as
+// "agent agent-1".
 type Actor struct {
 	Kind string // "agent", "framework", "" where Name says all
 	Name string
 }
 
-// String returns the actor as people see it, such as "agent agent-1"; "" for the leader.
-func (a Actor) String() string {
-	if a.Kind == "" {
-		return a.Name
-	}
-	return a.Kind + " " + a.Name
-}
-
-// Of returns the name of what the record is about, as Event.name has it.
-func (r *Record) Of() string {
+// Of returns the name of what the record is about. Where that has two parts, as FRAMEWORK/TASK in Event.name, within is
+// the second.
+func (r *Record) Of() (name, within string) {
 	switch r.Kind {
 	case Task:
-		return string(r.Framework) + "/" + string(r.Task)
+		return string(r.Framework), string(r.Task)
 	case Executor:
-		return string(r.Framework) + "/" + r.Name
+		return string(r.Framework), r.Name
 	case Volume:
-		return string(r.Agent) + "/" + r.Name
+		return string(r.Agent), r.Name
 	case Agent, Reservation, Maintenance:
-		return string(r.Agent)
+		return string(r.Agent), ""
 	case Framework:
-		return string(r.Framework)
+		return string(r.Framework), ""
 	case Role:
-		return string(r.Role)
+		return string(r.Role), ""
 	default:
-		return r.Name
+		return r.Name, ""
 	}
 }
 

@@ -81,7 +81,8 @@ func (f *follower) note(records []change.Record) {
 			}
 			f.seen[r.Kind][r.What]++
 			if !slices.Contains(change.Whats[r.Kind], r.What) {
-				f.wrong = fmt.Errorf("the core notes that %s %s was %q, a word that its list lacks", r.Kind, r.Of(), r.What)
+				name, within := r.Of()
+				f.wrong = fmt.Errorf("the core notes that %s %s %s was %q, a word that its list lacks", r.Kind, name, within, r.What)
 			}
 		}
 		for key := range r.Touches() {

@@ -39,18 +39,26 @@ func BenchmarkOneNameAmongAMillion(b *testing.B) {
 	b.ReportMetric(float64(h.notable.bytes)/(1<<20), "MiB")
 }
 
-// BenchmarkWrite writes the events of a task's life.
+// BenchmarkWrite writes events of tasks' lives, of one framework or of many.
 func BenchmarkWrite(b *testing.B) {
-	h := start(b, Config{Folder: b.TempDir()}, unsynced())
-	events := lives(3, 1, "f1", 1000)
-	term := uint64(3)
-	for b.Loop() {
-		term++
-		for _, e := range events {
-			e.Cursor.Term.Number = term
-		}
-		h.Add(packed(events...))
-		h.write(began)
+	for _, frameworks := range []int{1, 1000} {
+		b.Run(fmt.Sprintf("frameworks=%d", frameworks), func(b *testing.B) {
+			h := start(b, Config{Folder: b.TempDir(), Bytes: 64 << 20}, unsynced())
+			var events []*apiv1.Event
+			for len(events) < 3000 {
+				framework := fmt.Sprintf("f%d", len(events)/3%frameworks)
+				events = append(events, lives(3, uint64(len(events)+1), framework, 1)...)
+			}
+			term := uint64(3)
+			for b.Loop() {
+				term++
+				for _, e := range events {
+					e.Cursor.Term.Number = term
+				}
+				h.Add(packed(events...))
+				h.write(began)
+			}
+			b.ReportMetric(float64(len(events)), "units")
+		})
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(events)), "ns/event")
 }

@@ -194,19 +194,17 @@ type moment struct {
 func (m moment) String() string { return m.at.Format(time.RFC3339Nano) }
 
 func (l *loss) add(one record, why string) {
-	from, to, events := moment{}, moment{}, 1
-	if one.lost != nil {
-		from, to, events = one.lost.from, one.lost.to, one.lost.events
-	} else {
+	lost := one.lost
+	if lost == nil {
 		var e wire.Event
 		_ = e.Read(one.event) // Add has read it
-		from = moment{e.At, e.Cursor}
-		to = from
+		at := moment{e.At, e.Cursor}
+		lost = &loss{events: 1, from: at, to: at}
 	}
 	if l.events == 0 {
-		l.from = from
+		l.from = lost.from
 	}
-	l.events, l.to, l.why = l.events+events, to, why
+	l.events, l.to, l.why = l.events+lost.events, lost.to, why
 }
 
 // gap returns the record of the gap that says what was lost. It stands behind the cursor, if that is the newer one.

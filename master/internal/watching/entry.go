@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -95,7 +96,7 @@ func Changed(message *apiv1.Change, at wire.Cursor) Entry {
 
 // Told makes an entry of an encoded event that another master has told.
 func Told(encoded []byte) (Entry, error) {
-	var event wire.Event
+	event := wire.Event{About: make([]string, 0, 8)} // not more by a bit each time
 	err := event.Read(encoded)
 	return Entry{cursor: event.Cursor, event: encoded}, err
 }
@@ -105,28 +106,54 @@ func Gone(kind, name string, at wire.Cursor) Entry {
 	return Changed(&apiv1.Change{Removed: kind + "/" + name}, at)
 }
 
-// eventOf makes the event of a record, in place of the one that was there.
-func (s *Stream) eventOf(r *numbered, e *wire.Event) {
-	*e = wire.Event{
-		Cursor: wire.Cursor{Term: s.Term, Number: r.number}, At: r.At, Kind: string(r.Kind), Name: r.Of(), What: string(r.What), Why: r.Sentence(),
-		By: r.By.String(), About: e.About[:0], Notable: r.Notable(),
+// describer makes events of records, one after the other, in the same memory.
+type describer struct {
+	stream *Stream
+	event  wire.Event
+	texts  []byte // those of the event that were joined
+}
+
+// eventOf makes the event of a record. It lives until the next one is made.
+func (t *describer) eventOf(r *numbered) *wire.Event {
+	t.texts = t.texts[:0]
+	t.event = wire.Event{
+		Cursor: wire.Cursor{Term: t.stream.Term, Number: r.number}, At: r.At, Kind: string(r.Kind), What: string(r.What), Why: r.Sentence(),
+		By: r.By.Name, About: t.event.About[:0], Notable: r.Notable(),
 	}
-	if e.By == "" {
-		e.By = "leader " + string(s.Leader)
+	name, within := r.Of()
+	if t.event.Name = name; within != "" {
+		t.event.Name = t.join(name, "/", within)
 	}
-	add := func(kind, name string) {
-		if name != "" {
-			e.About = append(e.About, kind+"/"+name)
-		}
+	switch {
+	case r.By == (change.Actor{}):
+		t.event.By = t.join("leader", " ", string(t.stream.Leader))
+	case r.By.Kind != "":
+		t.event.By = t.join(r.By.Kind, " ", r.By.Name)
 	}
-	add("agent", string(r.Agent))
-	add("framework", string(r.Framework))
-	add("role", string(r.Role))
+	t.about("agent", string(r.Agent))
+	t.about("framework", string(r.Framework))
+	t.about("role", string(r.Role))
 	if r.Task != "" {
-		add("task", string(r.Framework)+"/"+string(r.Task))
+		t.event.About = append(t.event.About, t.join("task/", string(r.Framework), "/", string(r.Task)))
 	}
-	add("job", r.Job)
-	add("owner", r.Owner)
+	t.about("job", r.Job)
+	t.about("owner", r.Owner)
+	return &t.event
+}
+
+func (t *describer) about(kind, name string) {
+	if name != "" {
+		t.event.About = append(t.event.About, t.join(kind, "/", name))
+	}
+}
+
+// join returns the parts as one text, which lives as long as the event.
+func (t *describer) join(parts ...string) string {
+	start := len(t.texts)
+	for _, part := range parts {
+		t.texts = append(t.texts, part...)
+	}
+	return unsafe.String(unsafe.SliceData(t.texts[start:]), len(t.texts)-start)
 }
 
 // thingOf returns what an event is of, and what it says that it concerns.
@@ -292,7 +319,7 @@ func (s *Stream) Next(from uint64, most int, records func(*change.Record)) (batc
 	if records != nil {
 		batch.latest = make(map[string]int)
 	}
-	var event wire.Event
+	t := describer{stream: s}
 	encoded := make([]byte, 0, eventBytes*len(found))
 	for i := range found {
 		if records != nil {
@@ -301,7 +328,7 @@ func (s *Stream) Next(from uint64, most int, records func(*change.Record)) (batc
 		if !found[i].IsEvent() {
 			continue
 		}
-		s.eventOf(&found[i], &event)
+		event := t.eventOf(&found[i])
 		start := len(encoded)
 		encoded = event.Append(encoded) // may move it; what was cut from it before stays as it is
 		if records != nil {
