@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 
@@ -19,6 +20,48 @@ type Copy struct {
 	cursor  *apiv1.Cursor
 	whole   bool
 	changed chan struct{} // closed at the next change; nil: nobody waits
+	news    []*News
+}
+
+// News is what has changed in a copy since somebody asked last. It holds at most one change of each thing.
+type News struct {
+	copy    *Copy
+	anew    bool
+	changes map[string]*apiv1.Change // by KIND/NAME; guarded by copy.mu
+}
+
+// News returns what will change in the copy from now on, and all that is there for a beginning. It is kept up to date
+// until [News.End].
+func (c *Copy) News() *News {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := &News{copy: c, anew: true, changes: make(map[string]*apiv1.Change)}
+	for kind, all := range c.kinds { // order: irrelevant because the result is a map
+		for name, one := range all.by {
+			n.changes[kind+"/"+name] = one.change
+		}
+	}
+	c.news = append(c.news, n)
+	return n
+}
+
+// Next returns the latest change of each thing that has changed since the last call, in no order. anew says that what
+// there was before counts no more.
+func (n *News) Next() (anew bool, changes []*apiv1.Change) {
+	n.copy.mu.Lock()
+	defer n.copy.mu.Unlock()
+	changes = slices.Collect(maps.Values(n.changes))
+	anew = n.anew
+	n.anew = false
+	clear(n.changes)
+	return anew, changes
+}
+
+// End ends the news.
+func (n *News) End() {
+	n.copy.mu.Lock()
+	defer n.copy.mu.Unlock()
+	n.copy.news = slices.DeleteFunc(n.copy.news, func(other *News) bool { return other == n })
 }
 
 // Keep keeps the copy up to date until ctx ends or the watch fails, and returns why.
@@ -38,6 +81,9 @@ func (c *Copy) Take(news *apiv1.WatchResponse) {
 	defer c.mu.Unlock()
 	if news.GetMissed() != "" || c.kinds == nil {
 		c.kinds, c.whole = make(map[string]*things), false
+		for _, n := range c.news {
+			n.anew, n.changes = true, make(map[string]*apiv1.Change)
+		}
 	}
 	for _, change := range news.GetItems() {
 		kind, name := wire.ChangeName(change)
@@ -51,6 +97,11 @@ func (c *Copy) Take(news *apiv1.WatchResponse) {
 				c.kinds[kind] = of
 			}
 			of.put(name, change)
+		}
+		for _, n := range c.news {
+			if kind != "" {
+				n.changes[kind+"/"+name] = change
+			}
 		}
 	}
 	if news.GetComplete() {

@@ -314,7 +314,7 @@ func (s operatorService) CreateToken(ctx context.Context, request *apiv1.CreateT
 	if s.master.leading.Load() == nil { // a follower may not know the latest grants
 		return nil, s.master.notLeader("token.create")
 	}
-	made, err := s.master.listeners.proof.registrar.CreateToken(ctx, request, guard.ScopeOf(ctx))
+	made, err := s.master.listeners.proof.registrar.CreateToken(ctx, request, guard.ScopeOf(ctx), guard.CallerOf(ctx).String())
 	if err == nil {
 		guard.About(ctx, audit.Token(made.GetId()))
 	}

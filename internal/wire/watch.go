@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
@@ -30,6 +32,16 @@ func (c Cursor) IsZero() bool { return c == Cursor{} }
 // Compare returns -1, 0 or +1 as c is before, the same as or behind d.
 func (c Cursor) Compare(d Cursor) int {
 	return cmp.Or(c.Term.Compare(d.Term), cmp.Compare(c.Number, d.Number))
+}
+
+// ChangeView returns the view that a change has; nil: it has none.
+func ChangeView(change *apiv1.Change) proto.Message {
+	message := change.ProtoReflect()
+	field := message.WhichOneof(message.Descriptor().Oneofs().ByName("view"))
+	if field == nil {
+		return nil
+	}
+	return message.Get(field).Message().Interface()
 }
 
 // ChangeName returns the kind and the name of the thing whose view a change has, or that it says is no more; "" when it

@@ -327,8 +327,9 @@ func (r *Registrar) EnsureFirst(ctx context.Context) error {
 // FirstPrincipal is the principal of the first operator's token.
 const FirstPrincipal = "admin"
 
-// CreateToken makes a token for a caller with the given scope, and grants the token's principal what it needs.
-func (r *Registrar) CreateToken(ctx context.Context, request *apiv1.CreateTokenRequest, by rights.Scope) (*apiv1.CreateTokenResponse, error) {
+// CreateToken makes a token for a caller with the given scope, which people know as who, and grants the token's
+// principal what it needs.
+func (r *Registrar) CreateToken(ctx context.Context, request *apiv1.CreateTokenRequest, by rights.Scope, who string) (*apiv1.CreateTokenResponse, error) {
 	const op = "token.create"
 	if err := r.check(op); err != nil {
 		return nil, err
@@ -339,7 +340,7 @@ func (r *Registrar) CreateToken(ctx context.Context, request *apiv1.CreateTokenR
 	token := trust.NewToken(r.present.Load().Digest())
 	kept := registry.Token{
 		ID: token.ID, Kind: registry.TokenKind(request.GetKind()), Principal: request.GetPrincipal(), Hash: token.Hash(),
-		By: transport.CallerOf(ctx).String(), UsesMax: request.GetUses(),
+		By: who, UsesMax: request.GetUses(),
 	}
 	if ttl := request.GetTtl(); ttl != nil {
 		if ttl.CheckValid() != nil || ttl.AsDuration() <= 0 {

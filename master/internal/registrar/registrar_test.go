@@ -62,7 +62,7 @@ func (d *desk) with(key trust.Key) *registrar.Registrar {
 // token makes one.
 func (d *desk) token(request *apiv1.CreateTokenRequest) trust.Token {
 	d.Helper()
-	answer, err := d.CreateToken(d.Context(), request, rights.All())
+	answer, err := d.CreateToken(d.Context(), request, rights.All(), "person ann")
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestATokenGrantsWhatItIsFor(t *testing.T) {
 		}
 	}
 	for _, principal := range []string{"carl", "ann", "etl"} {
-		if _, err := d.CreateToken(t.Context(), &apiv1.CreateTokenRequest{Kind: "operator", Principal: principal, May: may("view")}, rights.All()); !api.Is(err, api.Exists) {
+		if _, err := d.CreateToken(t.Context(), &apiv1.CreateTokenRequest{Kind: "operator", Principal: principal, May: may("view")}, rights.All(), "person ann"); !api.Is(err, api.Exists) {
 			t.Errorf("%s may do more than view: %v", principal, err)
 		}
 	}
@@ -262,11 +262,11 @@ func TestATokenGrantsWhatItIsFor(t *testing.T) {
 		{Kind: "agent", May: may("view")}, {Kind: "operator", Principal: "eve", May: may("rule")},
 		{Kind: "framework", Principal: "eve", Roles: []string{"eng"}, May: may("view")},
 	} {
-		if _, err := d.CreateToken(t.Context(), request, rights.All()); !api.Is(err, api.Invalid) {
+		if _, err := d.CreateToken(t.Context(), request, rights.All(), "person ann"); !api.Is(err, api.Invalid) {
 			t.Errorf("%v: %v, want it invalid", request, err)
 		}
 	}
-	if _, err := d.CreateToken(t.Context(), &apiv1.CreateTokenRequest{Kind: "framework", Principal: "bad", Roles: []string{"/"}}, rights.All()); err == nil {
+	if _, err := d.CreateToken(t.Context(), &apiv1.CreateTokenRequest{Kind: "framework", Principal: "bad", Roles: []string{"/"}}, rights.All(), "person ann"); err == nil {
 		t.Error("an impossible role was granted")
 	}
 	for id, token := range d.state.Tokens {
@@ -343,7 +343,7 @@ func TestAClusterWithoutAKeySignsNothing(t *testing.T) {
 	for what, err := range map[string]error{
 		"sign": func() error { _, err := d.join(trust.Token{ID: "x"}, "n1", trust.NewPass()); return err }(),
 		"create": func() error {
-			_, err := d.CreateToken(t.Context(), &apiv1.CreateTokenRequest{Kind: "agent"}, rights.All())
+			_, err := d.CreateToken(t.Context(), &apiv1.CreateTokenRequest{Kind: "agent"}, rights.All(), "person ann")
 			return err
 		}(),
 	} {

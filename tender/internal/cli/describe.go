@@ -13,8 +13,8 @@ import (
 func (a *App) describeCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "describe KIND ID",
-		Short: "Show everything known about one agent, framework, task, offer, role, ...",
-		Long:  "Show everything that the leading master knows about one master, agent, framework, task, offer, role or principal.",
+		Short: "Show everything known about one agent, framework, task, job, role, ...",
+		Long:  "Show everything that is known about one thing of a kind that 'tender get' lists, and what has happened to it lately.",
 		Example: "  tender describe agent agent-1\n" +
 			"  tender describe task framework-3/hello.0",
 		Args: exactly("KIND", "ID"),
@@ -27,6 +27,9 @@ func (a *App) describeCommand() *cobra.Command {
 		k, err := nouns.Named(args[0])
 		if err != nil {
 			return err
+		}
+		if k.Name == nouns.Jobs.Name { // its manager knows it, and the masters what has happened
+			return a.jobsEnv().Describe(ctx, c, args[1], format)
 		}
 		found, err := k.Find(ctx, c, args[1])
 		switch {

@@ -7,28 +7,18 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
-// listCommand makes a command that shows the answer of one call, a list of things of one kind, as a table or as JSON.
-func listCommand[Answer proto.Message](
-	a *App, use, kind, short string, call func(context.Context, *client.Client) (Answer, error), header []string, rows func(Answer) [][]string,
-) *cobra.Command {
-	command := &cobra.Command{Use: use, Short: short, Args: exactly()}
+// listCommand makes the command `list` of a noun that has a command of its own.
+func (a *App) listCommand(k nouns.Kind, q *nouns.Query, short string) *cobra.Command {
+	command := &cobra.Command{Use: "list", Short: short, Args: exactly()}
 	format := show.FormatFlag(command.Flags(), show.AsTable, show.AsJSON)
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-		answer, err := call(ctx, c)
-		switch {
-		case err != nil:
-			return err
-		case format.Is(show.AsJSON):
-			return show.JSON(a.Stdout, answer)
-		}
-		return a.tableOf(kind, header, rows(answer))
+		return a.get(ctx, c, k, *q, format)
 	})
 	return command
 }
@@ -46,7 +36,7 @@ func (a *App) getCommand() *cobra.Command {
 	var q nouns.Query
 	command := &cobra.Command{
 		Use:   "get KIND [ID]",
-		Short: "List masters, agents, frameworks, tasks, endpoints, offers, roles or principals",
+		Short: "List masters, agents, frameworks, tasks, jobs, offers, roles, ...",
 		Long:  "List what the cluster has. ID is a complete ID or name, or the start of an ID.\n\n" + kindsHelp(),
 		Example: "  tender get agents\n" +
 			"  tender get tasks --all -o wide\n" +
@@ -84,6 +74,9 @@ func (a *App) getCommand() *cobra.Command {
 			if *watch && command.Flags().Changed(name) {
 				return usagef("--%s means nothing with --watch, which shows what there is and then what changes", name)
 			}
+		}
+		if *watch && k.Watched() == "" {
+			return usagef("masters do not watch %s; 'tender job watch' follows them", k.Name)
 		}
 		return a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			if *watch {

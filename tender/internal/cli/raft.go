@@ -13,6 +13,7 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
 func (a *App) raftCommand() *cobra.Command {
@@ -24,16 +25,23 @@ func (a *App) raftCommand() *cobra.Command {
 }
 
 func (a *App) peersCommand() *cobra.Command {
-	ask := func(ctx context.Context, c *client.Client) (*apiv1.ListPeersResponse, error) {
-		return c.Raft().ListPeers(ctx, &apiv1.ListPeersRequest{})
-	}
-	return listCommand(a, "peers", "members", "List the members of the quorum", ask, []string{"MASTER", "ROLE", "RAFT"},
-		func(answer *apiv1.ListPeersResponse) (rows [][]string) {
-			for _, peer := range answer.GetItems() {
-				rows = append(rows, []string{peer.GetId(), peer.GetRole(), peer.GetRaftAddress()})
-			}
-			return rows
-		})
+	command := &cobra.Command{Use: "peers", Short: "List the members of the quorum", Args: exactly()}
+	format := show.FormatFlag(command.Flags(), show.AsTable, show.AsJSON)
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		answer, err := c.Raft().ListPeers(ctx, &apiv1.ListPeersRequest{})
+		switch {
+		case err != nil:
+			return err
+		case format.Is(show.AsJSON):
+			return show.JSON(a.Stdout, answer)
+		}
+		var rows [][]string
+		for _, peer := range answer.GetItems() {
+			rows = append(rows, []string{peer.GetId(), peer.GetRole(), peer.GetRaftAddress()})
+		}
+		return a.tableOf("members", []string{"MASTER", "ROLE", "RAFT"}, rows)
+	})
+	return command
 }
 
 func (a *App) addPeerCommand() *cobra.Command {

@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -15,30 +13,16 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 )
 
 // secretCommand sets, lists and removes secrets of tasks. A value comes from a file or from standard input, and is
 // printed nowhere.
 func (a *App) secretCommand() *cobra.Command {
 	command := &cobra.Command{Use: "secret", Short: "Manage the passwords and keys that tasks are given"}
-	var role string
-	ask := func(ctx context.Context, c *client.Client) (*apiv1.ListSecretsResponse, error) {
-		items, _, err := client.All(ctx, c.Operator().ListSecrets, 0, func(token string, limit int32) *apiv1.ListRequest {
-			return &apiv1.ListRequest{Role: role, Limit: limit, PageToken: token}
-		})
-		if err == nil && role != "" && len(items) == 0 {
-			err = roleIsKnown(ctx, c, role)
-		}
-		return &apiv1.ListSecretsResponse{Items: items}, err
-	}
-	rows := func(answer *apiv1.ListSecretsResponse) (rows [][]string) {
-		for _, secret := range answer.GetItems() {
-			rows = append(rows, []string{secret.GetName(), secret.GetSet().AsTime().Format(time.RFC3339), cmp.Or(secret.GetBy(), "-")})
-		}
-		return rows
-	}
-	list := listCommand(a, "list", "secrets", "List the secrets, without their values", ask, []string{"SECRET", "SET", "BY"}, rows)
-	list.Flags().StringVar(&role, "role", "", "list only those of this role and the roles below it")
+	var q nouns.Query
+	list := a.listCommand(nouns.Secrets, &q, "List the secrets, without their values")
+	list.Flags().StringVar(&q.Role, "role", "", "list only those of this role and the roles below it")
 	add(command, "", a.setSecretCommand(), a.removeSecretCommand(), list)
 	return command
 }

@@ -74,7 +74,7 @@ func TestSecretsReachTheirTaskAndNobodyElse(t *testing.T) {
 	run.await("unchangeable")
 	run.await("up")
 	task := c.must("get", "tasks", "-o", "json") + c.must("describe", "task", "etl.0") + c.must("describe", "agent", "a1") +
-		c.must("describe", "framework", "etl") + c.must("secret", "list") + c.must("secret", "list", "-o", "json")
+		c.must("describe", "framework", "etl") + c.must("secret", "list") + c.must("secret", "list", "-o", "json") + c.must("get", "secrets", "-o", "wide") + c.must("describe", "secret", "eng/etl/db")
 	if !strings.Contains(task, "eng/etl/db in $PASSWORD") || !strings.Contains(task, "eng/etl/tls in secrets/key.pem") {
 		t.Errorf("the task does not say which secrets it names:\n%s", task)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/tender/internal/cli/contexts"
+	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
@@ -39,7 +40,7 @@ var tokenKinds = map[string]struct {
 
 func (a *App) tokenCommand() *cobra.Command {
 	command := &cobra.Command{Use: "token", Short: "Let agents, masters, frameworks and people join the cluster"}
-	add(command, "", a.createTokenCommand(), a.listTokensCommand(), a.revokeTokenCommand())
+	add(command, "", a.createTokenCommand(), a.listCommand(nouns.Tokens, &nouns.Query{}, "List the tokens, without their secrets"), a.revokeTokenCommand())
 	return command
 }
 
@@ -163,27 +164,6 @@ func (a *App) makeToken(ctx context.Context, c *client.Client, request *apiv1.Cr
 	}
 	_, err = fmt.Fprintf(a.Stdout, "token %s is in %s, which only you can read\n", answer.GetId(), name)
 	return err
-}
-
-func (a *App) listTokensCommand() *cobra.Command {
-	ask := func(ctx context.Context, c *client.Client) (*apiv1.ListTokensResponse, error) {
-		return c.Operator().ListTokens(ctx, &apiv1.ListTokensRequest{})
-	}
-	return listCommand(a, "list", "tokens", "List the tokens, without their secrets", ask,
-		[]string{"TOKEN", "KIND", "PRINCIPAL", "STATE", "USES", "EXPIRES", "BY"},
-		func(answer *apiv1.ListTokensResponse) (rows [][]string) {
-			for _, token := range answer.GetItems() {
-				ends, uses := "never", "any"
-				if token.GetExpires() != nil {
-					ends = token.GetExpires().AsTime().Format(time.RFC3339)
-				}
-				if token.GetUsesMax() > 0 {
-					uses = fmt.Sprintf("%d of %d", token.GetUses(), token.GetUsesMax())
-				}
-				rows = append(rows, []string{token.GetId(), token.GetKind(), token.GetPrincipal(), token.GetState(), uses, ends, token.GetBy()})
-			}
-			return rows
-		})
 }
 
 func (a *App) revokeTokenCommand() *cobra.Command {

@@ -147,8 +147,13 @@ func TestEverybodyIsKnownByACertificate(t *testing.T) {
 	if code == 0 || !strings.Contains(stderr, "revoked") {
 		t.Errorf("a revoked token lets in: exit code %d, %q", code, stderr)
 	}
-	if state := c.must("token", "list"); !strings.Contains(state, "revoked") || strings.Contains(state, token) {
-		t.Errorf("the tokens are\n%s", state)
+	for _, state := range []string{c.must("token", "list"), c.must("get", "tokens"), c.must("describe", "token", "first")} {
+		if !strings.Contains(state, "revoked") || strings.Contains(state, token) {
+			t.Errorf("the tokens are\n%s", state)
+		}
+	}
+	if state := c.must("get", "tokens") + c.must("events", "--kind", "token"); !strings.Contains(state, "person admin") || strings.Contains(state, "spiffe:") {
+		t.Errorf("who has made the tokens is said as\n%s", state)
 	}
 }
 

@@ -1,7 +1,6 @@
 package jobcmd
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -16,6 +15,8 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/tender/internal/cli/nouns"
+	"github.com/tenderhq/tender/tender/internal/cli/past"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
@@ -51,16 +52,7 @@ func (e Env) showList(items []*apiv1.JobStatus, all bool) error {
 		}
 		return e.say("no jobs run; --all lists those that have ended")
 	}
-	var rows [][]string
-	for _, one := range items {
-		var tasks, running, done, failed int32
-		for _, sub := range one.GetSubJobs() {
-			tasks, running, done, failed = tasks+sub.GetTasks(), running+sub.GetRunning(), done+sub.GetDone(), failed+sub.GetFailed()
-		}
-		rows = append(rows, []string{one.GetName(), one.GetRole(), one.GetOwner(), one.GetType(), one.GetPhase(), strconv.Itoa(int(one.GetVersion())), number(tasks), number(running),
-			number(done), number(failed), show.Age(e.Now(), one.GetSubmitted()), cmp.Or(one.GetWhy(), strings.Join(one.GetWaits()[:min(1, len(one.GetWaits()))], ""))})
-	}
-	return show.Table(e.Stdout, []string{"NAME", "ROLE", "OWNER", "TYPE", "PHASE", "VERSION", "TASKS", "RUNNING", "DONE", "FAILED", "AGE", "WHY"}, rows)
+	return nouns.ListingOfJobs(items, false).Print(e.Stdout, show.AsTable, e.Now())
 }
 
 func number(n int32) string { return strconv.Itoa(int(n)) }
@@ -71,16 +63,29 @@ func (e Env) statusCommand() *cobra.Command {
 	}
 	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
 	command.RunE = e.with(func(ctx context.Context, s service, args []string) error {
-		status, err := call(ctx, s, s.GetJob, &apiv1.GetJobRequest{Name: args[0]})
-		switch {
-		case err != nil:
-			return err
-		case format.Is(show.AsJSON):
-			return show.JSON(e.Stdout, status)
-		}
-		return e.showStatus(status)
+		return e.status(ctx, s, args[0], format)
 	})
 	return command
+}
+
+func (e Env) status(ctx context.Context, s service, name string, format *show.Format) error {
+	status, err := call(ctx, s, s.GetJob, &apiv1.GetJobRequest{Name: name})
+	switch {
+	case err != nil:
+		return err
+	case format.Is(show.AsJSON):
+		return show.JSON(e.Stdout, status)
+	}
+	return e.showStatus(status)
+}
+
+// Describe shows a job and, unless programs read it, what has happened to it lately.
+func (e Env) Describe(ctx context.Context, c *client.Client, name string, format *show.Format) error {
+	err := e.status(ctx, service{c.Jobs(), c, e.Stderr, ""}, name, format)
+	if err != nil || format.Is(show.AsJSON) {
+		return err
+	}
+	return past.Tail(ctx, c, e.Stdout, "job/"+name)
 }
 
 func (e Env) showStatus(j *apiv1.JobStatus) error {

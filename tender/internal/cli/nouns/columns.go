@@ -1,6 +1,7 @@
 package nouns
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,14 +25,14 @@ var masterColumns = []column[*apiv1.MasterView]{
 	wide(text("RAFT", (*apiv1.MasterView).GetRaftAddress)),
 	wide(text("ALLOCATOR", (*apiv1.MasterView).GetAllocator)),
 	wide(text("INDEX", indexOf)),
-	wide(aged("SINCE", func(m *apiv1.MasterView, now time.Time) string { return show.Age(now, m.GetSince()) })),
+	wide(aged("SINCE", (*apiv1.MasterView).GetSince)),
 }
 
 var agentColumns = []column[*apiv1.AgentView]{
 	text("AGENT", (*apiv1.AgentView).GetId),
 	text("HOSTNAME", (*apiv1.AgentView).GetHostname),
 	text("STATE", stateWithMarks),
-	aged("SINCE", func(a *apiv1.AgentView, now time.Time) string { return show.Age(now, a.GetSince()) }),
+	aged("SINCE", (*apiv1.AgentView).GetSince),
 	text("TASKS", TasksOf),
 	text("FREE", func(a *apiv1.AgentView) string { return show.Resources(a.GetFree()) }),
 	text("TOTAL", func(a *apiv1.AgentView) string { return show.Resources(a.GetTotal()) }),
@@ -47,7 +48,7 @@ var frameworkColumns = []column[*apiv1.FrameworkView]{
 	text("FRAMEWORK", (*apiv1.FrameworkView).GetId),
 	text("NAME", (*apiv1.FrameworkView).GetName),
 	text("STATE", (*apiv1.FrameworkView).GetState),
-	aged("SINCE", func(f *apiv1.FrameworkView, now time.Time) string { return show.Age(now, f.GetSince()) }),
+	aged("SINCE", (*apiv1.FrameworkView).GetSince),
 	text("ROLES", func(f *apiv1.FrameworkView) string { return strings.Join(f.GetRoles(), ",") }),
 	text("TASKS", func(f *apiv1.FrameworkView) string { return strconv.Itoa(int(f.GetTasks())) }),
 	text("OFFERS", func(f *apiv1.FrameworkView) string { return strconv.Itoa(int(f.GetOffers())) }),
@@ -64,7 +65,7 @@ var frameworkColumns = []column[*apiv1.FrameworkView]{
 var taskColumns = []column[*apiv1.TaskView]{
 	text("TASK", TaskRef),
 	text("STATE", (*apiv1.TaskView).GetState),
-	aged("SINCE", func(t *apiv1.TaskView, now time.Time) string { return show.Age(now, t.GetSince()) }),
+	aged("SINCE", (*apiv1.TaskView).GetSince),
 	text("AGENT", (*apiv1.TaskView).GetAgentId),
 	text("RESOURCES", func(t *apiv1.TaskView) string { return show.Resources(t.GetResources()) }),
 	text("WHY", whyOf),
@@ -85,15 +86,15 @@ var offerColumns = []column[*apiv1.OfferView]{
 	text("AGENT", (*apiv1.OfferView).GetAgentId),
 	text("ROLE", (*apiv1.OfferView).GetRole),
 	text("RESOURCES", func(o *apiv1.OfferView) string { return show.Resources(o.GetResources()) }),
-	aged("SINCE", func(o *apiv1.OfferView, now time.Time) string { return show.Age(now, o.GetSince()) }),
+	aged("SINCE", (*apiv1.OfferView).GetSince),
 	wide(text("FRAMEWORK NAME", (*apiv1.OfferView).GetFrameworkName)),
 	wide(text("HOSTNAME", (*apiv1.OfferView).GetHostname)),
-	wide(aged("EXPIRES IN", func(o *apiv1.OfferView, now time.Time) string {
+	wide(column[*apiv1.OfferView]{title: "EXPIRES IN", at: (*apiv1.OfferView).GetExpires, cell: func(o *apiv1.OfferView, now time.Time) string {
 		if o.GetExpires() == nil {
 			return ""
 		}
 		return show.Span(o.GetExpires().AsTime().Sub(now))
-	})),
+	}}),
 }
 
 var roleColumns = []column[*apiv1.RoleView]{
@@ -112,14 +113,71 @@ var roleColumns = []column[*apiv1.RoleView]{
 var principalColumns = []column[*apiv1.PrincipalView]{
 	text("PRINCIPAL", (*apiv1.PrincipalView).GetName),
 	text("MAY", func(p *apiv1.PrincipalView) string { return strings.Join(GrantTexts(p.GetGrants()), ", ") }),
-	aged("SINCE", func(p *apiv1.PrincipalView, now time.Time) string { return show.Age(now, p.GetCreated()) }),
+	aged("SINCE", (*apiv1.PrincipalView).GetCreated),
 	text("WHY", func(p *apiv1.PrincipalView) string {
 		if p.GetRevoked() == nil {
 			return ""
 		}
 		return "revoked: " + p.GetWhy()
 	}),
-	wide(aged("REVOKED", func(p *apiv1.PrincipalView, now time.Time) string { return show.Age(now, p.GetRevoked()) })),
+	wide(aged("REVOKED", (*apiv1.PrincipalView).GetRevoked)),
+}
+
+var jobColumns = []column[*apiv1.JobStatus]{
+	text("NAME", (*apiv1.JobStatus).GetName),
+	text("ROLE", (*apiv1.JobStatus).GetRole),
+	text("OWNER", (*apiv1.JobStatus).GetOwner),
+	text("TYPE", (*apiv1.JobStatus).GetType),
+	text("PHASE", (*apiv1.JobStatus).GetPhase),
+	text("VERSION", func(j *apiv1.JobStatus) string { return strconv.Itoa(int(j.GetVersion())) }),
+	text("TASKS", tasksOfJob((*apiv1.SubJobStatus).GetTasks)),
+	text("RUNNING", tasksOfJob((*apiv1.SubJobStatus).GetRunning)),
+	text("DONE", tasksOfJob((*apiv1.SubJobStatus).GetDone)),
+	text("FAILED", tasksOfJob((*apiv1.SubJobStatus).GetFailed)),
+	aged("AGE", (*apiv1.JobStatus).GetSubmitted),
+	text("WHY", func(j *apiv1.JobStatus) string {
+		return cmp.Or(j.GetWhy(), strings.Join(j.GetWaits()[:min(1, len(j.GetWaits()))], ""))
+	}),
+}
+
+// tasksOfJob sums up a count of all sub-jobs.
+func tasksOfJob(count func(*apiv1.SubJobStatus) int32) func(*apiv1.JobStatus) string {
+	return func(j *apiv1.JobStatus) string {
+		sum := int32(0)
+		for _, sub := range j.GetSubJobs() {
+			sum += count(sub)
+		}
+		return strconv.Itoa(int(sum))
+	}
+}
+
+var secretColumns = []column[*apiv1.SecretView]{
+	text("SECRET", (*apiv1.SecretView).GetName),
+	text("SET", func(s *apiv1.SecretView) string { return s.GetSet().AsTime().Format(time.RFC3339) }),
+	text("BY", (*apiv1.SecretView).GetBy),
+}
+
+var tokenColumns = []column[*apiv1.TokenView]{
+	text("TOKEN", (*apiv1.TokenView).GetId),
+	text("KIND", (*apiv1.TokenView).GetKind),
+	text("PRINCIPAL", (*apiv1.TokenView).GetPrincipal),
+	text("STATE", (*apiv1.TokenView).GetState),
+	text("USES", usesOf),
+	text("EXPIRES", func(t *apiv1.TokenView) string {
+		if t.GetExpires() == nil {
+			return "never"
+		}
+		return t.GetExpires().AsTime().Format(time.RFC3339)
+	}),
+	text("BY", (*apiv1.TokenView).GetBy),
+}
+
+// usesOf says how many have joined by a token.
+func usesOf(t *apiv1.TokenView) string {
+	if t.GetUsesMax() == 0 {
+		return "any"
+	}
+	return fmt.Sprintf("%d of %d", t.GetUses(), t.GetUsesMax())
 }
 
 // GrantTexts returns grants as they are typed after `tender grant PRINCIPAL`.

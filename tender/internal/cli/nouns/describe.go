@@ -53,6 +53,10 @@ func eventsOf(found Item) string {
 		return "role/" + found.ID
 	case *apiv1.PrincipalView:
 		return "principal/" + found.ID
+	case *apiv1.SecretView:
+		return "secret/" + found.ID
+	case *apiv1.TokenView:
+		return "token/" + found.ID
 	}
 	return ""
 }
@@ -75,6 +79,15 @@ func (d describer) describe(ctx context.Context, found Item) error {
 		return show.Fields(d.out, [][2]string{
 			{"Principal", view.GetName()}, {"May", strings.Join(GrantTexts(view.GetGrants()), "\n")}, {"Created", d.moment(view.GetCreated())},
 			{"Revoked", d.moment(view.GetRevoked())}, {"Why", view.GetWhy()},
+		})
+	case *apiv1.SecretView:
+		return show.Fields(d.out, [][2]string{
+			{"Secret", view.GetName()}, {"Role", view.GetRole()}, {"Set", d.moment(view.GetSet())}, {"By", view.GetBy()},
+		})
+	case *apiv1.TokenView:
+		return show.Fields(d.out, [][2]string{
+			{"Token", view.GetId()}, {"Kind", view.GetKind()}, {"Principal", view.GetPrincipal()}, {"State", view.GetState()},
+			{"Created", d.moment(view.GetCreated())}, {"Expires", d.moment(view.GetExpires())}, {"Uses", usesOf(view)}, {"By", view.GetBy()},
 		})
 	}
 	return fmt.Errorf("%s can't be described", found.ID)

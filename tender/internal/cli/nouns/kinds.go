@@ -4,10 +4,13 @@
 package nouns
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -44,36 +47,51 @@ type Kind struct {
 	Filters []string // flags that have an effect for it
 	States  []string // the values of --state
 	list    func(ctx context.Context, c *client.Client, q *Query) (*Listing, error)
-	watched string                       // the kind as a watch calls it
-	view    func(*apiv1.Change) *Listing // lists what a change has of it
+	watched string                       // the kind as a watch calls it; "": no watch tells of it
+	view    func(proto.Message) *Listing // lists the view of one thing
 }
+
+// Watched returns the kind as a watch calls it.
+func (k Kind) Watched() string { return k.watched }
+
+// Header returns the titles of the columns.
+func (k Kind) Header(wide bool) []string { return k.view(nil).header(wide) }
+
+// Item returns the row of one thing, by its view.
+func (k Kind) Item(view proto.Message) Item { return k.view(view).Items[0] }
 
 // The kinds.
 var (
 	Masters = Kind{"masters", "the masters and which one leads", []string{"state", "stale"},
 		[]string{"leader", "follower", "non-voter", "unreachable"}, listMasters,
-		"master", viewing((*apiv1.Change).GetMaster, masterColumns, (*apiv1.MasterView).GetId, nameless)}
+		"master", viewing(masterColumns, (*apiv1.MasterView).GetId, nameless)}
 	Agents = Kind{"agents", "the agents, their state and resources", []string{"state", "stale"},
 		[]string{"INITING", "RUNNING", "BUSY", "DISCONNECTED", "TOMBSTONE"}, listAgents,
-		"agent", viewing((*apiv1.Change).GetAgent, agentColumns, (*apiv1.AgentView).GetId, (*apiv1.AgentView).GetHostname)}
+		"agent", viewing(agentColumns, (*apiv1.AgentView).GetId, (*apiv1.AgentView).GetHostname)}
 	Frameworks = Kind{"frameworks", "the frameworks that are subscribed or may come back; --all also those that were removed",
 		[]string{"state", "role", "all", "stale"}, []string{"active", "disconnected", "removed"}, listFrameworks,
-		"framework", viewing((*apiv1.Change).GetFramework, frameworkColumns, (*apiv1.FrameworkView).GetId, (*apiv1.FrameworkView).GetName)}
+		"framework", viewing(frameworkColumns, (*apiv1.FrameworkView).GetId, (*apiv1.FrameworkView).GetName)}
 	Tasks = Kind{"tasks", "the tasks; --all also those that have ended", []string{"state", "agent", "framework", "role", "all"}, taskStates(), listTasks,
-		"task", viewing((*apiv1.Change).GetTask, taskColumns, TaskRef, (*apiv1.TaskView).GetName)}
+		"task", viewing(taskColumns, TaskRef, (*apiv1.TaskView).GetName)}
 	Offers = Kind{"offers", "the offers that frameworks hold now", []string{"agent", "framework", "role"}, nil, listOffers,
-		"offer", viewing((*apiv1.Change).GetOffer, offerColumns, (*apiv1.OfferView).GetId, nameless)}
+		"offer", viewing(offerColumns, (*apiv1.OfferView).GetId, nameless)}
 	Principals = Kind{"principals", "those to whom something was granted, and what; --all also those that were revoked", []string{"all", "stale"}, nil, listPrincipals,
-		"principal", viewing((*apiv1.Change).GetPrincipal, principalColumns, (*apiv1.PrincipalView).GetName, nameless)}
+		"principal", viewing(principalColumns, (*apiv1.PrincipalView).GetName, nameless)}
 	Endpoints = Kind{"endpoints", "where tasks that run (and pass their health checks) are reached, by their named ports; of a framework or a task",
 		[]string{"agent", "framework", "role"}, nil, listEndpoints, "task", viewEndpoints}
 	Roles = Kind{"roles", "the roles with weight, priority and quota", []string{"stale"}, nil, listRoles,
-		"role", viewing((*apiv1.Change).GetRole, roleColumns, (*apiv1.RoleView).GetRole, nameless)}
+		"role", viewing(roleColumns, (*apiv1.RoleView).GetRole, nameless)}
+	Jobs = Kind{"jobs", "the jobs that job managers run; --all also those that have ended", []string{"all"}, nil, listJobs,
+		"", viewing(jobColumns, (*apiv1.JobStatus).GetName, nameless)}
+	Secrets = Kind{"secrets", "the secrets of roles, without their values", []string{"role"}, nil, listSecrets,
+		"secret", viewing(secretColumns, (*apiv1.SecretView).GetName, nameless)}
+	Tokens = Kind{"tokens", "the tokens with which others join, without their secrets", nil, nil, listTokens,
+		"token", viewing(tokenColumns, (*apiv1.TokenView).GetId, (*apiv1.TokenView).GetPrincipal)}
 )
 
 // Kinds returns all kinds in the order in which people are told of them.
 func Kinds() []Kind {
-	return []Kind{Masters, Agents, Frameworks, Tasks, Endpoints, Offers, Roles, Principals}
+	return []Kind{Masters, Agents, Frameworks, Tasks, Jobs, Endpoints, Offers, Roles, Principals, Secrets, Tokens}
 }
 
 // taskStates returns all states that a list can show: UNKNOWN is only ever an answer to one framework.
@@ -156,6 +174,34 @@ func listPrincipals(ctx context.Context, c *client.Client, q *Query) (*Listing, 
 	items, more, err := client.All(ctx, call, q.Limit, q.list)
 	return listingOf(&apiv1.ListPrincipalsResponse{Items: items, AppliedIndex: q.Index}, items, more, principalColumns,
 		(*apiv1.PrincipalView).GetName, nameless), err
+}
+
+func listJobs(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
+	items, more, err := client.All(ctx, c.Jobs().ListJobs, q.Limit, func(token string, limit int32) *apiv1.ListJobsRequest {
+		return &apiv1.ListJobsRequest{Prefix: q.Prefix, All: q.All, PageToken: token, Limit: cmp.Or(limit, api.PageItemsMax)}
+	})
+	return ListingOfJobs(items, more), err
+}
+
+// ListingOfJobs returns the list of these jobs.
+func ListingOfJobs(items []*apiv1.JobStatus, more bool) *Listing {
+	return listingOf(&apiv1.ListJobsResponse{Items: items}, items, more, jobColumns, (*apiv1.JobStatus).GetName, nameless)
+}
+
+func listSecrets(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
+	items, more, err := client.All(ctx, c.Operator().ListSecrets, q.Limit, q.list)
+	return listingOf(&apiv1.ListSecretsResponse{Items: items}, items, more, secretColumns, (*apiv1.SecretView).GetName, nameless), err
+}
+
+// listTokens lists the tokens whose IDs begin with the query's prefix; the call has no pages.
+func listTokens(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
+	answer, err := c.Operator().ListTokens(ctx, &apiv1.ListTokensRequest{})
+	items := slices.DeleteFunc(answer.GetItems(), func(t *apiv1.TokenView) bool { return !strings.HasPrefix(t.GetId(), q.Prefix) })
+	more := q.Limit > 0 && len(items) > q.Limit
+	if more {
+		items = items[:q.Limit]
+	}
+	return listingOf(&apiv1.ListTokensResponse{Items: items}, items, more, tokenColumns, (*apiv1.TokenView).GetId, (*apiv1.TokenView).GetPrincipal), err
 }
 
 // List asks the leader for everything that the query selects. A query for a stale read is given the registry's index.

@@ -1,12 +1,15 @@
 package nouns
 
 import (
+	"cmp"
 	"io"
 	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
@@ -24,6 +27,24 @@ type Item struct {
 	Name    string // for people; may be ""
 	Message proto.Message
 	cells   func(wide bool, now time.Time) []string
+	key     func(title string) Key
+}
+
+// Cells returns the cells of the row.
+func (i Item) Cells(wide bool, now time.Time) []string { return i.cells(wide, now) }
+
+// Key returns by what the row is sorted in a table that is sorted by the column of this title.
+func (i Item) Key(title string) Key { return i.key(title) }
+
+// Key is what rows are sorted by. It does not change with the time.
+type Key struct {
+	at   int64 // of a column that depends on the time: its moment, in nanoseconds
+	text string
+}
+
+// Compare orders keys as people do: numbers by their value, and what is young before what is old.
+func (k Key) Compare(other Key) int {
+	return cmp.Or(cmp.Compare(other.at, k.at), words.CompareNatural(k.text, other.text))
 }
 
 // column says how to show one value of an item.
@@ -31,6 +52,21 @@ type column[T any] struct {
 	title string
 	wide  bool // only with -o wide
 	cell  func(T, time.Time) string
+	at    func(T) *timestamppb.Timestamp // the moment on which the cell depends; nil: it depends on none
+}
+
+// keyOf returns what the rows are sorted by if they are sorted by the column of this title.
+func keyOf[T any](columns []column[T], one T, title string) Key {
+	for _, c := range columns {
+		switch {
+		case c.title != title:
+		case c.at != nil:
+			return Key{at: c.at(one).AsTime().UnixNano()}
+		default:
+			return Key{text: c.cell(one, time.Time{})}
+		}
+	}
+	return Key{}
 }
 
 // listingOf makes a listing of items with these columns.
@@ -57,7 +93,7 @@ func listingOf[T proto.Message](
 			}
 			return row
 		}
-		l.Items = append(l.Items, Item{ID: id(one), Name: name(one), Message: one, cells: cells})
+		l.Items = append(l.Items, Item{ID: id(one), Name: name(one), Message: one, cells: cells, key: func(title string) Key { return keyOf(columns, one, title) }})
 	}
 	return l
 }
@@ -67,9 +103,9 @@ func text[T any](title string, cell func(T) string) column[T] {
 	return column[T]{title: title, cell: func(t T, _ time.Time) string { return cell(t) }}
 }
 
-// aged makes a column that depends on the time.
-func aged[T any](title string, cell func(T, time.Time) string) column[T] {
-	return column[T]{title: title, cell: cell}
+// aged makes a column that says how long ago a moment was.
+func aged[T any](title string, at func(T) *timestamppb.Timestamp) column[T] {
+	return column[T]{title: title, at: at, cell: func(t T, now time.Time) string { return show.Age(now, at(t)) }}
 }
 
 // wide makes a column that is shown only with -o wide.

@@ -87,7 +87,7 @@ func (w *Watcher) state(items []*apiv1.Change) error {
 	if w.asLines() {
 		return nil
 	}
-	return w.table.Begin(w.Out, append([]string{"AT", "WHAT"}, w.Kind.view(&apiv1.Change{}).header(w.wide())...), rows)
+	return w.table.Begin(w.Out, append([]string{"AT", "WHAT"}, w.Kind.Header(w.wide())...), rows)
 }
 
 // changes shows what has changed.
@@ -151,7 +151,7 @@ func (w *Watcher) take(item *apiv1.Change) (list *Listing, tell bool) {
 	case kind == "":
 		return list, had
 	}
-	list = w.Kind.view(item)
+	list = w.Kind.view(wire.ChangeView(item))
 	fits := w.fits(name, item, list)
 	if !fits && !had {
 		return list, false
@@ -204,18 +204,19 @@ func (w *Watcher) rows(item *apiv1.Change, list *Listing) (rows [][]string) {
 	return rows
 }
 
-// viewing returns how the view of a change is listed.
-func viewing[V proto.Message](view func(*apiv1.Change) V, columns []column[V], id, name func(V) string) func(*apiv1.Change) *Listing {
-	return func(item *apiv1.Change) *Listing {
+// viewing returns how the view of a thing is listed.
+func viewing[V proto.Message](columns []column[V], id, name func(V) string) func(proto.Message) *Listing {
+	return func(view proto.Message) *Listing {
 		var items []V
-		if v := view(item); v.ProtoReflect().IsValid() {
+		if v, is := view.(V); is {
 			items = append(items, v)
 		}
 		return listingOf(nil, items, false, columns, id, name)
 	}
 }
 
-// viewEndpoints lists the endpoints of the task in a change.
-func viewEndpoints(item *apiv1.Change) *Listing {
-	return listingOf(nil, endpointsOf(item.GetTask()), false, endpointColumns, fieldOf("address"), fieldOf("port"))
+// viewEndpoints lists the endpoints of a task.
+func viewEndpoints(view proto.Message) *Listing {
+	task, _ := view.(*apiv1.TaskView)
+	return listingOf(nil, endpointsOf(task), false, endpointColumns, fieldOf("address"), fieldOf("port"))
 }

@@ -33,9 +33,11 @@ func Table(w io.Writer, header []string, rows [][]string) error {
 // Growing is a table to which rows are added as they come. Its columns become wider when a cell needs it.
 type Growing struct{ widths []int }
 
-// Begin writes the header and the first rows.
+// Begin writes the header and the first rows. A table that is written again keeps the widths of its columns.
 func (g *Growing) Begin(w io.Writer, header []string, rows [][]string) error {
-	g.widths = make([]int, len(header))
+	if len(g.widths) != len(header) {
+		g.widths = make([]int, len(header))
+	}
 	all := slices.Concat([][]string{header}, rows)
 	for _, row := range all {
 		g.fit(row)
