@@ -93,7 +93,7 @@ func (s *script) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1
 			if err != nil {
 				return
 			}
-			calls, err := wire.AgentCallsFromProto(message)
+			calls, err := wire.AgentCallsAfter(0, message)
 			if err != nil {
 				s.t.Errorf("the agent said something wrong: %v", err)
 				return

@@ -85,7 +85,7 @@ func (a *agent) Session(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, api
 		if err != nil {
 			return nil //nolint:nilerr // the executor is gone, and Serve has told how it ended
 		}
-		calls, err := wire.ExecutorCallsFromProto(message)
+		calls, err := wire.ExecutorCallsAfter(0, message)
 		if err != nil {
 			a.t.Errorf("the executor sent what an agent refuses: %v", err)
 		}

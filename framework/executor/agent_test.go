@@ -102,7 +102,7 @@ func (s *fakeSession) read(opened chan struct{}) {
 		if err != nil {
 			return
 		}
-		calls, err := wire.ExecutorCallsFromProto(message)
+		calls, err := wire.ExecutorCallsAfter(0, message)
 		if err != nil {
 			s.t.Errorf("the SDK sent what an agent refuses: %v", err)
 		}

@@ -530,7 +530,7 @@ func TestManyTasksArePages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, batch := range batches {
-		calls, err := wire.ExecutorCallsFromProto(batch)
+		calls, err := wire.ExecutorCallsAfter(0, batch)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,29 +10,25 @@ import (
 
 // AgentCallsToProto makes one message of all calls, whatever its size. AgentCallBatches keeps below the limit.
 func AgentCallsToProto(calls []protocol.AgentCall) *apiv1.AgentCalls {
-	m := &apiv1.AgentCalls{Calls: make([]*apiv1.AgentCall, len(calls))}
-	for i, call := range calls {
-		m.Calls[i] = agentCallToProto(call)
-	}
-	return m
+	return &apiv1.AgentCalls{Calls: each(calls, agentCallToProto)}
 }
 
-// AgentCallsFromProto reads a batch and checks it. An error means that the stream must not go on; the calls before the
-// wrong one are returned too.
-func AgentCallsFromProto(m *apiv1.AgentCalls) ([]protocol.AgentCall, error) {
-	return AgentCallsAfter(0, m)
-}
-
-// AgentCallsAfter reads a part of a message; before is how many calls came before it in the message.
+// AgentCallsAfter reads a message or a part of it, and checks it; before is how many calls came before it in the message.
+// An error means that the stream must not go on; the calls before the wrong one are returned too.
 func AgentCallsAfter(before int, m *apiv1.AgentCalls) ([]protocol.AgentCall, error) {
-	if err := checkCalls("wire.agent", m.GetCalls(), agentCallItems); err != nil {
+	return callsAfter("wire.agent", before, m.GetCalls(), agentCallItems, (*checker).agentCall)
+}
+
+// callsAfter reads calls whose sender is not answered call by call.
+func callsAfter[M, Call any](op string, before int, messages []M, items func(M) int, read func(*checker, M) Call) ([]Call, error) {
+	if err := checkCalls(op, messages, items); err != nil {
 		return nil, err
 	}
-	calls := make([]protocol.AgentCall, 0, len(m.GetCalls()))
-	for i, one := range m.GetCalls() {
+	calls := make([]Call, 0, len(messages))
+	for i, message := range messages {
 		c := new(checker)
-		call := c.agentCall(one)
-		if err := c.refusal("wire.agent", ""); err != nil {
+		call := read(c, message)
+		if err := c.refusal(op, ""); err != nil {
 			err.Subject = "call " + strconv.Itoa(before+i+1)
 			return calls, err
 		}

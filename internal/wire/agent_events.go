@@ -8,12 +8,7 @@ import (
 
 // AgentEventsToProto makes one message of all events, whatever its size. AgentEventBatches keeps below the limit.
 func AgentEventsToProto(batch protocol.AgentEvents) *apiv1.AgentEvents {
-	m := &apiv1.AgentEvents{Term: TermToProto(batch.Term), Session: batch.Session,
-		Events: make([]*apiv1.AgentEvent, len(batch.Events))}
-	for i, event := range batch.Events {
-		m.Events[i] = agentEventToProto(event)
-	}
-	return m
+	return &apiv1.AgentEvents{Term: TermToProto(batch.Term), Session: batch.Session, Events: each(batch.Events, agentEventToProto)}
 }
 
 // AgentEventsFromProto reads a batch. Events that this version does not know are left out. An error means that no

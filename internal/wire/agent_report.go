@@ -11,24 +11,17 @@ func reportToProto(report protocol.AgentReport) *apiv1.AgentReport {
 		Session:  report.Session,
 		Last:     report.Last,
 		Rebooted: report.Rebooted,
+
+		Tasks:     each(report.Tasks, ReportedTaskToProto),
+		Executors: each(report.Executors, ReportedExecutorToProto),
+		Stubs:     each(report.Stubs, TaskStubToProto),
+		Volumes:   each(report.Volumes, VolumeToProto),
 	}
 	if report.Usage != nil {
 		m.Usage = UsageReportToProto(*report.Usage)
 	}
-	for _, task := range report.Tasks {
-		m.Tasks = append(m.Tasks, ReportedTaskToProto(task))
-	}
-	for _, executor := range report.Executors {
-		m.Executors = append(m.Executors, ReportedExecutorToProto(executor))
-	}
 	for _, framework := range report.Frameworks {
 		m.Frameworks = append(m.Frameworks, &apiv1.ReportedFramework{Framework: FrameworkToProto(framework)})
-	}
-	for _, stub := range report.Stubs {
-		m.Stubs = append(m.Stubs, TaskStubToProto(stub))
-	}
-	for _, volume := range report.Volumes {
-		m.Volumes = append(m.Volumes, VolumeToProto(volume))
 	}
 	return m
 }
@@ -38,27 +31,20 @@ func (c *checker) report(m *apiv1.AgentReport) protocol.AgentReport {
 		Session:  m.GetSession(),
 		Last:     m.GetLast(),
 		Rebooted: m.GetRebooted(),
+
+		Tasks:     each(m.GetTasks(), c.reportedTask),
+		Executors: each(m.GetExecutors(), c.reportedExecutor),
+		Stubs:     each(m.GetStubs(), c.taskStub),
+		Volumes:   each(m.GetVolumes(), c.volume),
 	}
 	if m.GetUsage() != nil {
 		usage := c.usageReport(m.GetUsage())
 		report.Usage = &usage
 	}
-	for _, task := range m.GetTasks() {
-		report.Tasks = append(report.Tasks, c.reportedTask(task))
-	}
-	for _, executor := range m.GetExecutors() {
-		report.Executors = append(report.Executors, c.reportedExecutor(executor))
-	}
 	for _, framework := range m.GetFrameworks() {
 		one := c.framework(framework.GetFramework())
 		c.id("framework ID", string(one.ID))
 		report.Frameworks = append(report.Frameworks, one)
-	}
-	for _, stub := range m.GetStubs() {
-		report.Stubs = append(report.Stubs, c.taskStub(stub))
-	}
-	for _, volume := range m.GetVolumes() {
-		report.Volumes = append(report.Volumes, c.volume(volume))
 	}
 	return report
 }

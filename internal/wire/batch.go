@@ -66,6 +66,12 @@ func (p packer[V, M]) pack(values []V) (batches [][]M, err error) {
 	return batches, err
 }
 
+// batches packs values, and makes a message of the wire of each batch.
+func batches[V any, M proto.Message, Whole any](p packer[V, M], values []V, whole func([]M) Whole) ([]Whole, error) {
+	packed, err := p.pack(values)
+	return each(packed, whole), err
+}
+
 func (p packer[V, M]) count(m M) int {
 	if p.items == nil {
 		return 0
@@ -85,23 +91,15 @@ func (p packer[V, M]) halve(value V) []V {
 // out, with an error of kind Limit.
 func SchedulerCallBatches(calls []protocol.NumberedCall) ([]*apiv1.SchedulerCalls, error) {
 	p := packer[protocol.NumberedCall, *apiv1.SchedulerCall]{"wire.scheduler", schedulerCallToProto, schedulerCallItems, nil}
-	packed, err := p.pack(calls)
-	batches := make([]*apiv1.SchedulerCalls, len(packed))
-	for i, calls := range packed {
-		batches[i] = &apiv1.SchedulerCalls{Calls: calls}
-	}
-	return batches, err
+	return batches(p, calls, func(calls []*apiv1.SchedulerCall) *apiv1.SchedulerCalls { return &apiv1.SchedulerCalls{Calls: calls} })
 }
 
 // SchedulerEventBatches makes messages that keep below the limit. Events with lists are split if necessary.
 func SchedulerEventBatches(term api.Term, events []protocol.SchedulerEvent) ([]*apiv1.SchedulerEvents, error) {
 	p := packer[protocol.SchedulerEvent, *apiv1.SchedulerEvent]{"wire.scheduler", schedulerEventToProto, nil, splitSchedulerEvent}
-	packed, err := p.pack(events)
-	batches := make([]*apiv1.SchedulerEvents, len(packed))
-	for i, events := range packed {
-		batches[i] = &apiv1.SchedulerEvents{Term: TermToProto(term), Events: events}
-	}
-	return batches, err
+	return batches(p, events, func(events []*apiv1.SchedulerEvent) *apiv1.SchedulerEvents {
+		return &apiv1.SchedulerEvents{Term: TermToProto(term), Events: events}
+	})
 }
 
 func splitSchedulerEvent(event protocol.SchedulerEvent) []protocol.SchedulerEvent {
@@ -136,12 +134,7 @@ func halves[T any](list []T) (first, second []T, ok bool) {
 // only the last one is marked as the last.
 func AgentCallBatches(calls []protocol.AgentCall) ([]*apiv1.AgentCalls, error) {
 	p := packer[protocol.AgentCall, *apiv1.AgentCall]{"wire.agent", agentCallToProto, agentCallItems, splitAgentCall}
-	packed, err := p.pack(calls)
-	batches := make([]*apiv1.AgentCalls, len(packed))
-	for i, calls := range packed {
-		batches[i] = &apiv1.AgentCalls{Calls: calls}
-	}
-	return batches, err
+	return batches(p, calls, func(calls []*apiv1.AgentCall) *apiv1.AgentCalls { return &apiv1.AgentCalls{Calls: calls} })
 }
 
 // splitAgentCall halves the longest list of a report. What a report has only once (usage, the mark of the last page)
@@ -193,24 +186,16 @@ func lists(report protocol.AgentReport) int {
 // AgentEventBatches makes messages that keep below the limit.
 func AgentEventBatches(batch protocol.AgentEvents) ([]*apiv1.AgentEvents, error) {
 	p := packer[protocol.AgentEvent, *apiv1.AgentEvent]{"wire.agent", agentEventToProto, nil, nil}
-	packed, err := p.pack(batch.Events)
-	batches := make([]*apiv1.AgentEvents, len(packed))
-	for i, events := range packed {
-		batches[i] = &apiv1.AgentEvents{Term: TermToProto(batch.Term), Session: batch.Session, Events: events}
-	}
-	return batches, err
+	return batches(p, batch.Events, func(events []*apiv1.AgentEvent) *apiv1.AgentEvents {
+		return &apiv1.AgentEvents{Term: TermToProto(batch.Term), Session: batch.Session, Events: events}
+	})
 }
 
 // ExecutorCallBatches makes messages that keep below the limit. If a Subscribe has too many unacknowledged statuses,
 // the rest of them follow as calls of their own.
 func ExecutorCallBatches(calls []protocol.ExecutorCall) ([]*apiv1.ExecutorCalls, error) {
 	p := packer[protocol.ExecutorCall, *apiv1.ExecutorCall]{"wire.executor", executorCallToProto, one[*apiv1.ExecutorCall], splitExecutorCall}
-	packed, err := p.pack(calls)
-	batches := make([]*apiv1.ExecutorCalls, len(packed))
-	for i, calls := range packed {
-		batches[i] = &apiv1.ExecutorCalls{Calls: calls}
-	}
-	return batches, err
+	return batches(p, calls, func(calls []*apiv1.ExecutorCall) *apiv1.ExecutorCalls { return &apiv1.ExecutorCalls{Calls: calls} })
 }
 
 func splitExecutorCall(call protocol.ExecutorCall) []protocol.ExecutorCall {
@@ -230,10 +215,7 @@ func splitExecutorCall(call protocol.ExecutorCall) []protocol.ExecutorCall {
 // ExecutorEventBatches makes messages that keep below the limit.
 func ExecutorEventBatches(events []protocol.ExecutorEvent) ([]*apiv1.ExecutorEvents, error) {
 	p := packer[protocol.ExecutorEvent, *apiv1.ExecutorEvent]{"wire.executor", executorEventToProto, nil, nil}
-	packed, err := p.pack(events)
-	batches := make([]*apiv1.ExecutorEvents, len(packed))
-	for i, events := range packed {
-		batches[i] = &apiv1.ExecutorEvents{Events: events}
-	}
-	return batches, err
+	return batches(p, events, func(events []*apiv1.ExecutorEvent) *apiv1.ExecutorEvents {
+		return &apiv1.ExecutorEvents{Events: events}
+	})
 }

@@ -161,7 +161,7 @@ func TestReportsArePaged(t *testing.T) {
 		belowLimit(t, batches)
 		got := protocol.AgentReport{Session: 7, Rebooted: sent.Rebooted}
 		for _, batch := range batches {
-			calls, err := wire.AgentCallsFromProto(batch)
+			calls, err := wire.AgentCallsAfter(0, batch)
 			none(t, err)
 			for _, call := range calls {
 				page := call.(protocol.AgentReport)
@@ -197,7 +197,7 @@ func TestManyUnacknowledgedStatusesFollowTheSubscribe(t *testing.T) {
 	belowLimit(t, batches)
 	var numbers []uint64
 	for _, batch := range batches {
-		calls, err := wire.ExecutorCallsFromProto(batch)
+		calls, err := wire.ExecutorCallsAfter(0, batch)
 		if err != nil {
 			t.Fatal(err)
 		}

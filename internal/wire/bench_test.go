@@ -94,7 +94,7 @@ func BenchmarkStatusBatch(b *testing.B) {
 		}
 		read := new(apiv1.AgentCalls)
 		through(b, batches[0], read)
-		if got, err := wire.AgentCallsFromProto(read); err != nil || len(got) != batch {
+		if got, err := wire.AgentCallsAfter(0, read); err != nil || len(got) != batch {
 			b.Fatal(err)
 		}
 	}
@@ -143,7 +143,7 @@ func BenchmarkReport(b *testing.B) {
 				for _, batch := range batches {
 					read := new(apiv1.AgentCalls)
 					through(b, batch, read)
-					if _, err := wire.AgentCallsFromProto(read); err != nil {
+					if _, err := wire.AgentCallsAfter(0, read); err != nil {
 						b.Fatal(err)
 					}
 				}

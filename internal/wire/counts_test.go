@@ -16,8 +16,8 @@ func TestMessagesWithTooMuchInThemAreRefused(t *testing.T) {
 	page := &apiv1.SchedulerCall{Number: 1, Call: &apiv1.SchedulerCall_Unsettled{Unsettled: &apiv1.Unsettled{Tasks: many(4096, &apiv1.UnsettledTask{TaskId: "t"})}}}
 	_, calls := wire.SchedulerCallsFromProto(&apiv1.SchedulerCalls{Calls: many(4097, beat)})
 	_, items := wire.SchedulerCallsFromProto(&apiv1.SchedulerCalls{Calls: many(16, page)})
-	_, agents := wire.AgentCallsFromProto(&apiv1.AgentCalls{Calls: many(4097, &apiv1.AgentCall{Call: &apiv1.AgentCall_Heartbeat{}})})
-	_, executors := wire.ExecutorCallsFromProto(&apiv1.ExecutorCalls{Calls: many(4097, &apiv1.ExecutorCall{Call: &apiv1.ExecutorCall_Heartbeat{}})})
+	_, agents := wire.AgentCallsAfter(0, &apiv1.AgentCalls{Calls: many(4097, &apiv1.AgentCall{Call: &apiv1.AgentCall_Heartbeat{}})})
+	_, executors := wire.ExecutorCallsAfter(0, &apiv1.ExecutorCalls{Calls: many(4097, &apiv1.ExecutorCall{Call: &apiv1.ExecutorCall_Heartbeat{}})})
 	for _, test := range []struct {
 		err      error
 		op, want string

@@ -65,11 +65,7 @@ func (c *checker) shape(m *apiv1.Shape) api.Shape {
 
 // DemandToProto makes the message of a demand.
 func DemandToProto(demand api.Demand) *apiv1.SetDemand {
-	m := &apiv1.SetDemand{Role: clean(demand.Role)}
-	for _, shape := range demand.Shapes {
-		m.Shapes = append(m.Shapes, ShapeToProto(shape))
-	}
-	return m
+	return &apiv1.SetDemand{Role: clean(demand.Role), Shapes: each(demand.Shapes, ShapeToProto)}
 }
 
 func (c *checker) demand(m *apiv1.SetDemand) api.Demand {
@@ -83,8 +79,6 @@ func (c *checker) demand(m *apiv1.SetDemand) api.Demand {
 		c.failKind(api.Limit, "the constraints of a demand have %d bytes together, at most %d are allowed", text, api.ConstraintBytesPerDemandMax)
 		return demand
 	}
-	for _, shape := range m.GetShapes() {
-		demand.Shapes = append(demand.Shapes, c.shape(shape))
-	}
+	demand.Shapes = each(m.GetShapes(), c.shape)
 	return demand
 }

@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"strconv"
-
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -10,48 +8,22 @@ import (
 
 // ExecutorCallsToProto makes one message of all calls, whatever its size. ExecutorCallBatches keeps below the limit.
 func ExecutorCallsToProto(calls []protocol.ExecutorCall) *apiv1.ExecutorCalls {
-	m := &apiv1.ExecutorCalls{Calls: make([]*apiv1.ExecutorCall, len(calls))}
-	for i, call := range calls {
-		m.Calls[i] = executorCallToProto(call)
-	}
-	return m
+	return &apiv1.ExecutorCalls{Calls: each(calls, executorCallToProto)}
 }
 
-// ExecutorCallsFromProto reads a batch and checks it. An error means that the stream must not go on; the calls before
-// the wrong one are returned too.
-func ExecutorCallsFromProto(m *apiv1.ExecutorCalls) ([]protocol.ExecutorCall, error) {
-	return ExecutorCallsAfter(0, m)
-}
-
-// ExecutorCallsAfter reads a part of a message; before is how many calls came before it in the message.
+// ExecutorCallsAfter reads a message or a part of it, as [AgentCallsAfter] does.
 func ExecutorCallsAfter(before int, m *apiv1.ExecutorCalls) ([]protocol.ExecutorCall, error) {
-	if err := checkCalls("wire.executor", m.GetCalls(), one[*apiv1.ExecutorCall]); err != nil {
-		return nil, err
-	}
-	calls := make([]protocol.ExecutorCall, 0, len(m.GetCalls()))
-	for i, one := range m.GetCalls() {
-		c := new(checker)
-		call := c.executorCall(one)
-		if err := c.refusal("wire.executor", ""); err != nil {
-			err.Subject = "call " + strconv.Itoa(before+i+1)
-			return calls, err
-		}
-		calls = append(calls, call)
-	}
-	return calls, nil
+	return callsAfter("wire.executor", before, m.GetCalls(), one[*apiv1.ExecutorCall], (*checker).executorCall)
 }
 
 func executorCallToProto(call protocol.ExecutorCall) *apiv1.ExecutorCall {
 	m := new(apiv1.ExecutorCall)
 	switch call := call.(type) {
 	case protocol.SubscribeExecutor:
-		subscribe := &apiv1.SubscribeExecutor{
+		m.Call = &apiv1.ExecutorCall_Subscribe{Subscribe: &apiv1.SubscribeExecutor{
 			FrameworkId: clean(call.Framework), ExecutorId: clean(call.Executor),
-			Token: clean(call.Token), Version: clean(call.Version), Tasks: Texts(call.Tasks), More: call.More, Secrets: call.Secrets}
-		for _, status := range call.Unacknowledged {
-			subscribe.Unacknowledged = append(subscribe.Unacknowledged, ExecutorStatusToProto(status))
-		}
-		m.Call = &apiv1.ExecutorCall_Subscribe{Subscribe: subscribe}
+			Token: clean(call.Token), Version: clean(call.Version), Tasks: Texts(call.Tasks), More: call.More, Secrets: call.Secrets,
+			Unacknowledged: each(call.Unacknowledged, ExecutorStatusToProto)}}
 	case protocol.ExecutorStatus:
 		m.Call = &apiv1.ExecutorCall_Status{Status: ExecutorStatusToProto(call)}
 	case protocol.ExecutorMessage:
@@ -78,18 +50,16 @@ func (c *checker) executorCall(m *apiv1.ExecutorCall) protocol.ExecutorCall {
 }
 
 func (c *checker) subscribeExecutor(m *apiv1.SubscribeExecutor) protocol.SubscribeExecutor {
-	call := protocol.SubscribeExecutor{
+	return protocol.SubscribeExecutor{
 		ExecutorRef: c.executorRef(m.GetFrameworkId(), m.GetExecutorId()),
 		Token:       c.text("token", m.GetToken()),
 		Version:     c.text("version", m.GetVersion()),
 		Tasks:       typed[api.TaskID](m.GetTasks(), c.ids("task ID")),
 		More:        m.GetMore(),
 		Secrets:     m.GetSecrets(),
+
+		Unacknowledged: each(m.GetUnacknowledged(), c.executorStatus),
 	}
-	for _, status := range m.GetUnacknowledged() {
-		call.Unacknowledged = append(call.Unacknowledged, c.executorStatus(status))
-	}
-	return call
 }
 
 // ExecutorStatusToProto makes the message of a status of an executor. A long message
@@ -143,11 +113,7 @@ func (c *checker) executorStatus(m *apiv1.ExecutorStatus) protocol.ExecutorStatu
 
 // ExecutorEventsToProto makes one message of all events, whatever its size. ExecutorEventBatches keeps below the limit.
 func ExecutorEventsToProto(events []protocol.ExecutorEvent) *apiv1.ExecutorEvents {
-	m := &apiv1.ExecutorEvents{Events: make([]*apiv1.ExecutorEvent, len(events))}
-	for i, event := range events {
-		m.Events[i] = executorEventToProto(event)
-	}
-	return m
+	return &apiv1.ExecutorEvents{Events: each(events, executorEventToProto)}
 }
 
 // ExecutorEventsFromProto reads a batch. Events that this version does not know are left out. No message of an agent

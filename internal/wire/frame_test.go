@@ -106,7 +106,7 @@ func TestFramesAreRefusedAsTheirMessages(t *testing.T) {
 		Tasks: many(20_000, &apiv1.ReportedTask{}), Executors: many(20_000, &apiv1.ReportedExecutor{}), Stubs: many(20_000, &apiv1.TaskStub{}),
 		Frameworks: many(3000, &apiv1.ReportedFramework{}), Volumes: many(3000, &apiv1.Volume{}),
 	}}}}}
-	_, want := wire.AgentCallsFromProto(report)
+	_, want := wire.AgentCallsAfter(0, report)
 	_, got := frame(t, report).AgentParts()
 	if want == nil || got == nil || got.Error() != want.Error() {
 		t.Errorf("a report was refused with %v, and when it is read with %v", got, want)

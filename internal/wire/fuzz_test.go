@@ -59,7 +59,7 @@ func FuzzAgentCalls(f *testing.F) {
 		if proto.Unmarshal(text, m) != nil {
 			return
 		}
-		calls, _ := wire.AgentCallsFromProto(m)
+		calls, _ := wire.AgentCallsAfter(0, m)
 		sendable(t, wire.AgentCallsToProto(calls))
 	})
 }
@@ -71,7 +71,7 @@ func FuzzExecutorCalls(f *testing.F) {
 		if proto.Unmarshal(text, m) != nil {
 			return
 		}
-		calls, _ := wire.ExecutorCallsFromProto(m)
+		calls, _ := wire.ExecutorCallsAfter(0, m)
 		sendable(t, wire.ExecutorCallsToProto(calls))
 	})
 }

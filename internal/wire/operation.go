@@ -7,20 +7,14 @@ import (
 
 // OperationToProto makes the message of an operation.
 func OperationToProto(operation api.Operation) *apiv1.Operation {
-	m := &apiv1.Operation{
+	return &apiv1.Operation{
 		Id:        clean(operation.ID),
 		Kind:      apiv1.OperationKind(operation.Kind),
 		Resources: ResourcesToProto(operation.Resources),
 		Volume:    clean(operation.Volume),
 		SizeMilli: int64(operation.Size),
+		Tasks:     each(operation.Tasks, TaskToProto),
 	}
-	if len(operation.Tasks) > 0 {
-		m.Tasks = make([]*apiv1.Task, len(operation.Tasks))
-		for i, task := range operation.Tasks {
-			m.Tasks[i] = TaskToProto(task)
-		}
-	}
-	return m
 }
 
 func (c *checker) operation(m *apiv1.Operation) api.Operation {
@@ -30,12 +24,7 @@ func (c *checker) operation(m *apiv1.Operation) api.Operation {
 		Resources: c.resources("resources of an operation", m.GetResources()),
 		Volume:    api.VolumeID(c.optionalID("volume ID", m.GetVolume())),
 		Size:      c.amount("size of a volume", m.GetSizeMilli()),
-	}
-	if tasks := m.GetTasks(); len(tasks) > 0 {
-		operation.Tasks = make([]api.Task, len(tasks))
-		for i, task := range tasks {
-			operation.Tasks[i] = TaskFromProto(task)
-		}
+		Tasks:     each(m.GetTasks(), TaskFromProto),
 	}
 	switch m.GetKind() {
 	case apiv1.OperationKind_LAUNCH, apiv1.OperationKind_LAUNCH_GROUP, apiv1.OperationKind_RESERVE, apiv1.OperationKind_UNRESERVE:

@@ -312,7 +312,7 @@ func TestWrongCallsOfAgents(t *testing.T) {
 			"a usage counts -1 processes; it must not be negative"},
 	} {
 		pong := &apiv1.AgentCall{Call: &apiv1.AgentCall_Heartbeat{}}
-		calls, err := wire.AgentCallsFromProto(&apiv1.AgentCalls{Calls: []*apiv1.AgentCall{pong, test.call, pong}})
+		calls, err := wire.AgentCallsAfter(0, &apiv1.AgentCalls{Calls: []*apiv1.AgentCall{pong, test.call, pong}})
 		if len(calls) != 1 {
 			t.Errorf("%s: %d calls before it", test.want, len(calls))
 		}
@@ -338,7 +338,7 @@ func TestWrongCallsOfExecutors(t *testing.T) {
 		{status(&apiv1.ExecutorStatus{TaskId: "t", State: 3, Number: 1, Data: make([]byte, 70000)}), api.Limit,
 			"data of a status has 70000 bytes, at most 65536 are allowed"},
 	} {
-		_, err := wire.ExecutorCallsFromProto(&apiv1.ExecutorCalls{Calls: []*apiv1.ExecutorCall{test.call}})
+		_, err := wire.ExecutorCallsAfter(0, &apiv1.ExecutorCalls{Calls: []*apiv1.ExecutorCall{test.call}})
 		checkError(t, err, test.kind, "wire.executor", "call 1", test.want)
 	}
 }

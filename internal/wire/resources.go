@@ -69,10 +69,7 @@ func (c *checker) resources(noun string, items []*apiv1.Resource) api.Resources 
 	if len(items) == 0 {
 		return api.Resources{}
 	}
-	read := make([]api.Resource, len(items))
-	for i, item := range items {
-		read[i] = readResource(item)
-	}
+	read := each(items, readResource)
 	// Each item is checked before the sum, so that the sum can't hide a wrong one.
 	if !c.lenient && c.err == nil {
 		for i := range read {

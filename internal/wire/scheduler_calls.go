@@ -11,11 +11,7 @@ import (
 
 // SchedulerCallsToProto makes one message of all calls, whatever its size. SchedulerCallBatches keeps below the limit.
 func SchedulerCallsToProto(calls []protocol.NumberedCall) *apiv1.SchedulerCalls {
-	m := &apiv1.SchedulerCalls{Calls: make([]*apiv1.SchedulerCall, len(calls))}
-	for i, call := range calls {
-		m.Calls[i] = schedulerCallToProto(call)
-	}
-	return m
+	return &apiv1.SchedulerCalls{Calls: each(calls, schedulerCallToProto)}
 }
 
 // SchedulerCallsFromProto reads a batch and checks it. A wrong call becomes protocol.Malformed, which the core answers
@@ -164,14 +160,8 @@ func (c *checker) subscribe(m *apiv1.Subscribe) protocol.Subscribe {
 }
 
 func acceptToProto(call protocol.Accept) *apiv1.Accept {
-	m := &apiv1.Accept{OfferIds: Texts(call.Offers), Refuse: DurationToProto(call.Filter.Refuse), More: call.More, After: call.After}
-	if len(call.Operations) > 0 {
-		m.Operations = make([]*apiv1.Operation, len(call.Operations))
-		for i, operation := range call.Operations {
-			m.Operations[i] = OperationToProto(operation)
-		}
-	}
-	return m
+	return &apiv1.Accept{OfferIds: Texts(call.Offers), Refuse: DurationToProto(call.Filter.Refuse), More: call.More, After: call.After,
+		Operations: each(call.Operations, OperationToProto)}
 }
 
 func (c *checker) accept(m *apiv1.Accept) protocol.Accept {
@@ -181,14 +171,8 @@ func (c *checker) accept(m *apiv1.Accept) protocol.Accept {
 		More:   m.GetMore(),
 		After:  m.GetAfter(),
 	}
-	if !c.mayAccept(m) {
-		return call
-	}
-	if operations := m.GetOperations(); len(operations) > 0 {
-		call.Operations = make([]api.Operation, len(operations))
-		for i, operation := range operations {
-			call.Operations[i] = c.operation(operation)
-		}
+	if c.mayAccept(m) {
+		call.Operations = each(m.GetOperations(), c.operation)
 	}
 	return call
 }

@@ -9,11 +9,7 @@ import (
 // SchedulerEventsToProto makes one message of all events, whatever its size. SchedulerEventBatches keeps below the
 // limit.
 func SchedulerEventsToProto(term api.Term, events []protocol.SchedulerEvent) *apiv1.SchedulerEvents {
-	m := &apiv1.SchedulerEvents{Term: TermToProto(term), Events: make([]*apiv1.SchedulerEvent, len(events))}
-	for i, event := range events {
-		m.Events[i] = schedulerEventToProto(event)
-	}
-	return m
+	return &apiv1.SchedulerEvents{Term: TermToProto(term), Events: each(events, schedulerEventToProto)}
 }
 
 // SchedulerEventsFromProto reads a batch. Events that this version does not know are left out. An error means that no
@@ -40,7 +36,7 @@ func schedulerEventToProto(event protocol.SchedulerEvent) *apiv1.SchedulerEvent 
 	case protocol.Waiting:
 		m.Event = &apiv1.SchedulerEvent_Waiting{Waiting: &apiv1.Waiting{ActiveInstance: clean(event.ActiveInstance)}}
 	case protocol.Offers:
-		m.Event = &apiv1.SchedulerEvent_Offers{Offers: offersToProto(event)}
+		m.Event = &apiv1.SchedulerEvent_Offers{Offers: &apiv1.Offers{Offers: each(event.Offers, OfferToProto)}}
 	case protocol.Rescind:
 		m.Event = &apiv1.SchedulerEvent_Rescind{Rescind: &apiv1.Rescind{
 			OfferIds: Texts(event.Offers), Why: clean(event.Why)}}
@@ -55,7 +51,7 @@ func schedulerEventToProto(event protocol.SchedulerEvent) *apiv1.SchedulerEvent 
 		m.Event = &apiv1.SchedulerEvent_Operation{Operation: &apiv1.OperationResult{
 			Id: clean(event.ID), AgentId: clean(event.Agent), Error: ErrorToProto(event.Err)}}
 	case protocol.InverseOffers:
-		m.Event = &apiv1.SchedulerEvent_InverseOffers{InverseOffers: inverseOffersToProto(event)}
+		m.Event = &apiv1.SchedulerEvent_InverseOffers{InverseOffers: &apiv1.InverseOffers{Offers: each(event.Offers, InverseOfferToProto)}}
 	case protocol.RescindInverse:
 		m.Event = &apiv1.SchedulerEvent_RescindInverse{RescindInverse: &apiv1.Rescind{
 			OfferIds: Texts(event.Offers), Why: clean(event.Why)}}
@@ -84,7 +80,7 @@ func schedulerEventFromProto(m *apiv1.SchedulerEvent) protocol.SchedulerEvent {
 	case *apiv1.SchedulerEvent_Waiting:
 		return protocol.Waiting{ActiveInstance: api.Nonce(event.Waiting.GetActiveInstance())}
 	case *apiv1.SchedulerEvent_Offers:
-		return offersFromProto(event.Offers)
+		return protocol.Offers{Offers: each(event.Offers.GetOffers(), OfferFromProto)}
 	case *apiv1.SchedulerEvent_Rescind:
 		return protocol.Rescind{Offers: Names[api.OfferID](event.Rescind.GetOfferIds()), Why: event.Rescind.GetWhy()}
 	case *apiv1.SchedulerEvent_Update:
@@ -98,7 +94,7 @@ func schedulerEventFromProto(m *apiv1.SchedulerEvent) protocol.SchedulerEvent {
 		return protocol.OperationResult{ID: api.OperationID(result.GetId()), Agent: api.AgentID(result.GetAgentId()),
 			Err: ErrorFromProto(result.GetError())}
 	case *apiv1.SchedulerEvent_InverseOffers:
-		return inverseOffersFromProto(event.InverseOffers)
+		return protocol.InverseOffers{Offers: each(event.InverseOffers.GetOffers(), InverseOfferFromProto)}
 	case *apiv1.SchedulerEvent_RescindInverse:
 		rescind := event.RescindInverse
 		return protocol.RescindInverse{Offers: Names[api.OfferID](rescind.GetOfferIds()), Why: rescind.GetWhy()}
@@ -143,36 +139,4 @@ func subscribedFromProto(m *apiv1.Subscribed) protocol.Subscribed {
 		Master:            api.MasterID(m.GetMasterId()),
 		Masters:           m.GetMasters(),
 	}
-}
-
-func offersToProto(event protocol.Offers) *apiv1.Offers {
-	m := &apiv1.Offers{Offers: make([]*apiv1.Offer, len(event.Offers))}
-	for i, offer := range event.Offers {
-		m.Offers[i] = OfferToProto(offer)
-	}
-	return m
-}
-
-func offersFromProto(m *apiv1.Offers) protocol.Offers {
-	event := protocol.Offers{Offers: make([]api.Offer, len(m.GetOffers()))}
-	for i, offer := range m.GetOffers() {
-		event.Offers[i] = OfferFromProto(offer)
-	}
-	return event
-}
-
-func inverseOffersToProto(event protocol.InverseOffers) *apiv1.InverseOffers {
-	m := &apiv1.InverseOffers{Offers: make([]*apiv1.InverseOffer, len(event.Offers))}
-	for i, offer := range event.Offers {
-		m.Offers[i] = InverseOfferToProto(offer)
-	}
-	return m
-}
-
-func inverseOffersFromProto(m *apiv1.InverseOffers) protocol.InverseOffers {
-	event := protocol.InverseOffers{Offers: make([]api.InverseOffer, len(m.GetOffers()))}
-	for i, offer := range m.GetOffers() {
-		event.Offers[i] = InverseOfferFromProto(offer)
-	}
-	return event
 }

@@ -55,17 +55,20 @@ func clean[S ~string](text S) string {
 	return strings.ToValidUTF8(string(text), "\uFFFD")
 }
 
-// Texts converts identifiers to strings.
-func Texts[S ~string](texts []S) []string {
-	if len(texts) == 0 {
+// each converts the items of a list; nil: it has none.
+func each[From, To any](list []From, convert func(From) To) []To {
+	if len(list) == 0 {
 		return nil
 	}
-	all := make([]string, len(texts))
-	for i, text := range texts {
-		all[i] = clean(text)
+	all := make([]To, len(list))
+	for i, item := range list {
+		all[i] = convert(item)
 	}
 	return all
 }
+
+// Texts converts identifiers to strings.
+func Texts[S ~string](texts []S) []string { return each(texts, clean[S]) }
 
 // cleanMap returns the map itself if all of it is valid.
 func cleanMap(words map[string]string) map[string]string {

@@ -156,7 +156,7 @@ func (a *agent) Session(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, api
 		if err != nil {
 			return nil //nolint:nilerr // the adapter has left
 		}
-		calls, err := wire.ExecutorCallsFromProto(message)
+		calls, err := wire.ExecutorCallsAfter(0, message)
 		if err != nil {
 			a.w.t.Errorf("the adapter sent what an agent refuses: %v", err)
 		}

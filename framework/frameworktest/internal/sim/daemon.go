@@ -410,7 +410,7 @@ func (line *agentLine) sendCalls() {
 	}
 	for _, message := range messages {
 		line.stream.send(&line.stream.up, func() {
-			heard, err := wire.AgentCallsFromProto(message)
+			heard, err := wire.AgentCallsAfter(0, message)
 			if err != nil {
 				line.daemon.world.breaks("the leader can't read what an agent wrote: %v", err)
 				return

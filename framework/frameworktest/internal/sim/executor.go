@@ -191,7 +191,7 @@ func (p *process) send(calls ...protocol.ExecutorCall) {
 	}
 	for _, message := range messages {
 		line.stream.send(&line.stream.up, func() {
-			heard, err := wire.ExecutorCallsFromProto(message)
+			heard, err := wire.ExecutorCallsAfter(0, message)
 			if err != nil {
 				p.world.breaks("an agent can't read what an executor wrote: %v", err)
 				return
