@@ -72,10 +72,7 @@ func (a *App) teardownCommand() *cobra.Command {
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		request.FrameworkId = args[0]
 		answer, err := c.Operator().RemoveFramework(ctx, request)
-		if err != nil {
-			return nouns.Frameworks.WhereListed(err)
-		}
-		return a.said(answer)
+		return a.said(answer, nouns.Frameworks.WhereListed(err))
 	})
 	return command
 }

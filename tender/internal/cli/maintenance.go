@@ -74,10 +74,7 @@ func (a *App) clearMaintenance() *cobra.Command {
 
 func (a *App) maintain(ctx context.Context, c *client.Client, names []string, window *apiv1.Window) error {
 	answer, err := c.Operator().SetMaintenance(ctx, &apiv1.SetMaintenanceRequest{Window: window, AgentIds: names})
-	if err != nil {
-		return nouns.Agents.WhereListed(err)
-	}
-	return a.said(answer)
+	return a.said(answer, nouns.Agents.WhereListed(err))
 }
 
 func (a *App) showMaintenance() *cobra.Command {

@@ -54,10 +54,7 @@ func (a *App) markCommand(name string, action apiv1.AgentAction, short, long str
 func (a *App) mark(ctx context.Context, c *client.Client, agent string, request *apiv1.MarkAgentRequest) error {
 	request.AgentId = agent
 	answer, err := c.Operator().MarkAgent(ctx, request)
-	if err != nil {
-		return nouns.Agents.WhereListed(err)
-	}
-	return a.said(answer)
+	return a.said(answer, nouns.Agents.WhereListed(err))
 }
 
 func markFlags(command *cobra.Command, request *apiv1.MarkAgentRequest) error {
@@ -78,13 +75,16 @@ func markFlags(command *cobra.Command, request *apiv1.MarkAgentRequest) error {
 	return errors.Join(err, err2)
 }
 
-// said prints the result of an action.
-func (a *App) said(answer *apiv1.ActionResponse) error {
+// said prints the result of an action, or returns why there is none.
+func (a *App) said(answer *apiv1.ActionResponse, err error) error {
+	if err != nil {
+		return err
+	}
 	text := orDone(answer.GetMessage())
 	if !strings.Contains(text, answer.GetSubject()) {
 		text = answer.GetSubject() + ": " + text
 	}
-	_, err := fmt.Fprintln(a.Stdout, text)
+	_, err = fmt.Fprintln(a.Stdout, text)
 	return err
 }
 

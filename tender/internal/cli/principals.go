@@ -87,11 +87,7 @@ func (a *App) grantCommand() *cobra.Command {
 		if err := checkGrant(grant); err != nil {
 			return err
 		}
-		answer, err := c.Operator().Grant(ctx, &apiv1.GrantRequest{Principal: args[0], Grant: grant})
-		if err != nil {
-			return err
-		}
-		return a.said(answer)
+		return a.said(c.Operator().Grant(ctx, &apiv1.GrantRequest{Principal: args[0], Grant: grant}))
 	})
 	return command
 }
@@ -137,10 +133,7 @@ func (a *App) revokeCommand() *cobra.Command {
 			}
 		}
 		answer, err := c.Operator().Revoke(ctx, request)
-		if err != nil {
-			return nouns.Principals.WhereListed(err)
-		}
-		return a.said(answer)
+		return a.said(answer, nouns.Principals.WhereListed(err))
 	})
 	return command
 }

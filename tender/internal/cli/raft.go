@@ -55,11 +55,7 @@ func (a *App) addPeerCommand() *cobra.Command {
 			if client.CheckAddress(args[1]) != nil {
 				return usagef("%q is not an address; write HOST:PORT, such as 10.0.0.4:5070", args[1])
 			}
-			answer, err := c.Raft().AddPeer(ctx, &apiv1.AddPeerRequest{Id: args[0], RaftAddress: args[1]})
-			if err != nil {
-				return err
-			}
-			return a.said(answer)
+			return a.said(c.Raft().AddPeer(ctx, &apiv1.AddPeerRequest{Id: args[0], RaftAddress: args[1]}))
 		}),
 	}
 }
@@ -74,11 +70,7 @@ func (a *App) removePeerCommand() *cobra.Command {
 		Args:              exactly("MASTER"),
 		ValidArgsFunction: a.completeIDs("masters"),
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			answer, err := c.Raft().RemovePeer(ctx, &apiv1.RemovePeerRequest{Id: args[0], Force: force})
-			if err != nil {
-				return err
-			}
-			return a.said(answer)
+			return a.said(c.Raft().RemovePeer(ctx, &apiv1.RemovePeerRequest{Id: args[0], Force: force}))
 		}),
 	}
 	command.Flags().BoolVar(&force, "force", false, "even if nobody can lead without it")
@@ -96,11 +88,7 @@ func (a *App) transferCommand() *cobra.Command {
 			if len(args) == 1 {
 				request.Id = args[0]
 			}
-			answer, err := c.Raft().TransferLeader(ctx, request)
-			if err != nil {
-				return err
-			}
-			return a.said(answer)
+			return a.said(c.Raft().TransferLeader(ctx, request))
 		}),
 	}
 }

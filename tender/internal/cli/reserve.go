@@ -56,10 +56,7 @@ func (a *App) reserve(ctx context.Context, c *client.Client, agent string, reque
 	}
 	request.AgentId = agent
 	answer, err := c.Operator().Reserve(ctx, request)
-	if err != nil {
-		return nouns.Agents.WhereListed(err)
-	}
-	return a.said(answer)
+	return a.said(answer, nouns.Agents.WhereListed(err))
 }
 
 // roleOf refuses a role that no reservation can have.

@@ -55,13 +55,10 @@ func (a *App) setSecretCommand() *cobra.Command {
 			return err
 		}
 		answer, err := c.Operator().SetSecret(ctx, &apiv1.SetSecretRequest{Name: args[0], Value: value})
-		if err != nil {
-			return err
-		}
-		if value[len(value)-1] == '\n' {
+		if err == nil && value[len(value)-1] == '\n' {
 			answer.Message += "; it ends with a new line, which is part of it"
 		}
-		return a.said(answer)
+		return a.said(answer, err)
 	})
 	return command
 }
@@ -101,11 +98,7 @@ func (a *App) removeSecretCommand() *cobra.Command {
 		Long: "Remove a secret. Tasks that already have it keep it. Tasks that name it and are launched from now on end as ERROR\n" +
 			"(SECRET_UNAVAILABLE).",
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			answer, err := c.Operator().RemoveSecret(ctx, &apiv1.RemoveSecretRequest{Name: args[0]})
-			if err != nil {
-				return err
-			}
-			return a.said(answer)
+			return a.said(c.Operator().RemoveSecret(ctx, &apiv1.RemoveSecretRequest{Name: args[0]}))
 		}),
 	}
 }

@@ -176,11 +176,7 @@ func (a *App) revokeTokenCommand() *cobra.Command {
 			if token, err := trust.ParseToken(id); err == nil {
 				id = token.ID
 			}
-			answer, err := c.Operator().RevokeToken(ctx, &apiv1.RevokeTokenRequest{Id: id})
-			if err != nil {
-				return err
-			}
-			return a.said(answer)
+			return a.said(c.Operator().RevokeToken(ctx, &apiv1.RevokeTokenRequest{Id: id}))
 		}),
 	}
 }
