@@ -21,6 +21,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/forward"
 	"github.com/tenderhq/tender/master/internal/intake"
 )
 
@@ -39,14 +40,14 @@ type jsonMethod struct {
 
 func newJSONHandler(m *Master) *jsonHandler {
 	h := &jsonHandler{master: m, methods: make(map[string]jsonMethod)}
-	h.add(&apiv1.OperatorService_ServiceDesc, operatorService{master: m})
-	h.add(&apiv1.RaftService_ServiceDesc, raftService{master: m})
-	h.add(&apiv1.JobService_ServiceDesc, m.jobs)
-	h.add(&apiv1.WatchService_ServiceDesc, watchService{master: m})
+	h.add(apiv1.OperatorService_ServiceDesc, operatorService{master: m})
+	h.add(apiv1.RaftService_ServiceDesc, raftService{master: m})
+	h.add(forward.Service(), m.jobs)
+	h.add(apiv1.WatchService_ServiceDesc, watchService{master: m})
 	return h
 }
 
-func (h *jsonHandler) add(desc *grpc.ServiceDesc, server any) {
+func (h *jsonHandler) add(desc grpc.ServiceDesc, server any) {
 	for _, method := range desc.Methods {
 		h.methods[method.MethodName] = jsonMethod{server, method, "/" + desc.ServiceName + "/" + method.MethodName}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/forward"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
 )
@@ -59,7 +60,7 @@ func (m *Master) newServer() *grpc.Server {
 		{apiv1.RaftService_ServiceDesc, raftService{master: m}},
 		{apiv1.StoreService_ServiceDesc, storeService{master: m}},
 		{apiv1.MasterService_ServiceDesc, masterService{master: m}},
-		{apiv1.JobService_ServiceDesc, m.jobs},
+		{forward.Service(), m.jobs},
 		{apiv1.WatchService_ServiceDesc, watchService{master: m}},
 		{apiv1.TrustService_ServiceDesc, trustService{master: m}},
 	} {

@@ -15,10 +15,13 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/invariant"
 	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/internal/guard"
@@ -28,9 +31,8 @@ import (
 // JobsEndpoint is the name of the endpoint at which a framework serves the job service.
 const JobsEndpoint = "jobs"
 
-// Jobs is the job service as a master serves it.
+// Jobs knows the job managers to which calls are passed.
 type Jobs struct {
-	apiv1.UnimplementedJobServiceServer
 	// Managers returns the endpoints of the job managers, active or not.
 	Managers func(ctx context.Context) ([]view.Endpoint, error)
 	// Dial opens a connection to an address. It proves this master's identity, and checks the manager's.
@@ -40,11 +42,8 @@ type Jobs struct {
 	conns map[string]*grpc.ClientConn // by address; only of managers that there were at the latest call
 }
 
-// call is what the requests of all calls have in common.
-type call interface{ GetManager() string }
-
 // roleOf returns the role of the job that a request brings; "": it names none.
-func roleOf(request call) api.Role {
+func roleOf(request any) api.Role {
 	brings, is := request.(interface{ GetJob() *structpb.Struct })
 	if !is {
 		return ""
@@ -52,14 +51,18 @@ func roleOf(request call) api.Role {
 	return api.Role(brings.GetJob().GetFields()["role"].GetStringValue())
 }
 
-// client returns a client of the manager that the request is for, and the context of the forwarded call, which says who
-// makes it.
-func (j *Jobs) client(ctx context.Context, request call) (apiv1.JobServiceClient, context.Context, error) {
+// manager returns a connection to the manager that the request is for, and the context of the forwarded call, which says
+// who makes it.
+func (j *Jobs) manager(ctx context.Context, request any) (*grpc.ClientConn, context.Context, error) {
+	names, _ := request.(interface{ GetManager() string })
+	if names == nil {
+		return nil, nil, api.E(op, api.Internal, "", fmt.Errorf("a %T does not say which manager it is for", request))
+	}
 	managers, err := j.Managers(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	chosen, err := Choose(managers, request.GetManager(), roleOf(request))
+	chosen, err := Choose(managers, names.GetManager(), roleOf(request))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -70,7 +73,7 @@ func (j *Jobs) client(ctx context.Context, request call) (apiv1.JobServiceClient
 	if err != nil {
 		return nil, nil, api.E(op, api.Unavailable, chosen.Address, err)
 	}
-	return apiv1.NewJobServiceClient(conn), ctx, nil
+	return conn, ctx, nil
 }
 
 // connect returns a connection to the address. It closes those to addresses that no manager has any more.
@@ -119,88 +122,70 @@ func told(err error) error {
 	return err
 }
 
-// pass forwards a call that has one answer.
-func pass[Request call, Answer any](
-	ctx context.Context, j *Jobs, request Request,
-	ask func(apiv1.JobServiceClient, context.Context, Request, ...grpc.CallOption) (Answer, error),
-) (answer Answer, err error) {
-	client, ctx, err := j.client(ctx, request)
-	if err != nil {
-		return answer, err
+// Service describes the job service as a master serves it by [Jobs]: whatever it is asked it passes on, so that a new
+// method needs nothing here.
+func Service() grpc.ServiceDesc {
+	service := apiv1.JobService_ServiceDesc
+	service.HandlerType, service.Methods, service.Streams = (*any)(nil), nil, nil
+	methods := apiv1.File_api_v1_jobs_proto.Services().ByName("JobService").Methods()
+	for i := range methods.Len() {
+		one, name := methods.Get(i), string(methods.Get(i).Name())
+		m := method{"/" + service.ServiceName + "/" + name, typeOf(one.Input()), typeOf(one.Output())}
+		if one.IsStreamingServer() {
+			service.Streams = append(service.Streams, grpc.StreamDesc{StreamName: name, ServerStreams: true, Handler: m.passStream})
+		} else {
+			service.Methods = append(service.Methods, grpc.MethodDesc{MethodName: name, Handler: m.pass})
+		}
 	}
-	answer, err = ask(client, ctx, request)
-	return answer, told(err)
+	return service
 }
 
-// SubmitJob forwards the call.
-func (j *Jobs) SubmitJob(ctx context.Context, r *apiv1.SubmitJobRequest) (*apiv1.JobVersion, error) {
-	return pass(ctx, j, r, apiv1.JobServiceClient.SubmitJob)
+func typeOf(message protoreflect.MessageDescriptor) protoreflect.MessageType {
+	compiled, err := protoregistry.GlobalTypes.FindMessageByName(message.FullName())
+	invariant.Check(err == nil, "%s is in the package of the job service and not compiled in: %v", message.FullName(), err)
+	return compiled
 }
 
-// UpdateJob forwards the call.
-func (j *Jobs) UpdateJob(ctx context.Context, r *apiv1.UpdateJobRequest) (*apiv1.JobVersion, error) {
-	return pass(ctx, j, r, apiv1.JobServiceClient.UpdateJob)
+// method is a method of the job service.
+type method struct {
+	path            string
+	request, answer protoreflect.MessageType
 }
 
-// RollbackJob forwards the call.
-func (j *Jobs) RollbackJob(ctx context.Context, r *apiv1.RollbackJobRequest) (*apiv1.JobVersion, error) {
-	return pass(ctx, j, r, apiv1.JobServiceClient.RollbackJob)
+// pass forwards a call that has one answer.
+func (m method) pass(server any, ctx context.Context, read func(any) error, through grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // gRPC's order
+	request := m.request.New().Interface()
+	if err := read(request); err != nil {
+		return nil, err
+	}
+	return through(ctx, request, &grpc.UnaryServerInfo{Server: server, FullMethod: m.path}, func(ctx context.Context, request any) (any, error) {
+		conn, ctx, err := server.(*Jobs).manager(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		answer := m.answer.New().Interface()
+		return answer, told(conn.Invoke(ctx, m.path, request, answer))
+	})
 }
 
-// PlanJob forwards the call.
-func (j *Jobs) PlanJob(ctx context.Context, r *apiv1.PlanJobRequest) (*apiv1.PlanJobResponse, error) {
-	return pass(ctx, j, r, apiv1.JobServiceClient.PlanJob)
-}
-
-// StopJob forwards the call.
-func (j *Jobs) StopJob(ctx context.Context, r *apiv1.StopJobRequest) (*apiv1.StopJobResponse, error) {
-	return pass(ctx, j, r, apiv1.JobServiceClient.StopJob)
-}
-
-// DeleteJob forwards the call.
-func (j *Jobs) DeleteJob(ctx context.Context, r *apiv1.DeleteJobRequest) (*apiv1.DeleteJobResponse, error) {
-	return pass(ctx, j, r, apiv1.JobServiceClient.DeleteJob)
-}
-
-// ListJobs forwards the call.
-func (j *Jobs) ListJobs(ctx context.Context, r *apiv1.ListJobsRequest) (*apiv1.ListJobsResponse, error) {
-	return pass(ctx, j, r, apiv1.JobServiceClient.ListJobs)
-}
-
-// GetJob forwards the call.
-func (j *Jobs) GetJob(ctx context.Context, r *apiv1.GetJobRequest) (*apiv1.JobStatus, error) {
-	return pass(ctx, j, r, apiv1.JobServiceClient.GetJob)
-}
-
-// GetJobHistory forwards the call.
-func (j *Jobs) GetJobHistory(ctx context.Context, r *apiv1.GetJobHistoryRequest) (*apiv1.GetJobHistoryResponse, error) {
-	return pass(ctx, j, r, apiv1.JobServiceClient.GetJobHistory)
-}
-
-// WatchJob forwards the call and all answers, until the caller or the manager ends it.
-func (j *Jobs) WatchJob(r *apiv1.GetJobRequest, to grpc.ServerStreamingServer[apiv1.JobStatus]) error {
-	return passStream(j, r, to, apiv1.JobServiceClient.WatchJob)
-}
-
-// WatchJobs forwards the call and all answers, as WatchJob does.
-func (j *Jobs) WatchJobs(r *apiv1.WatchJobsRequest, to grpc.ServerStreamingServer[apiv1.WatchJobsResponse]) error {
-	return passStream(j, r, to, apiv1.JobServiceClient.WatchJobs)
-}
-
-// passStream forwards a call, and all of its answers.
-func passStream[Request call, Answer any](
-	j *Jobs, request Request, to grpc.ServerStreamingServer[Answer],
-	ask func(apiv1.JobServiceClient, context.Context, Request, ...grpc.CallOption) (grpc.ServerStreamingClient[Answer], error),
-) error {
-	client, ctx, err := j.client(to.Context(), request)
+// passStream forwards a call and all of its answers, until the caller or the manager ends it.
+func (m method) passStream(server any, to grpc.ServerStream) error {
+	request := m.request.New().Interface()
+	if err := to.RecvMsg(request); err != nil {
+		return err
+	}
+	conn, ctx, err := server.(*Jobs).manager(to.Context(), request)
 	if err != nil {
 		return err
 	}
-	from, err := ask(client, ctx, request)
+	from, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, m.path)
+	if err == nil {
+		err = errors.Join(from.SendMsg(request), from.CloseSend())
+	}
 	for err == nil {
-		var news *Answer
-		if news, err = from.Recv(); err == nil {
-			err = to.Send(news)
+		answer := m.answer.New().Interface()
+		if err = from.RecvMsg(answer); err == nil {
+			err = to.SendMsg(answer)
 		}
 	}
 	return told(err)
