@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,15 +182,11 @@ func (c Config) withDefaults() (Config, error) {
 		c.Hostname = name
 	}
 	wrong = append(wrong, c.defaultWalls()...)
-	if c.Path == "" {
-		c.Path = protocol.DefaultPath
-	}
+	c.Path = cmp.Or(c.Path, protocol.DefaultPath)
 	if err := checkPath(c.Path); err != nil {
 		wrong = append(wrong, err)
 	}
-	if c.OutputBytesMax == 0 {
-		c.OutputBytesMax = DefaultOutputBytesMax
-	}
+	c.OutputBytesMax = cmp.Or(c.OutputBytesMax, DefaultOutputBytesMax)
 	if c.BootID == "" {
 		id, err := bootID()
 		if err != nil {
@@ -279,12 +276,8 @@ func (c *Config) defaultPlace() (wrong []error) {
 	if ip := net.ParseIP(c.Bind); c.OpenHTTP && c.Bind != "" && !ip.IsLoopback() {
 		wrong = append(wrong, fmt.Errorf("HTTP without certificates is for this machine alone, and %s can be reached by others", c.Bind))
 	}
-	if c.Bind == "" {
-		c.Bind = "127.0.0.1"
-	}
-	if c.Port == 0 {
-		c.Port = 5051
-	}
+	c.Bind = cmp.Or(c.Bind, "127.0.0.1")
+	c.Port = cmp.Or(c.Port, 5051)
 	if c.Port > 65535 {
 		wrong = append(wrong, fmt.Errorf("port %d does not exist; the highest is 65535", c.Port))
 	}

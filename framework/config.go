@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,18 +91,12 @@ func (c Config) complete() (Config, error) {
 	if len(c.Roles) == 0 {
 		c.Roles = []api.Role{api.DefaultRole}
 	}
-	if c.FailoverTimeout == 0 {
-		c.FailoverTimeout = DefaultFailoverTimeout
-	}
-	if c.ReconcileInterval == 0 {
-		c.ReconcileInterval = DefaultReconcileInterval
-	}
+	c.FailoverTimeout = cmp.Or(c.FailoverTimeout, DefaultFailoverTimeout)
+	c.ReconcileInterval = cmp.Or(c.ReconcileInterval, DefaultReconcileInterval)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.ShipAddress == "" {
-		c.ShipAddress = DefaultShipAddress
-	}
+	c.ShipAddress = cmp.Or(c.ShipAddress, DefaultShipAddress)
 	if c.Listen == nil {
 		c.Listen = func(ctx context.Context, address string) (net.Listener, error) {
 			return new(net.ListenConfig).Listen(ctx, "tcp", address)

@@ -106,9 +106,7 @@ func (m *Master) askIndex(ctx context.Context, view *apiv1.MasterView, reached u
 	defer conn.Close()
 	answer, err := apiv1.NewRaftServiceClient(conn).ListPeers(ctx, &apiv1.ListPeersRequest{})
 	if err != nil {
-		if view.Why == "" {
-			view.Why = "it does not say how far it has come"
-		}
+		view.Why = cmp.Or(view.Why, "it does not say how far it has come")
 		return
 	}
 	view.AppliedIndex = answer.GetAppliedIndex()

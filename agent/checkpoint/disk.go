@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -65,12 +66,8 @@ var errGone = errors.New("the file " + logFile + " is gone")
 
 // NewDisk makes the store of a folder. It does not touch the folder yet.
 func NewDisk(config Config) *Disk {
-	if config.ReserveBytes == 0 {
-		config.ReserveBytes = 4 << 20
-	}
-	if config.BloatBytes == 0 {
-		config.BloatBytes = 16 << 20
-	}
+	config.ReserveBytes = cmp.Or(config.ReserveBytes, 4<<20)
+	config.BloatBytes = cmp.Or(config.BloatBytes, 16<<20)
 	return &Disk{
 		config:   config,
 		identity: identity{generation: 1, volumes: map[api.VolumeID]protocol.Volume{}},

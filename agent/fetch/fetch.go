@@ -4,6 +4,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -56,15 +57,9 @@ func (f Fetcher) withDefaults() Fetcher {
 	if f.HTTP == nil {
 		f.HTTP = newClient(f.Local)
 	}
-	if f.BytesMax == 0 {
-		f.BytesMax = 64 << 30
-	}
-	if f.EntriesMax == 0 {
-		f.EntriesMax = 1_000_000
-	}
-	if f.Timeout == 0 {
-		f.Timeout = time.Hour
-	}
+	f.BytesMax = cmp.Or(f.BytesMax, 64<<30)
+	f.EntriesMax = cmp.Or(f.EntriesMax, 1_000_000)
+	f.Timeout = cmp.Or(f.Timeout, time.Hour)
 	return f
 }
 

@@ -1,6 +1,7 @@
 package frameworktest
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -53,18 +54,12 @@ type Machine struct {
 }
 
 func (c Cluster) withDefaults() Cluster {
-	if c.Masters == 0 {
-		c.Masters = 1
-	}
-	if c.Agents == 0 {
-		c.Agents = 1
-	}
+	c.Masters = cmp.Or(c.Masters, 1)
+	c.Agents = cmp.Or(c.Agents, 1)
 	if c.Script == nil {
 		c.Script = PlayCommand
 	}
-	if c.Seed == 0 {
-		c.Seed = 1
-	}
+	c.Seed = cmp.Or(c.Seed, 1)
 	if c.Machine.Resources.IsZero() {
 		c.Machine.Resources = api.Scalars(4, 4096)
 	}

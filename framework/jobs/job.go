@@ -282,28 +282,16 @@ func (j Job) WithDefaults() Job {
 func (s Step) withDefaults() Step {
 	batch := (&Batch{Completions: s.Completions, Parallelism: s.Parallelism, Failures: s.Failures}).withDefaults()
 	s.Completions, s.Parallelism, s.Task = batch.Completions, batch.Parallelism, s.Task.withDefaults()
-	if s.When == "" {
-		s.When = OnSuccess
-	}
+	s.When = cmp.Or(s.When, OnSuccess)
 	return s
 }
 
 func (t Task) withDefaults() Task {
-	if t.CPUs == 0 {
-		t.CPUs = DefaultCPUs
-	}
-	if t.Mem == 0 {
-		t.Mem = DefaultMem
-	}
-	if t.Attempts == 0 {
-		t.Attempts = DefaultAttempts
-	}
-	if t.Backoff == 0 {
-		t.Backoff = Duration(DefaultBackoff)
-	}
-	if t.BackoffMax == 0 {
-		t.BackoffMax = max(Duration(DefaultBackoffMax), t.Backoff)
-	}
+	t.CPUs = cmp.Or(t.CPUs, DefaultCPUs)
+	t.Mem = cmp.Or(t.Mem, DefaultMem)
+	t.Attempts = cmp.Or(t.Attempts, DefaultAttempts)
+	t.Backoff = cmp.Or(t.Backoff, Duration(DefaultBackoff))
+	t.BackoffMax = cmp.Or(t.BackoffMax, max(Duration(DefaultBackoffMax), t.Backoff))
 	return t
 }
 
@@ -313,9 +301,7 @@ func (b *Batch) withDefaults() *Batch {
 		full = *b
 	}
 	full.Completions = max(full.Completions, 1)
-	if full.Parallelism == 0 {
-		full.Parallelism = min(full.Completions, DefaultParallelism)
-	}
+	full.Parallelism = cmp.Or(full.Parallelism, min(full.Completions, DefaultParallelism))
 	return &full
 }
 
@@ -328,14 +314,10 @@ func (s *Service) withDefaults(checks Duration) *Service {
 	if full.Count == nil {
 		full.Count = new(1)
 	}
-	if full.AtOnce == 0 {
-		full.AtOnce = 1
-	}
+	full.AtOnce = cmp.Or(full.AtOnce, 1)
 	full.Proof = max(cmp.Or(full.Proof, Duration(DefaultProof)), checks)
 	full.CanaryProof = max(cmp.Or(full.CanaryProof, Duration(DefaultCanaryProof)), checks)
-	if full.ProgressDeadline == 0 {
-		full.ProgressDeadline = max(Duration(DefaultProgress), 2*full.longestProof())
-	}
+	full.ProgressDeadline = cmp.Or(full.ProgressDeadline, max(Duration(DefaultProgress), 2*full.longestProof()))
 	return &full
 }
 

@@ -356,9 +356,7 @@ func (d *Delay) Refuse(bin *pack.Bin) time.Duration {
 			continue
 		}
 		left := j.untilNext(now)
-		if left == 0 {
-			left = refuseSkips
-		}
+		left = cmp.Or(left, refuseSkips)
 		if left = max(left, refuseMin); least == 0 || left < least {
 			least = left
 		}

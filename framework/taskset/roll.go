@@ -135,9 +135,7 @@ func newRoll(of *service, to Item, how Rolling) *roll {
 	if how.Proof >= 0 {
 		how.Proof = max(cmp.Or(how.Proof, DefaultProof), work.TimeToFail(to.Task.Checks))
 	}
-	if how.Patience == 0 {
-		how.Patience = DefaultPatience
-	}
+	how.Patience = cmp.Or(how.Patience, DefaultPatience)
 	return &roll{Rolling: how, of: of, to: to, version: versionOf(to)}
 }
 

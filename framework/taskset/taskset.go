@@ -70,6 +70,7 @@
 package taskset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,12 +165,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Attempts == 0 {
-		c.Attempts = DefaultAttempts
-	}
-	if c.Pause == 0 {
-		c.Pause = DefaultPause
-	}
+	c.Attempts = cmp.Or(c.Attempts, DefaultAttempts)
+	c.Pause = cmp.Or(c.Pause, DefaultPause)
 	if c.PauseMax <= 0 {
 		c.PauseMax = DefaultPauseMax
 	}

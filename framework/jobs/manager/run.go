@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -50,15 +51,9 @@ type RunConfig struct {
 
 // Run runs a job manager and its service until the context ends.
 func Run(ctx context.Context, config RunConfig) (err error) {
-	if config.Bind == "" {
-		config.Bind = "127.0.0.1"
-	}
-	if config.Name == "" {
-		config.Name = Endpoint
-	}
-	if config.Role == "" {
-		config.Role = api.DefaultRole
-	}
+	config.Bind = cmp.Or(config.Bind, "127.0.0.1")
+	config.Name = cmp.Or(config.Name, Endpoint)
+	config.Role = cmp.Or(config.Role, api.DefaultRole)
 	if len(config.Masters) == 0 {
 		config.Masters = []string{framework.DefaultMaster}
 	}

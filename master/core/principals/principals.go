@@ -5,6 +5,7 @@
 package principals
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,18 +39,10 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.Tasks == 0 {
-		l.Tasks = tasksMax
-	}
-	if l.Shapes == 0 {
-		l.Shapes = shapesMax
-	}
-	if l.Offers == 0 {
-		l.Offers = offersMax
-	}
-	if l.Filters == 0 {
-		l.Filters = filtersMax
-	}
+	l.Tasks = cmp.Or(l.Tasks, tasksMax)
+	l.Shapes = cmp.Or(l.Shapes, shapesMax)
+	l.Offers = cmp.Or(l.Offers, offersMax)
+	l.Filters = cmp.Or(l.Filters, filtersMax)
 	return l
 }
 

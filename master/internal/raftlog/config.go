@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -122,12 +123,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Advertise == "" && c.Listener != nil {
 		c.Advertise = c.Listener.Addr().String()
 	}
-	if c.SnapshotEntries == 0 {
-		c.SnapshotEntries = 8192
-	}
-	if c.Format == 0 {
-		c.Format = registry.Format
-	}
+	c.SnapshotEntries = cmp.Or(c.SnapshotEntries, 8192)
+	c.Format = cmp.Or(c.Format, registry.Format)
 	c.Profile = c.Profile.orDefault()
 	return c, c.check()
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -171,9 +172,7 @@ func (f agentFlags) config(ctx context.Context, d *daemon) (agent.Config, error)
 	if err != nil {
 		return agent.Config{}, err
 	}
-	if output == 0 {
-		output = -1
-	}
+	output = cmp.Or(output, -1)
 	if f.images.BytesMax, err = megabytes("image-cache", f.imageCache); err != nil {
 		return agent.Config{}, err
 	}
@@ -189,9 +188,7 @@ func (f agentFlags) config(ctx context.Context, d *daemon) (agent.Config, error)
 	if err != nil {
 		return agent.Config{}, err
 	}
-	if f.walls.PidsMax == 0 {
-		f.walls.PidsMax = -1
-	}
+	f.walls.PidsMax = cmp.Or(f.walls.PidsMax, -1)
 	if f.walls.Rlimits, err = entry.ParseRlimits(f.walls.rlimits); err != nil {
 		return agent.Config{}, usagef("--task-rlimit: %w", err)
 	}

@@ -118,9 +118,7 @@ type runner struct {
 // 0. When ctx ends, the tasks are killed and their ends waited for. If nobody can end them now, the error is a
 // *Pending.
 func Run(ctx context.Context, config Config) (code int, err error) {
-	if config.Role == "" {
-		config.Role = api.DefaultRole
-	}
+	config.Role = cmp.Or(config.Role, api.DefaultRole)
 	config.Instances = max(config.Instances, 1)
 	if config.Revocable {
 		config.Task.Resources = config.Task.Resources.AsRevocable()
