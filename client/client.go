@@ -295,6 +295,7 @@ func (c *Client) worthAnother(search *search, method string, err error) bool {
 			if longest(method) > attemptMax {
 				return false // the leader has tried, and says why it could not do it
 			}
+			search.refusal = Error(err)
 			search.tell(detail.GetMessage())
 			return true
 		}

@@ -246,6 +246,10 @@ func TestAnActionThatTheLeaderCouldNotDoKeepsItsReason(t *testing.T) {
 		if !api.Is(err, api.Unavailable) || !strings.Contains(err.Error(), "its agent does not answer") || len(n.calls) != 2 {
 			t.Errorf("got %v after %v", err, n.calls)
 		}
+		if _, err := n.client(t, "m1:5060").Operator().GetCluster(t.Context(), &apiv1.GetClusterRequest{}); !api.Is(err, api.Unavailable) ||
+			errors.As(err, new(*client.Unreachable)) || !strings.Contains(err.Error(), "its agent does not answer") || len(n.calls) < 4 {
+			t.Errorf("a read, which is tried again: got %v after %v", err, n.calls)
+		}
 	})
 }
 

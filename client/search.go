@@ -12,9 +12,10 @@ import (
 // search is the search of one call from master to master, and what to report if nobody leads.
 type search struct {
 	leadersearch.Search
-	random *rand.Rand
-	named  []string // the masters to report, in order
-	why    map[string]string
+	random  *rand.Rand
+	named   []string // the masters to report, in order
+	why     map[string]string
+	refusal error // of the last leader that answered, and could not do it; nil: none did
 }
 
 // newSearch makes a search that begins with the last leader, and goes on in the order in which the masters are named.
@@ -47,8 +48,11 @@ func whyNotLeading(leader, message string) string {
 // noLeader is the beginning of the answer of a master that knows which others are missing.
 const noLeader = "nobody leads: "
 
-// sentence returns an error that says which masters were tried and why none answered as leader.
+// sentence returns what a leader has said, or an error that says which masters were tried and why none answered as leader.
 func (s *search) sentence() error {
+	if s.refusal != nil && !s.leaderless() {
+		return s.refusal
+	}
 	parts := make([]string, len(s.named))
 	for i, address := range s.named {
 		why := s.why[address]

@@ -25,7 +25,8 @@ var (
 //
 // UpdateFramework waits until a majority of the masters have the change, over failovers, until ctx ends; in that case
 // the change may still come into effect (kind [api.Unavailable]). nil means that it holds, now and in every later
-// session of this Run; a new Run begins with its own Config. If the masters refuse the change (kinds [api.Invalid],
+// session of this Run; a new Run begins with its own Config. Only roles may be lost: when the principal may run in one
+// of the framework's roles no more, the next session begins in those of the Config ([Client.Roles]). If the masters refuse the change (kinds [api.Invalid],
 // [api.Limit]), nothing has changed. The offers in a role that was left are rescinded ([Rescinder]), and so are the
 // offers of agents that a new constraint rules out; the tasks there continue. A new role is not suppressed.
 // UpdateFramework may be called from callbacks.

@@ -286,6 +286,7 @@ func (c *Core) dropSession(err error, leader string) {
 // judgeEnd decides whether Run ends with the session.
 func (c *Core) judgeEnd(err error, reached phase) {
 	var revoked protocol.Revoked
+	var elsewhere protocol.OtherCluster
 	switch kind := api.KindOf(err); {
 	case kind == api.Fenced && c.config.Framework.Standby:
 		c.forgetTasks()
@@ -299,6 +300,8 @@ func (c *Core) judgeEnd(err error, reached phase) {
 		c.endRun(api.E("framework.run", api.Removed, c.self.framework.ID, err))
 	case reached == subscribing && !c.search.absence.greeted && final(kind):
 		c.endRun(api.E("framework.subscribe", kind, c.config.Framework.Name, err))
+	case reached == subscribing && kind == api.Denied && !errors.As(err, &elsewhere):
+		c.leaveAddedRoles()
 	}
 }
 

@@ -215,6 +215,9 @@ func fault(a transcript.Line) *api.Error {
 	if a.Named["kind"] == "revoked" { // the principal was revoked
 		return api.E(a.Named["op"], api.Denied, a.Named["subject"], protocol.Revoked(a.Named["message"]))
 	}
+	if a.Named["kind"] == "elsewhere" { // it belongs to another cluster
+		return api.E(a.Named["op"], api.Denied, a.Named["subject"], protocol.OtherCluster(a.Named["message"]))
+	}
 	retry, _ := time.ParseDuration(a.Named["retry"]) // 0: the error does not say when to retry
 	return api.E(a.Named["op"], kinds[a.Named["kind"]], a.Named["subject"], errors.New(a.Named["message"])).RetryIn(retry)
 }

@@ -59,9 +59,7 @@ func (c *Core) updateAnswered(call uint64, refused *api.Error) bool {
 	}
 	if refused == nil {
 		c.self.framework = c.updates.queue[0].wish
-		c.updates.changes++
-		c.demands.join(c.self.framework.Roles)
-		c.emit(FrameworkChanged{Framework: c.self.framework, Changes: c.updates.changes})
+		c.frameworkChanged()
 		c.log(Info, "framework updated")
 		c.finishUpdate(nil)
 	} else {
@@ -69,6 +67,24 @@ func (c *Core) updateAnswered(call uint64, refused *api.Error) bool {
 	}
 	c.sendUpdate()
 	return true
+}
+
+// leaveAddedRoles takes back the roles that updates have added, when a subscription was denied: if the principal may run
+// in one of them no more, the framework goes on in the roles with which Run began, as another instance would.
+func (c *Core) leaveAddedRoles() {
+	if slices.Equal(c.self.framework.Roles, c.config.Framework.Roles) {
+		return
+	}
+	c.log(Warn, "going on in the roles of the config", Field{"left", c.self.framework.Roles}, Field{"error", c.search.absence.trouble})
+	c.self.framework.Roles = slices.Clone(c.config.Framework.Roles)
+	c.frameworkChanged()
+}
+
+// frameworkChanged counts a change of what the framework says of itself, and tells it.
+func (c *Core) frameworkChanged() {
+	c.updates.changes++
+	c.demands.join(c.self.framework.Roles)
+	c.emit(FrameworkChanged{Framework: c.self.framework, Changes: c.updates.changes})
 }
 
 func (c *Core) finishUpdate(err error) {

@@ -129,6 +129,7 @@ func (m *Manager) join(ctx context.Context, op string, client masters, job jobs.
 	m.do(func(time.Time) {
 		if m.roles.refused[job.Role] = err; err == nil {
 			delete(m.roles.refused, job.Role)
+			m.wants.Restate(job.Role) // the masters may have known it, and forgotten it when the role was left
 		}
 	})
 	if err != nil {

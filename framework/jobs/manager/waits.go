@@ -49,12 +49,12 @@ func (m *Manager) whyWaits(ctx context.Context, name string) (reasons []string, 
 	return reasons, inVain
 }
 
-// asksOf returns for what a job waits.
+// asksOf returns for what a job waits; nothing if it waits for its role, in which the masters know no demand.
 func (m *Manager) asksOf(name string) (asks []core.Ask, keys []string, client masters) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	want := m.wants.byJob[name]
-	if want == nil || m.client == nil {
+	if want == nil || m.client == nil || m.roles.refused[want.master.Job.Role] != nil {
 		return nil, nil, nil
 	}
 	return want.asks, want.keys, m.client
