@@ -81,7 +81,7 @@ func (e *decider) helping(s *books.Shape, a *books.Agent, offer api.Resources, m
 	if n == 0 {
 		return part, 0
 	}
-	part, _, fits := offer.Carve(s.Times(n).WholeVolumes(offer))
+	part, fits := carve(a, offer, s.Times(n).WholeVolumes(offer))
 	if !fits {
 		return part, 0
 	}

@@ -38,3 +38,22 @@ func TestOtherPortsAreOffered(t *testing.T) {
 		t.Errorf("the next round offers %v", more)
 	}
 }
+
+// TestPortsTakeTurns: who asks for any port and gives it back is offered the next one, until it comes to the first again.
+func TestPortsTakeTurns(t *testing.T) {
+	e := New(allocator.Config{}, byPriority)
+	e.SetAgent(allocator.Agent{ID: "s1", Total: api.MustParseResources("cpus:2;mem:1024;ports:[31000-31002]"), Offerable: true})
+	e.SetFramework(allocator.Framework{Framework: api.Framework{ID: "f1", Roles: []api.Role{"a"}}, Active: true})
+	e.SetDemand("f1", "a", []api.Shape{{Resources: api.MustParseResources("cpus:1;ports:1"), Count: 1}})
+	now, got := time.Unix(0, 0), ""
+	for range 4 {
+		now = now.Add(time.Second)
+		for _, offer := range e.Allocate(now).Offers {
+			got += offer.Resources.RangesOf("ports").String()
+			e.Return(offer)
+		}
+	}
+	if want := "[31000][31001][31002][31000]"; got != want {
+		t.Errorf("offered %s, want %s", got, want)
+	}
+}

@@ -36,6 +36,7 @@ func (e *server) propose(a *books.Agent, m *books.Member, d *decision, o *order)
 	e.joinProposal(a, m, offer)
 	if m.Demand != nil {
 		e.notePlan(a, m, d.plan)
+		notePorts(a, offer)
 	}
 	e.Promises.Met = e.Promises.Met || m.Role.Promise.Near
 	e.line.reorder(m, o)

@@ -159,7 +159,7 @@ func (e *server) serveKeep(k *books.Keep, o *order) {
 	e.Keeps.End(k) // so that it does not count against itself
 	d := e.available(question{member: k.Of, agent: k.Agent})
 	e.remember(k.Of, d)
-	part, _, fits := d.offer.Carve(k.Shape.Spec.Resources)
+	part, fits := carve(k.Agent, d.offer, k.Shape.Spec.Resources)
 	switch {
 	case fits && e.Filtered(k.Agent, k.Of, part) != nil:
 		e.Spare(k)

@@ -85,6 +85,7 @@ type devCluster struct {
 	Agents []struct {
 		ID, HTTP string
 		PID      int
+		Ports    struct{ First int } // of its tasks
 	}
 }
 

@@ -26,7 +26,9 @@ func TestARoleIsTakenBackFromAManager(t *testing.T) {
 	runs := func(job string) bool { return strings.Contains(status(job), " RUNNING ") }
 	const why = "the job manager can't run in role eng: "
 	const grant = "an operator gives the grant: tender grant jobs run --role eng\n"
-	waits := func() bool { return strings.Contains(status("theirs"), why) && strings.Contains(status("theirs"), grant) }
+	waits := func() bool {
+		return strings.Contains(status("theirs"), why) && strings.Contains(status("theirs"), grant)
+	}
 
 	c.must("revoke", "jobs", "run", "--role", "eng")
 	until(t, "it is said why jobs of the team wait", waits)

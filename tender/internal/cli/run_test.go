@@ -142,3 +142,21 @@ func TestRunAsPeopleUseIt(t *testing.T) {
 		t.Errorf("it has run %d times, %v", len(lines), err)
 	}
 }
+
+// TestAPortThatAStrangerHas: a task whose port another program holds is told another one at its next try, also where the
+// masters offer no more ports than it asks for. (R64)
+func TestAPortThatAStrangerHas(t *testing.T) {
+	d := startDev(t)
+	first := d.Agents[0].Ports.First
+	for port := first; port < first+2; port++ {
+		stranger, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stranger.Close()
+	}
+	stdout, stderr, code := tender(t, d.env, "run", "--port", "web", "--", "sh", "-c", "echo $TENDER_TASK_PORT_WEB")
+	if port, err := strconv.Atoi(strings.TrimSpace(stdout)); code != 0 || err != nil || port < first+2 || strings.Count(stderr, "PORT_TAKEN") > 2 {
+		t.Errorf("exit code %d, %q, %s", code, stdout, stderr)
+	}
+}

@@ -52,6 +52,8 @@ type Details struct {
 	Owed    api.Role // the role whose guarantee was the reason of its last offer; "" = none
 	claimed holdings // what tasks and executors hold
 	Spec    allocator.Agent
+	// NextPort is the port behind the last one that was offered to a demand for any.
+	NextPort uint64
 }
 
 // detailsSlab is for how many agents memory is allocated at once.

@@ -20,6 +20,14 @@ type instance struct {
 	over                 bool
 }
 
+// takesAny returns from when on any offer will do for the next attempt.
+func (i *instance) takesAny() time.Time {
+	if i.Avoids == "" {
+		return i.rest
+	}
+	return i.rest.Add(backoff.AvoidFor())
+}
+
 // attempt is one task of an instance. Each has its own task ID.
 type attempt struct {
 	work.Attempt

@@ -431,14 +431,21 @@ func (j *job) subscribed() bool {
 	return j.client != nil
 }
 
-// idle returns how long nothing was launched while something waits; 0 if nothing waits.
+// idle returns how long nothing was launched while something waits for an offer; 0 if nothing does. An instance that rests,
+// or leaves an agent where it has failed, declines what it is offered, so that the masters can't say why it waits.
 func (j *job) idle(now time.Time) time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.waiting() == 0 {
 		return 0
 	}
-	return now.Sub(j.launched)
+	since := j.launched
+	if j.fresh == j.config.Instances {
+		if first := slices.MinFunc(j.again, func(a, b *instance) int { return a.takesAny().Compare(b.takesAny()) }).takesAny(); first.After(since) {
+			since = first
+		}
+	}
+	return max(0, now.Sub(since))
 }
 
 // counts returns how many instances are over, how many of these failed, and how many tasks run.

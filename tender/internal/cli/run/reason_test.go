@@ -3,9 +3,12 @@ package run
 import (
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
@@ -70,4 +73,25 @@ func TestReasonsThatAlternate(t *testing.T) {
 	r.sayCause("agent-1 is filtered for 2s")
 	same(t, s.said, "agent-2 fits and is full: web holds 3 of 4 cpus", "agent-1 is filtered for 0.4s", "ops comes first: its share is 12 %",
 		"waiting for a master: m1 does not answer", "agent-1 is filtered for 3s")
+}
+
+// TestARestIsNoWait: an instance that rests between two attempts, or leaves an agent where it has failed, waits for nothing
+// that the masters could explain.
+func TestARestIsNoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := tell(1, func(c *Config) { c.Restart = 10 })
+		for _, task := range []string{"hello.0", "hello.0.again1", "hello.0.again2"} {
+			same(t, s.offer(1), task)
+			s.update(t, task, api.TaskFailed, 1)
+			<-time.After(2 * time.Second)
+		}
+		same(t, s.offer(1)) // it leaves agent-1
+		if idle := s.idle(time.Now()); idle != 0 {
+			t.Errorf("it has waited for %v", idle)
+		}
+		<-time.After(time.Minute)
+		if idle := s.idle(time.Now()); idle == 0 || idle > time.Minute {
+			t.Errorf("it has waited for %v", idle)
+		}
+	})
 }
