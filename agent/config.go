@@ -131,8 +131,9 @@ type World struct {
 	Listener net.Listener
 	// ExecutorListener serves executors instead of the socket in DataDir.
 	ExecutorListener net.Listener
-	// LogDropped counts the lines that the log has dropped, for the metrics. Default: none.
-	LogDropped func() uint64
+	// LogWritten is what Logger writes to, for the metrics and for those who ask for the newest lines. Default: not
+	// known.
+	LogWritten *logging.Writer
 	// LogLevel is the level of Logger. Default: it is not known, and can't be changed.
 	LogLevel *logging.Level
 	// Dial reaches masters. Default: TCP.

@@ -41,6 +41,7 @@ type front struct {
 //	GET /v1/executors
 //	GET /v1/containers
 //	GET /v1/flags
+//	GET /v1/log?lines=N
 //	GET /v1/log-level
 //	PUT /v1/log-level?level=debug
 //	POST /v1/exec/{framework}/{task}, which becomes a session of package inside
@@ -98,7 +99,7 @@ func (a *Agent) routes() map[string]http.HandlerFunc {
 		"GET /metrics": func(w http.ResponseWriter, r *http.Request) {
 			a.metrics.ServeHTTP(w, r)
 			writeListeners(w, a.listeners.http, a.listeners.sockets)
-			writeDropped(w, a.config.LogDropped)
+			writeDropped(w, a.config.LogWritten)
 		},
 		"GET /debug/pprof/":                          pprof.Index,
 		"GET /debug/pprof/profile":                   pprof.Profile,
@@ -114,6 +115,7 @@ func (a *Agent) routes() map[string]http.HandlerFunc {
 			return map[string]any{"items": containers.List(p, a.cells.Measure)}
 		}),
 		"GET /v1/flags":     a.serveFlags,
+		"GET /v1/log":       a.config.LogWritten.Show,
 		"GET /v1/log-level": serveLogLevel(a.config.LogLevel, &a.front.visitors),
 		"PUT /v1/log-level": serveLogLevel(a.config.LogLevel, &a.front.visitors),
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"github.com/tenderhq/tender/internal/logging"
 	"io"
 	"net/http"
 	"runtime"
@@ -47,9 +48,9 @@ func writeListeners(w io.Writer, listeners ...*sharedListener) {
 }
 
 // writeDropped writes how many lines the log has dropped, if that is counted.
-func writeDropped(w io.Writer, dropped func() uint64) {
-	if dropped != nil {
-		writeMetric(w, "tender_log_lines_dropped_total", "counter", "Lines that the log has dropped because they came faster than they were taken.", dropped())
+func writeDropped(w io.Writer, log *logging.Writer) {
+	if log != nil {
+		writeMetric(w, "tender_log_lines_dropped_total", "counter", "Lines that the log has dropped because they came faster than they were taken.", log.Dropped())
 	}
 }
 

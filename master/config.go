@@ -95,18 +95,21 @@ type Config struct {
 	Format uint64
 	// Logger logs each decision. Default: nothing is logged.
 	Logger *zerolog.Logger
-	// Log says what is known of Logger.
+	// Log says what is known of Logger, and how the process was started.
 	Log Log
 	// Version is shown to people. Default: the build's.
 	Version string
 }
 
-// Log describes a master's logger.
+// Log describes a master's logger, and how its process was started.
 type Log struct {
-	// Dropped returns how many lines the logger has dropped, for the metrics. Default: not known.
-	Dropped func() uint64
+	// Written is what the logger writes to, for the metrics and for those who ask for the newest lines. Default: not
+	// known.
+	Written *logging.Writer
 	// Level is the level from which on the logger writes. Default: not known, and it can't be changed.
 	Level *logging.Level
+	// Flags are the flags that the master was started with, by name, for people who look. Secret ones have no value.
+	Flags map[string]string
 }
 
 // shows reports whether the logger writes lines of a level. It asks Level where that is known, because it may change;

@@ -3,6 +3,7 @@ package master
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
@@ -74,6 +75,8 @@ func (m *Master) routes() map[string]http.Handler {
 		"/v1/":                 newJSONHandler(m),
 		"GET /metrics":         m.serveMetrics(promhttp.HandlerFor(m.metrics.registry, promhttp.HandlerOpts{DisableCompression: true})),
 		"GET /v1/watch":        http.HandlerFunc(m.serveWatch),
+		"GET /v1/flags":        http.HandlerFunc(m.serveFlags),
+		"GET /v1/log":          http.HandlerFunc(m.config.Log.Written.Show),
 		"GET /v1/log-level":    http.HandlerFunc(m.serveLogLevel),
 		"PUT /v1/log-level":    http.HandlerFunc(m.setLogLevel),
 		"GET /healthz":         http.HandlerFunc(healthz),
@@ -86,6 +89,12 @@ func (m *Master) routes() map[string]http.Handler {
 }
 
 func healthz(w http.ResponseWriter, _ *http.Request) { sentence(w, http.StatusOK, "ok") }
+
+// serveFlags shows the flags that this master was started with, as agents show theirs.
+func (m *Master) serveFlags(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"version": m.config.Version, "flags": m.config.Log.Flags}) // an error only means that the client has gone
+}
 
 var errNoLogLevel = errors.New("the level of this process's log is not known; it can't be changed")
 

@@ -190,8 +190,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put := func(desc *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	if dropped := c.master.config.Log.Dropped; dropped != nil {
-		out <- prometheus.MustNewConstMetric(droppedTotal, prometheus.CounterValue, float64(dropped()))
+	if log := c.master.config.Log.Written; log != nil {
+		out <- prometheus.MustNewConstMetric(droppedTotal, prometheus.CounterValue, float64(log.Dropped()))
 	}
 	out <- prometheus.MustNewConstMetric(refusedTotal, prometheus.CounterValue, float64(c.master.intake.Refused.Load()))
 	unread := &c.master.intake.Peers.Unread

@@ -41,6 +41,8 @@ type Writer struct {
 	filled   time.Time // when room was last filled; guarded by mu
 	beyond   uint64    // how many lines came since sampling began; guarded by mu
 	finished bool      // guarded by mu
+	kept     []byte    // the newest lines, see Kept; guarded by mu
+	before   int64     // how many bytes came before these; guarded by mu
 }
 
 // NewWriter makes a writer that writes to out.
@@ -62,6 +64,7 @@ func (w *Writer) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 	if kept {
 		w.waiting = append(w.waiting, append([]byte(nil), line...)) // the logger reuses its bytes
 		w.bytes += len(line)
+		w.keep(line)
 	} else {
 		w.dropped++
 		w.unsaid++
@@ -103,8 +106,11 @@ func (w *Writer) rouse() {
 	}
 }
 
-// Dropped returns how many lines were dropped.
+// Dropped returns how many lines were dropped, or could not be written. A nil writer drops none.
 func (w *Writer) Dropped() uint64 {
+	if w == nil {
+		return 0
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.dropped
@@ -131,8 +137,8 @@ func (w *Writer) run() {
 		for {
 			lines, unsaid, finished := w.take()
 			for _, line := range lines {
-				_, _ = w.out.Write(line) // an error can't be reported anywhere
-				w.written(len(line))
+				_, err := w.out.Write(line)
+				w.written(len(line), err)
 			}
 			if unsaid > 0 {
 				w.sayDropped(unsaid)
@@ -155,11 +161,14 @@ func (w *Writer) take() (lines [][]byte, unsaid uint64, finished bool) {
 	return lines, unsaid, finished
 }
 
-// written releases the room of lines that were written.
-func (w *Writer) written(bytes int) {
+// written releases the room of a line. An error can't be reported anywhere; it is only counted.
+func (w *Writer) written(bytes int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.bytes -= bytes
+	if err != nil {
+		w.dropped++
+	}
 }
 
 // sayDropped writes a line that says how many lines are missing before it.

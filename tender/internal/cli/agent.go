@@ -22,6 +22,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/nearby"
 	"github.com/tenderhq/tender/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
@@ -199,7 +200,10 @@ func (f agentFlags) config(ctx context.Context, d *daemon) (agent.Config, error)
 	if err != nil {
 		return agent.Config{}, err
 	}
-	log := d.logger()
+	log, err := d.logger()
+	if err != nil {
+		return agent.Config{}, err
+	}
 	if d.insecure {
 		log.Warn().Msg("--insecure: nothing is encrypted, and this agent obeys whoever answers as its master")
 	}
@@ -211,7 +215,7 @@ func (f agentFlags) config(ctx context.Context, d *daemon) (agent.Config, error)
 		Keep:     agent.Keep{SandboxAge: f.keep, SandboxesMax: f.keepMax, SandboxBytesMax: keepSize, OutputBytesMax: output},
 		Walls:    f.walls.Config,
 		Users:    agent.Users{TaskUser: taskUser, TaskUsers: f.taskUsers, FetchLocal: f.fetchLocal, Images: f.images},
-		Logger:   log.Logger, World: agent.World{OpenHTTP: d.openHTTP, Nearby: d.nearby(), LogDropped: log.written.Dropped, LogLevel: log.level},
+		Logger:   log.Logger, World: agent.World{OpenHTTP: d.openHTTP, Nearby: d.nearby(), LogWritten: log.written, LogLevel: log.level},
 	}, nil
 }
 
@@ -257,7 +261,7 @@ func shownFlags(flags *pflag.FlagSet) map[string]string {
 				value = "(not shown)"
 			}
 		}
-		shown[f.Name] = value
+		shown[f.Name] = trust.Redact(value) // a token may stand behind --join, where the name of its file should
 	})
 	return shown
 }

@@ -96,6 +96,8 @@ type App struct {
 	masters []string          // --master
 	context string            // --context
 	writers []*logging.Writer // the writers of logs
+	// logFiles are the files to which these write.
+	logFiles []*logging.File
 }
 
 // lastLinesMax is how long writing the last lines of a log may take.
@@ -111,6 +113,9 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	err := root.ExecuteContext(ctx)
 	for _, log := range a.writers {
 		log.Close(lastLinesMax)
+	}
+	for _, file := range a.logFiles {
+		_ = file.Close() // what could not be written is lost; nobody is left to tell
 	}
 	if err == nil {
 		return codeOK
@@ -161,7 +166,7 @@ func (a *App) root() *cobra.Command {
 	add(root, groupStart, a.jobsEnv().ManagerCommand(), a.mesosCommand())
 	add(root, groupWork, a.jobsEnv().Command())
 	add(root, groupWork, a.runCommand(), a.attachCommand(), a.logsCommand(), a.filesCommand(), a.cpCommand(), a.execCommand(), a.killCommand(), a.teardownCommand())
-	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand(), a.eventsCommand(), a.topCommand(), a.uiCommand(), a.allocatorCommand(), a.auditCommand(), a.verifyCommand(), a.doctorCommand(), a.whoamiCommand(), a.canICommand())
+	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand(), a.eventsCommand(), a.topCommand(), a.uiCommand(), a.allocatorCommand(), a.auditCommand(), a.verifyCommand(), a.doctorCommand(), a.debugCommand(), a.whoamiCommand(), a.canICommand())
 	add(root, groupOperate, a.markCommands()...)
 	add(root, groupOperate, a.maintenanceCommand())
 	add(root, groupOperate, a.roleCommands()...)

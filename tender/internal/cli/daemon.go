@@ -32,6 +32,8 @@ type daemon struct {
 	join                     string // a token
 	proof                    string // the file in the data folder that proves the identity of this process
 	logLevel, logFormat      string
+	logFile, logFileSize     string
+	logFiles                 int
 	stopOnEOF, openHTTP      bool
 }
 
@@ -50,6 +52,9 @@ func (d *daemon) flags(flags *pflag.FlagSet, dataDir string) {
 func (d *daemon) lastFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&d.logLevel, "log-level", "info", "log from this level on: debug, info, warn or error")
 	flags.StringVar(&d.logFormat, "log-format", "auto", "json, console, or auto: console on a terminal, else json")
+	flags.StringVar(&d.logFile, "log-file", "", "file for the log, which begins anew when it is full (default: standard error, for a supervisor that keeps it)")
+	flags.StringVar(&d.logFileSize, "log-file-size", "64", "how many MB the file of the log may have before it becomes FILE.1")
+	flags.IntVar(&d.logFiles, "log-files", 5, "how many files the log has at most; the oldest one goes")
 	flags.BoolVar(&d.stopOnEOF, "stop-on-eof", false, "end when standard input ends")
 	flags.BoolVar(&d.openHTTP, "open-http", false, "serve HTTP on loopback without certificates, as 'tender dev' does")
 	for _, ofDev := range []string{"stop-on-eof", "open-http"} {
@@ -121,6 +126,9 @@ func (d *daemon) check() error {
 	if _, err := logging.NewLevel(d.logLevel); err != nil {
 		wrong = append(wrong, fmt.Errorf("--log-level: %w", err))
 	}
+	if d.logFiles < 1 {
+		wrong = append(wrong, fmt.Errorf("--log-files is %d; write how many, 1 or more", d.logFiles))
+	}
 	if len(wrong) == 0 {
 		return nil
 	}
@@ -140,17 +148,28 @@ type logs struct {
 	level   *logging.Level
 }
 
-// logger makes a logger that writes to stderr: lines for people on a terminal, JSON for machines.
-func (d *daemon) logger() logs {
-	console := d.logFormat == "console" || d.logFormat == "auto" && d.app.Terminal
-	return d.app.newLogger(d.logLevel, console)
+// logger makes a logger that writes to stderr, lines for people on a terminal and JSON for machines, or to --log-file.
+func (d *daemon) logger() (logs, error) {
+	out, onTerminal := d.app.Stderr, d.app.Terminal
+	if d.logFile != "" {
+		size, err := megabytes("log-file-size", d.logFileSize)
+		if err != nil {
+			return logs{}, err
+		}
+		file, err := logging.OpenFile(d.logFile, size, d.logFiles)
+		if err != nil {
+			return logs{}, usagef("--log-file: %w", err)
+		}
+		d.app.logFiles = append(d.app.logFiles, file)
+		out, onTerminal = file, false
+	}
+	return d.app.newLogger(out, d.logLevel, d.logFormat == "console" || d.logFormat == "auto" && onTerminal, onTerminal), nil
 }
 
 // newLogger makes a logger that never delays the code that logs. Run writes the rest of it at the end.
-func (a *App) newLogger(name string, console bool) logs {
-	out := a.Stderr
+func (a *App) newLogger(out io.Writer, name string, console, color bool) logs {
 	if console {
-		out = zerolog.ConsoleWriter{Out: out, TimeFormat: "15:04:05.000000", NoColor: !a.Terminal}
+		out = zerolog.ConsoleWriter{Out: out, TimeFormat: "15:04:05.000000", NoColor: !color}
 	}
 	w := logging.NewWriter(out)
 	a.writers = append(a.writers, w)

@@ -184,7 +184,7 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 	if f.verbose {
 		level = "debug"
 	}
-	log := a.newLogger(level, true).Logger
+	log := a.newLogger(a.Stderr, level, true, a.Terminal).Logger
 	return dev.Config{
 		Masters: f.masters, Agents: f.agents, Dir: f.dataDir, Processes: f.masterProcesses, AgentProcesses: f.agentProcesses, FreePorts: f.freePorts,
 		RunMaster: func(ctx context.Context, m dev.Master) error {

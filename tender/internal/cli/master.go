@@ -100,6 +100,7 @@ func (a *App) masterCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		config.Log.Flags = shownFlags(command.Flags())
 		return d.serve(command.Context(), func(ctx context.Context) error {
 			if err := d.joinMaster(ctx, &config); err != nil {
 				return err
@@ -148,13 +149,16 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	if err != nil {
 		return master.Config{}, usage(err)
 	}
-	log := d.logger()
+	log, err := d.logger()
+	if err != nil {
+		return master.Config{}, err
+	}
 	times := f.times
 	times.GoneAfterOf = classes
 	times.GoneAfter, times.Debug = atOnce(times.GoneAfter), log.level.Shows(zerolog.DebugLevel)
 	config := master.Config{
 		ID: f.idOr(d), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Trust: master.Trust{Insecure: d.insecure, OpenHTTP: d.openHTTP, Lives: f.lives},
-		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log.Logger, Log: master.Log{Dropped: log.written.Dropped, Level: log.level},
+		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log.Logger, Log: master.Log{Written: log.written, Level: log.level},
 		AllocatorConfig: allocator.Config{MinOffer: least}, Access: master.Access{AuditLog: f.audit}, DNS: f.dns, NoPage: !f.ui, History: f.history,
 	}
 	config.Core.StoreBytesMax = f.storeBytes

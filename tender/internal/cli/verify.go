@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -16,12 +15,10 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/pause"
-	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/verify"
 	"github.com/tenderhq/tender/internal/verify/views"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/internal/words"
-	"github.com/tenderhq/tender/tender/internal/cli/logtail"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
@@ -55,7 +52,7 @@ func (a *App) verifyCommand() *cobra.Command {
 			return err
 		}
 		if format.Is(show.AsJSON) {
-			err = printVerdictJSON(a.Stdout, watch)
+			err = show.Indented(a.Stdout, verdict(watch))
 		} else {
 			err = printVerdict(a.Stdout, watch)
 		}
@@ -127,11 +124,12 @@ func sizes(look verify.Look) string {
 	}, ", ")
 }
 
-func printVerdictJSON(to io.Writer, watch *verify.Watch) error {
-	return show.Indented(to, map[string]any{
+// verdict is what a watch has found, for programs.
+func verdict(watch *verify.Watch) map[string]any {
+	return map[string]any{
 		"well": watch.Well(), "looks": watch.Looks, "compared": sizes(watch.Last),
 		"broken": append([]verify.Finding{}, watch.Found()...), "not_looked_at": append([]verify.Unseen{}, watch.Unseen()...),
-	})
+	}
 }
 
 // looker asks masters and agents.
@@ -261,12 +259,8 @@ func (l looker) agents(ctx context.Context, look *verify.Look) {
 	}
 }
 
-const (
-	// agentAnswerMax is how long an agent may take to say what it has.
-	agentAnswerMax = 5 * time.Second
-	// agentAnswerBytesMax is how much of an answer is read: 10,000 tasks of an agent are 4 MiB.
-	agentAnswerBytesMax = 64 << 20
-)
+// agentAnswerMax is how long an agent may take to say what it has.
+const agentAnswerMax = 5 * time.Second
 
 func (l looker) agent(ctx context.Context, a *verify.Agent) (*verify.Said, error) {
 	ctx, cancel := context.WithTimeout(ctx, agentAnswerMax)
@@ -275,24 +269,9 @@ func (l looker) agent(ctx context.Context, a *verify.Agent) (*verify.Said, error
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.Address+"/v1/state", nil)
+	answer, err := l.client.GetFromAgent(ctx, a.Address, "/v1/state", ticket)
 	if err != nil {
 		return nil, err
 	}
-	trust.ShowTicket(request, ticket)
-	transport := logtail.Transport(l.client.DialAgent)
-	defer transport.CloseIdleConnections()
-	response, err := transport.RoundTrip(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = response.Body.Close() }() // it was read, or is no longer wanted
-	answer, err := io.ReadAll(io.LimitReader(response.Body, agentAnswerBytesMax))
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode != http.StatusOK {
-		return nil, errors.New(oneLine(string(answer[:min(len(answer), 400)])))
-	}
-	return views.Said(answer)
+	return views.Said(answer.Body)
 }

@@ -1,10 +1,9 @@
 package doctor
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -24,7 +23,6 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/version"
 	"github.com/tenderhq/tender/internal/words"
-	"github.com/tenderhq/tender/tender/internal/cli/logtail"
 )
 
 // Cluster looks at the masters and agents of a cluster, as far as the caller may see them. The error says that no
@@ -93,10 +91,8 @@ func judgeVersions(members []*apiv1.MasterView) Finding {
 	return f.advise("finish the upgrade (docs/operate.md, \"Upgrading\"); tender get masters -o wide names who has which")
 }
 
-const (
-	answerMax      = 10 * time.Second
-	answerBytesMax = 32 << 20
-)
+// answerMax is how long a master may take to answer.
+const answerMax = 10 * time.Second
 
 // lookAtMaster asks a master for its metrics, and sees by the way what its clock says.
 func lookAtMaster(ctx context.Context, c *client.Client, member *apiv1.MasterView, now func() time.Time) []Finding {
@@ -118,35 +114,20 @@ func lookAtMaster(ctx context.Context, c *client.Client, member *apiv1.MasterVie
 // readMetrics also returns how far the other clock is ahead of ours, and how far off that may be; no doubt means that
 // nothing was heard.
 func readMetrics(ctx context.Context, c *client.Client, address string, now func() time.Time) (families map[string]*dto.MetricFamily, ahead, doubt time.Duration, err error) {
-	if client.CheckAddress(address) != nil {
-		return nil, 0, 0, errors.New("it has no HTTP port")
-	}
 	ctx, cancel := context.WithTimeout(ctx, answerMax)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	transport := logtail.Transport(c.DialMaster)
-	defer transport.CloseIdleConnections()
 	asked := now()
-	response, err := transport.RoundTrip(request)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	defer func() { _ = response.Body.Close() }() // it was read, or is no longer wanted
+	answer, err := c.GetFromMaster(ctx, address, "/metrics")
 	took := now().Sub(asked)
-	if said, err := http.ParseTime(response.Header.Get("Date")); err == nil {
+	if said, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
 		// The header has whole seconds: the moment was half a second later on average.
 		ahead, doubt = said.Add(time.Second/2).Sub(asked.Add(took/2)), time.Second/2+took/2
 	}
-	body := io.LimitReader(response.Body, answerBytesMax)
-	if response.StatusCode != http.StatusOK {
-		why, _ := io.ReadAll(io.LimitReader(body, 400)) // what has come of it says something
-		return nil, ahead, doubt, errors.New(strings.TrimSpace(string(why)))
+	if err != nil {
+		return nil, ahead, doubt, err
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err = parser.TextToMetricFamilies(body)
+	families, err = parser.TextToMetricFamilies(bytes.NewReader(answer.Body))
 	return families, ahead, doubt, err
 }
 
