@@ -15,24 +15,28 @@ import (
 
 // head returns what stands above every view.
 func (s *Server) head(ctx context.Context, shown page) head {
-	h := head{viewer: viewerOf(ctx), now: s.config.Clock()}
+	h := head{viewer: viewerOf(ctx)}
 	if shown.code != 0 {
 		h.why = shown.why
 		return h
 	}
+	one, err := look(ctx)
+	h.then = one.then
+	if h.agents, h.tasks = countText(len(one.agents), "agent"), countText(len(one.tasks), "task"); !h.then.IsZero() {
+		return h
+	}
 	asking, cancel := context.WithTimeout(ctx, askMax)
 	defer cancel()
-	cluster, err := s.operator.GetCluster(asking, &apiv1.GetClusterRequest{})
+	cluster, failed := s.operator.GetCluster(asking, &apiv1.GetClusterRequest{})
 	switch {
-	case err != nil:
-		h.why = sentenceOf(err)
+	case failed != nil:
+		h.why = sentenceOf(failed)
 	case cluster.GetLeaderId() == "":
 		h.why = "nobody leads"
 	default:
 		h.leader = fmt.Sprintf("%s leads, term %d", cluster.GetLeaderId(), cluster.GetTerm().GetNumber())
 	}
-	one, err := look(ctx)
-	h.cluster, h.agents, h.tasks = cluster.GetClusterId(), countText(len(one.agents), "agent"), countText(len(one.tasks), "task")
+	h.cluster = cluster.GetClusterId()
 	if err != nil {
 		h.why = sentenceOf(err)
 	} else if !one.whole {

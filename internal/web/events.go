@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
@@ -13,7 +15,7 @@ import (
 func (s *Server) happened(r *http.Request) (page, error) {
 	query := r.URL.Query()
 	list, err := apiv1.NewWatchServiceClient(s.config.Cluster).ListEvents(r.Context(), &apiv1.ListEventsRequest{
-		Limit: windowRows, PageToken: query.Get("page"), Of: query.Get("q"), NotableOnly: query.Get("all") == "",
+		Limit: windowRows, PageToken: query.Get("page"), Of: query.Get("q"), NotableOnly: query.Get("all") == "", Until: untilOf(query),
 	})
 	if err != nil {
 		return page{}, err
@@ -23,10 +25,7 @@ func (s *Server) happened(r *http.Request) (page, error) {
 		empty: "Nothing has happened" + suchAs(query) + " that this master knows of.",
 	}
 	for _, event := range list.GetItems() {
-		thing := event.GetKind() + " " + event.GetName()
-		shown.rows = append(shown.rows, row{fmt.Sprint(event.GetCursor().GetTerm().GetNumber(), "/", event.GetCursor().GetNumber()), []cell{
-			since(timeOf(event.GetAt())), to(thing, pathOf(event.GetKind(), event.GetName())), text(event.GetWhat()), text(event.GetBy()), text(event.GetWhy()),
-		}})
+		shown.rows = append(shown.rows, row{fmt.Sprint(event.GetCursor().GetTerm().GetNumber(), "/", event.GetCursor().GetNumber()), eventCells(event)})
 	}
 	all := link{"the usual life of tasks and offers too", "/history?all=1&q=" + url.QueryEscape(query.Get("q"))}
 	command := "tender events" + flags(query, "q", "--of")
@@ -41,6 +40,22 @@ func (s *Server) happened(r *http.Request) (page, error) {
 		blocks = append(blocks, block{key: "gaps", title: "What this master does not have", body: sentences(gaps), wide: true})
 	}
 	return page{title: "Events", nav: "/history", command: command, blocks: blocks}, nil
+}
+
+// untilOf returns the moment of the past that an address names, for a call; nil: it names none.
+func untilOf(query url.Values) *timestamppb.Timestamp {
+	if when, asked := momentOf(query); asked {
+		return timestamppb.New(when)
+	}
+	return nil
+}
+
+// eventCells says when what happened, who has caused it, and why.
+func eventCells(event *apiv1.Event) []cell {
+	return []cell{
+		since(timeOf(event.GetAt())), to(event.GetKind()+" "+event.GetName(), pathOf(event.GetKind(), event.GetName())), text(event.GetWhat()), text(event.GetBy()),
+		text(event.GetWhy()),
+	}
 }
 
 // pathOf is the address of the view of a thing; "": it has none.

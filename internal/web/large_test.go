@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -18,6 +19,7 @@ import (
 // large is a cluster of many agents, each with its tasks.
 func large(agents, tasks int) *fake {
 	f := answering("x")
+	f.answers["WhoAmI"] = func() (proto.Message, error) { return &apiv1.WhoAmIResponse{Kind: "anybody"}, nil }
 	f.state = nil
 	add := func(change *apiv1.Change) { f.state = append(f.state, change) }
 	resources := func(cpus, mem float64) *structpb.Struct {

@@ -48,15 +48,20 @@ func (s *Server) agents(r *http.Request) (page, error) {
 
 // agentOf returns an agent by its ID or its hostname.
 func (s *Server) agentOf(ctx context.Context, id string) (*apiv1.AgentView, error) {
-	found, err := s.operator.ListAgents(ctx, &apiv1.ListRequest{Prefix: id})
-	if err != nil {
-		return nil, err
+	one, _ := look(ctx)
+	agents := one.agents
+	if one.then.IsZero() {
+		found, err := s.operator.ListAgents(ctx, &apiv1.ListRequest{Prefix: id})
+		if err != nil {
+			return nil, err
+		}
+		agents = found.GetItems()
 	}
-	i := slices.IndexFunc(found.GetItems(), func(one *apiv1.AgentView) bool { return one.GetId() == id || one.GetHostname() == id })
+	i := slices.IndexFunc(agents, func(one *apiv1.AgentView) bool { return one.GetId() == id || one.GetHostname() == id })
 	if i < 0 {
 		return nil, missing("agent", id)
 	}
-	return found.GetItems()[i], nil
+	return agents[i], nil
 }
 
 // agent is one agent, and what is on it.
@@ -135,15 +140,20 @@ func (s *Server) frameworks(r *http.Request) (page, error) {
 // framework is one framework, what it wants and what it runs.
 func (s *Server) framework(r *http.Request) (page, error) {
 	id := r.PathValue("id")
-	found, err := s.operator.ListFrameworks(r.Context(), &apiv1.ListRequest{Prefix: id, All: true})
-	if err != nil {
-		return page{}, err
+	one, _ := look(r.Context())
+	frameworks := one.frameworks
+	if one.then.IsZero() {
+		found, err := s.operator.ListFrameworks(r.Context(), &apiv1.ListRequest{Prefix: id, All: true})
+		if err != nil {
+			return page{}, err
+		}
+		frameworks = found.GetItems()
 	}
-	i := slices.IndexFunc(found.GetItems(), func(one *apiv1.FrameworkView) bool { return one.GetId() == id })
+	i := slices.IndexFunc(frameworks, func(one *apiv1.FrameworkView) bool { return one.GetId() == id })
 	if i < 0 {
 		return page{}, missing("framework", id)
 	}
-	framework := found.GetItems()[i]
+	framework := frameworks[i]
 	facts := []field{
 		{"Name", text(framework.GetName())}, {"Is", text(framework.GetState())}, {"Why", text(framework.GetWhy())}, {"Since", since(timeOf(framework.GetSince()))},
 		{"Principal", text(framework.GetPrincipal())}, {"Roles", text(strings.Join(framework.GetRoles(), " "))},
@@ -163,7 +173,6 @@ func (s *Server) framework(r *http.Request) (page, error) {
 			text(strings.Join(append(slices.Clone(demand.GetPreferred()), demand.GetConstraint()), " ")), text(strings.Join(spread, ", ")),
 		}})
 	}
-	one, _ := look(r.Context())
 	its, tasks := windowOf(r, only(one.tasks, func(task *apiv1.TaskView) bool { return task.GetFrameworkId() == id }))
 	tasks = tasks.withTasks(its, "It runs nothing now.", "tender explain "+words.Quote(id))
 	return page{

@@ -124,7 +124,11 @@ func (t *tab) patch(ctx context.Context, shown page) bool {
 	if shown.code != 0 { // the cluster can't be asked just now: what was shown stays
 		shown.blocks = nil
 	}
-	for _, block := range append([]block{{key: "head", body: headView(shown.head)}}, shown.blocks...) {
+	frame := []block{{key: "head", body: headView(shown.head)}}
+	if shown.track.until > 0 {
+		frame = append(frame, block{key: "track", slow: true, body: trackView(shown.track)})
+	}
+	for _, block := range append(frame, shown.blocks...) {
 		if block.slow && time.Since(t.at[block.key]) < slowEvery {
 			continue
 		}

@@ -28,8 +28,8 @@ const (
 	wholeWait = 250 * time.Millisecond
 	// askMax is how long a page waits for an answer about the cluster as a whole, as while nobody leads.
 	askMax = 3 * time.Second
-	// usedEvery is how often it is asked what agents really use, while somebody looks: no change says so.
-	usedEvery = 15 * time.Second
+	// usedEach says at each how manieth sample it is asked what agents really use, if somebody looks: no change says so.
+	usedEach = 3
 )
 
 // mirrors are what this process watches: one mirror for all who may see everything, and one for each other person.
@@ -52,7 +52,8 @@ type mirror struct {
 	tally tally                   // of copy
 	used  map[string]*apiv1.Usage // by agent
 	shown *copied                 // copy as it was looked at last; nil: it has changed since
-	err   error                   // why there is no watch
+	past  past
+	err   error // why there is no watch
 }
 
 // copied is a mirror at a moment. It is never edited.
@@ -64,8 +65,9 @@ type copied struct {
 	roles      []*apiv1.RoleView
 	used       map[string]*apiv1.Usage // by agent
 	sums       sums
-	whole      bool  // everything has been told
-	err        error // why nothing is
+	whole      bool      // everything has been told
+	then       time.Time // the moment that it shows; zero: now
+	err        error     // why nothing is
 }
 
 type mirrorKey struct{}
@@ -75,6 +77,9 @@ const everything = "everything"
 
 // look returns the cluster as the request's person may see it, and why it may not be seen.
 func look(ctx context.Context) (*copied, error) {
+	if one, is := ctx.Value(pastKey{}).(*copied); is {
+		return one, nil
+	}
 	if m, is := ctx.Value(mirrorKey{}).(*mirror); is {
 		one := m.look()
 		return one, one.err
@@ -172,8 +177,9 @@ func (m *mirror) keep(ctx context.Context, s *Server, resumes bool) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	asking.Go(func() {
-		for pause.For(ctx, usedEvery) {
-			if s.isLookedAt(m) {
+		for i := 1; pause.For(ctx, sampleEvery); i++ {
+			m.sample(s.config.Clock())
+			if i%usedEach == 0 && s.isLookedAt(m) {
 				m.askUsed(ctx, s.operator)
 			}
 		}
@@ -184,7 +190,7 @@ func (m *mirror) keep(ctx context.Context, s *Server, resumes bool) {
 		var news *apiv1.WatchResponse
 		for news, err = range client.WatchOver(ctx, s.config.Cluster, &apiv1.WatchRequest{}) {
 			if err == nil {
-				m.take(news)
+				m.take(news, s.config.Clock())
 			}
 		}
 	} else if stream, err = apiv1.NewWatchServiceClient(s.config.Cluster).Watch(ctx, &apiv1.WatchRequest{}); err == nil {
@@ -193,7 +199,7 @@ func (m *mirror) keep(ctx context.Context, s *Server, resumes bool) {
 			if news, err = stream.Recv(); err != nil {
 				break
 			}
-			m.take(news)
+			m.take(news, s.config.Clock())
 		}
 	}
 	m.mu.Lock()
@@ -203,7 +209,7 @@ func (m *mirror) keep(ctx context.Context, s *Server, resumes bool) {
 }
 
 // take takes in what the watch tells. While the state is told anew, the one before is shown.
-func (m *mirror) take(news *apiv1.WatchResponse) {
+func (m *mirror) take(news *apiv1.WatchResponse, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if news.GetMissed() != "" && m.copy.Whole() {
@@ -211,6 +217,7 @@ func (m *mirror) take(news *apiv1.WatchResponse) {
 	}
 	if m.next != nil {
 		if m.next.Take(news); m.next.Whole() {
+			m.replaced(m.copy, m.next, now)
 			m.copy, m.next = m.next, nil
 			m.tally, m.used = tally{}, make(map[string]*apiv1.Usage)
 			for change := range m.copy.All() {
@@ -222,9 +229,15 @@ func (m *mirror) take(news *apiv1.WatchResponse) {
 			m.tally, m.used = tally{}, make(map[string]*apiv1.Usage)
 		}
 		for _, change := range news.GetItems() {
+			if kind, name := wire.ChangeName(change); kind != "" {
+				m.past.note(undo{now, kind, name, m.copy.Get(kind, name)})
+			}
+			m.past.mark(change.GetEvent())
 			m.turn(change)
 		}
-		m.copy.Take(news)
+		if m.copy.Take(news); m.past.since.IsZero() && m.copy.Whole() {
+			m.past.since = now
+		}
 	}
 	if m.next == nil {
 		m.shown = nil
@@ -238,6 +251,8 @@ func (m *mirror) turn(change *apiv1.Change) {
 	m.tally.turn(kind, name, change)
 	if agent := change.GetAgent(); agent != nil {
 		m.used[name] = agent.GetUsage()
+	} else if kind == "agent" {
+		delete(m.used, name)
 	}
 }
 

@@ -16,6 +16,7 @@ type page struct {
 	why     string // there is no view
 	still   bool   // it says what was so when it was made, and gets no patches
 	head    head
+	track   track
 }
 
 // block is a part of a page that changes by itself.
@@ -40,7 +41,7 @@ type head struct {
 	leader, why string // why: what is wrong with the cluster as a whole
 	agents      string
 	tasks       string
-	now         time.Time
+	then        time.Time // the moment of the past that is shown; zero: none
 }
 
 // cell is a place in a table.

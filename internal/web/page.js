@@ -80,6 +80,44 @@ document.addEventListener("visibilitychange", () => document.hidden ? stop() : l
 addEventListener("pagehide", stop);
 addEventListener("pageshow", listen);
 
+// --- the past: drag to a moment, and the view is as it was ---
+
+let seeking = 0;
+
+async function seek(range) {
+  const url = new URL(location), mine = ++seeking;
+  if (+range.value >= +range.max) url.searchParams.delete("at");
+  else url.searchParams.set("at", range.value);
+  stop();
+  await new Promise(resume => setTimeout(resume, 120));
+  if (mine !== seeking) return; // it was dragged on
+  const answer = await fetch(url);
+  const then = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (mine !== seeking) return;
+  const blocks = [...document.querySelectorAll("[data-block]")];
+  const wanted = blocks.map(block => then.querySelector(`[data-block="${CSS.escape(block.dataset.block)}"]`));
+  if (!answer.ok || wanted.some(block => !block) || then.querySelectorAll("[data-block]").length !== blocks.length) { location.assign(url); return; }
+  blocks.forEach((block, i) => { dress(wanted[i]); morph(block, wanted[i]); });
+  const rail = document.querySelector(".track output"), now = then.querySelector(".track output");
+  if (rail && now) rail.replaceChildren(...now.childNodes);
+  document.body.dataset.events = then.body.dataset.events || "";
+  history.replaceState(null, "", url);
+  say(url.searchParams.has("at") ? "as it was" : "");
+  tick();
+  listen();
+}
+
+addEventListener("input", event => { if (event.target.id === "at") seek(event.target); });
+
+// Whoever follows a link in the past stays there.
+addEventListener("click", event => {
+  const link = event.target.closest?.("a[href]"), at = new URLSearchParams(location.search).get("at");
+  if (!link || !at || link.origin !== location.origin || link.closest("footer") || link.pathname.startsWith("/do/")) return;
+  const url = new URL(link.href);
+  if (!url.searchParams.has("at")) url.searchParams.set("at", at);
+  link.href = url;
+}, true);
+
 // --- times ---
 
 const units = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];

@@ -149,10 +149,17 @@ func coloursOf(all []holding, fill, kind string) colours {
 	for _, one := range all {
 		c.sums[c.by(one.holder)] += one.of(kind)
 	}
-	for i, name := range slices.Sorted(maps.Keys(c.sums)) {
+	c.paint()
+	return c
+}
+
+// paint gives each holder its colour, and returns the holders in their order.
+func (c colours) paint() []string {
+	names := slices.Sorted(maps.Keys(c.sums))
+	for i, name := range names {
 		c.of[name] = fmt.Sprint("c", min(i, coloursMax-1)+1)
 	}
-	return c
+	return names
 }
 
 func (c colours) legend(kind string) []swatch {

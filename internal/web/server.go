@@ -93,6 +93,7 @@ func New(config Config) *Server {
 		"/help":                     s.help,
 		"/search":                   s.search,
 		"/roles":                    s.roles,
+		"/shares":                   s.shares,
 		"/offers":                   s.offers,
 		"/masters":                  s.masters,
 		"/jobs":                     s.jobList,
@@ -184,9 +185,15 @@ func (s *Server) viewed(r *http.Request, of view) (context.Context, page) {
 		ctx, m = looking, found
 	}
 	m.await(ctx)
+	r = r.WithContext(ctx)
+	ctx = m.then(r)
 	shown, err := of(r.WithContext(ctx))
 	if err != nil {
 		shown = failed(err)
+	}
+	if one, _ := look(ctx); shown.code == 0 && !shown.still {
+		shown.track = m.trackOf(r.URL, one, s.config.Clock())
+		shown.isNow(r.URL.Path)
 	}
 	return ctx, shown
 }

@@ -16,15 +16,20 @@ import (
 
 // taskOf returns a task by its framework's ID and its own.
 func (s *Server) taskOf(ctx context.Context, framework, id string) (*apiv1.TaskView, error) {
-	found, err := s.operator.ListTasks(ctx, &apiv1.ListTasksRequest{Prefix: framework + "/" + id, All: true})
-	if err != nil {
-		return nil, err
+	one, _ := look(ctx)
+	tasks := one.tasks
+	if one.then.IsZero() {
+		found, err := s.operator.ListTasks(ctx, &apiv1.ListTasksRequest{Prefix: framework + "/" + id, All: true})
+		if err != nil {
+			return nil, err
+		}
+		tasks = found.GetItems()
 	}
-	i := slices.IndexFunc(found.GetItems(), func(one *apiv1.TaskView) bool { return one.GetFrameworkId() == framework && one.GetId() == id })
+	i := slices.IndexFunc(tasks, func(one *apiv1.TaskView) bool { return one.GetFrameworkId() == framework && one.GetId() == id })
 	if i < 0 {
 		return nil, missing("task", framework+"/"+id)
 	}
-	return found.GetItems()[i], nil
+	return tasks[i], nil
 }
 
 // task is one task, with its output.

@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +36,7 @@ type fake struct {
 	answers map[string]func() (proto.Message, error) // by method
 	called  map[string]bool                          // the methods that were called
 	denied  error                                    // why nobody may watch
+	told    bool                                     // the state was told once
 	state   []*apiv1.Change                          // what a watch tells first
 	changed chan *apiv1.Change                       // what it tells then; nil breaks it
 }
@@ -74,6 +77,10 @@ func (w *watching) RecvMsg(into any) error {
 	news.Complete, news.Cursor = true, &apiv1.Cursor{}
 	if !w.begun {
 		w.begun, news.Items = true, w.cluster.state
+		if w.cluster.told {
+			news.Missed = "it broke"
+		}
+		w.cluster.told = true
 		return nil
 	}
 	select {
@@ -230,7 +237,7 @@ func TestATabIsSentWhatHasChanged(t *testing.T) {
 		go page.Handler().ServeHTTP(writer, httptest.NewRequestWithContext(ctx, http.MethodGet, "/events?at=/tasks", nil))
 		lines := bufio.NewScanner(reader)
 		lines.Buffer(nil, 1<<20)
-		if first := nextPatch(t, lines); len(first) != 2 || !strings.Contains(first["list"], "There are no tasks") {
+		if first := nextPatch(t, lines); len(first) != 3 || !strings.Contains(first["list"], "There are no tasks") {
 			t.Errorf("at first it is sent %v", first)
 		}
 		cluster.changed <- &apiv1.Change{View: &apiv1.Change_Task{Task: &apiv1.TaskView{Id: "t1", FrameworkId: "f1", State: "RUNNING"}}}
@@ -318,4 +325,68 @@ func TestFormsAreWhatACookieMayChange(t *testing.T) {
 			t.Errorf("%s: the page does it: %v, and the table says %v", row.Call, called, row.Page)
 		}
 	}
+}
+
+// TestThePastIsAsItWas: what each list shows of a moment that has passed is what it showed then, whatever has come, changed
+// and gone since, also when the watch broke and told its state anew.
+func TestThePastIsAsItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := large(3, 5)
+		page := web.New(web.Config{Cluster: cluster})
+		defer page.End()
+		handler := page.Handler()
+		lists := []string{"/", "/agents", "/frameworks", "/tasks", "/offers", "/roles"}
+		shown := func(path string, at int64) string {
+			if at > 0 {
+				path += fmt.Sprint("?at=", at)
+			}
+			answer := ask(handler, http.MethodGet, path)
+			_, main, _ := strings.Cut(answer.Body.String(), "<section")
+			main, _, _ = strings.Cut(main, "</main>")
+			return regexp.MustCompile(`<p class="actions">.*?</p>|\?at=\d+`).ReplaceAllString(main, "")
+		}
+		saved := map[int64]map[string]string{}
+		save := func() {
+			synctest.Wait()
+			now := time.Now().Unix()
+			saved[now] = map[string]string{}
+			for _, path := range lists {
+				saved[now][path] = shown(path, 0)
+			}
+			<-time.After(10 * time.Second)
+		}
+		task := func(i, agent int) *apiv1.Change {
+			return &apiv1.Change{View: &apiv1.Change_Task{Task: someTask(i, agent)}}
+		}
+		shown("/", 0)
+		<-time.After(10 * time.Second)
+		save()
+		cluster.changed <- task(7, 2)
+		cluster.changed <- &apiv1.Change{Removed: "task/framework-0/task-0"}
+		save()
+		moved := task(1, 2)
+		moved.GetTask().State = "KILLING"
+		cluster.changed <- moved
+		cluster.changed <- &apiv1.Change{Removed: "agent/agent-2"}
+		save()
+		cluster.state = append(large(2, 4).state, task(9, 0))
+		cluster.changed <- nil
+		<-time.After(time.Minute)
+		cluster.changed <- &apiv1.Change{Removed: "task/framework-1/task-1"}
+		synctest.Wait()
+		distinct := map[string]bool{}
+		for at, views := range saved {
+			for path, then := range views {
+				if path == "/tasks" {
+					distinct[then] = true
+				}
+				if now := shown(path, at); now != then {
+					t.Errorf("%s was\n%s\nand is now said to have been\n%s", path, then, now)
+				}
+			}
+		}
+		if len(distinct) != 3 {
+			t.Errorf("the moments that were saved had %d different lists of tasks", len(distinct))
+		}
+	})
 }

@@ -222,7 +222,7 @@ func TestThePageInABrowser(t *testing.T) {
 	// Every view, in both colours and on a wide and on a narrow screen.
 	framework := strings.Split(path, "/")[2]
 	views := []string{
-		"/", "/?by=state&fill=framework&size=mem", "/agents", "/agents/a1", "/frameworks", "/frameworks/" + framework, "/roles", "/jobs", "/tasks", "/tasks?all=1", path,
+		"/", "/?by=state&fill=framework&size=mem", "/agents", "/agents/a1", "/frameworks", "/frameworks/" + framework, "/roles", "/shares", "/shares?fill=framework&size=mem", "/jobs", "/tasks", "/tasks?at=1", "/tasks?all=1", path,
 		"/offers", "/masters", "/why", "/why?q=short", "/access", "/history", "/history?all=1", "/search?q=web", "/help", "/do/kill?framework=" + framework + "&task=short.0", "/do/role?role=eng", "/nothing",
 	}
 	for _, scheme := range []string{"light", "dark"} {
@@ -270,6 +270,10 @@ func TestThePageInABrowser(t *testing.T) {
 	}
 
 	// A task is killed, and an agent is drained.
+	w.goTo("/tasks")
+	const rows = `[...document.querySelectorAll("tr[data-row]")].map(row => row.dataset.row + " " + row.innerText.split("\t")[4]).join("; ")`
+	before, then := evaluated[int64](w, "Math.floor(Date.now() / 1000)"), evaluated[string](w, rows)
+	w.awaitThat("Date.now() >= %d", 1000*(before+1)) // what happens now is later
 	w.goTo(path)
 	w.click(`a[href^="/do/kill"]`)
 	w.reads("main", "Its framework is told")
@@ -291,6 +295,21 @@ func TestThePageInABrowser(t *testing.T) {
 	if audit := c.must("audit"); !strings.Contains(audit, "KillTask") || !strings.Contains(audit, "drain") {
 		t.Errorf("the audit is %s", audit)
 	}
+
+	// The list of a moment that has passed is what it was then: by its address, and dragged to.
+	w.goTo(fmt.Sprint("/tasks?at=", before))
+	w.reads(".head", "as it was at")
+	if was := evaluated[string](w, rows); was != then || !strings.Contains(was, "short.0") {
+		t.Errorf("the list of tasks was %s, and is said to have been %s", then, was)
+	}
+	w.goTo("/tasks")
+	w.gone(`tr[data-row$="/short.0"]`)
+	evaluated[any](w, `(range => { range.value = %d; range.dispatchEvent(new Event("input", { bubbles: true })); })(document.getElementById("at"))`, before)
+	w.await(`tr[data-row$="/short.0"]`)
+	w.click(`tr[data-row$="/short.0"] a`)
+	w.reads(".head", "as it was at") // a link leads to the same moment
+	w.click("footer a.button")
+	w.reads("main", "KILLED")
 
 	// The leader is killed with the page open: it goes on by itself.
 	w.goTo("/")
