@@ -31,6 +31,7 @@ type Client struct {
 	framework api.Framework // the framework as the masters know it; its maps and lists are never edited
 	updates   uint64        // how many updates of it have come into effect
 	session   uint64
+	takeovers uint64           // how often another instance may have been active since Run began
 	conn      *grpc.ClientConn // connection to the leader; nil between sessions
 	changed   chan struct{}    // closed and replaced when a session begins or ends
 	sound     map[string]bool  // constraints that a leader has found valid
@@ -43,6 +44,15 @@ func (c *Client) FrameworkID() api.FrameworkID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.framework.ID
+}
+
+// Takeovers returns how often another instance of the framework has been active, or may have been, since this one was so
+// last, counted since Run began. It grows before Subscribed is called: a scheduler that finds it grown there reads anew
+// what it needs, because what it remembers is out of date. Only with [Config.Standby] it is ever more than 0.
+func (c *Client) Takeovers() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.takeovers
 }
 
 // Answer answers offers that were kept. If an offer is gone, its tasks end DROPPED (INVALID_OFFERS), which Update is

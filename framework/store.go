@@ -68,15 +68,11 @@ func (s *Store) Get(ctx context.Context, key string) (Entry, error) {
 }
 
 // Put writes a value if the key has this version. 0 means that the key must not exist, [AnyVersion] that any version
-// will do. Otherwise the error's kind is [api.Stale] and nothing has changed.
+// will do. Otherwise the error's kind is [api.Stale] and nothing has changed. It is [api.Fenced] when another instance
+// may have been active since the call ([Client.Takeovers]).
 func (s *Store) Put(ctx context.Context, key string, value []byte, version uint64) (Entry, error) {
-	lane, err := s.client.lanes.enter(ctx, s.client.ended)
-	if err != nil {
-		return Entry{}, api.E("store.put", api.Unavailable, key, err)
-	}
-	defer s.client.lanes.leave(lane)
 	var entry *apiv1.StoreEntry
-	err = s.client.atLeader(ctx, "store.put", key, func(ctx context.Context, p place) (err error) {
+	err := s.client.write(ctx, "store.put", key, func(ctx context.Context, p place, lane *lane) (err error) {
 		entry, err = p.store.Put(ctx, &apiv1.StorePutRequest{
 			Session: p.session, Key: key, Value: value, IfVersion: condition(version), Write: lane.write, Lane: lane.number,
 			KeepFreePercent: s.keepFree,
@@ -91,16 +87,28 @@ func (s *Store) Put(ctx context.Context, key string, value []byte, version uint6
 
 // Delete removes a key if it has the version, as in [Store.Put].
 func (s *Store) Delete(ctx context.Context, key string, version uint64) error {
-	lane, err := s.client.lanes.enter(ctx, s.client.ended)
-	if err != nil {
-		return api.E("store.delete", api.Unavailable, key, err)
-	}
-	defer s.client.lanes.leave(lane)
-	return s.client.atLeader(ctx, "store.delete", key, func(ctx context.Context, p place) error {
+	return s.client.write(ctx, "store.delete", key, func(ctx context.Context, p place, lane *lane) error {
 		_, err := p.store.Delete(ctx, &apiv1.StoreDeleteRequest{
 			Session: p.session, Key: key, IfVersion: condition(version), Write: lane.write, Lane: lane.number,
 		})
 		return err
+	})
+}
+
+// write makes a call that writes, in the sessions of one turn of this instance: what somebody decided before another
+// instance was active would undo what that one has done.
+func (c *Client) write(ctx context.Context, op, key string, call func(ctx context.Context, p place, lane *lane) error) error {
+	takeovers := c.Takeovers()
+	lane, err := c.lanes.enter(ctx, c.ended)
+	if err != nil {
+		return api.E(op, api.Unavailable, key, err)
+	}
+	defer c.lanes.leave(lane)
+	return c.atLeader(ctx, op, key, func(ctx context.Context, p place) error {
+		if p.takeovers != takeovers {
+			return errTakenOver
+		}
+		return call(ctx, p, lane)
 	})
 }
 
@@ -244,11 +252,14 @@ func entryFromProto(m *apiv1.StoreEntry) Entry {
 	return Entry{Key: m.GetKey(), Value: m.GetValue(), Version: m.GetVersion(), Deleted: m.GetDeleted()}
 }
 
+var errTakenOver = errors.New("another instance may have been active meanwhile")
+
 // place is how to reach the leader, and the session that a call belongs to.
 type place struct {
-	store    apiv1.StoreServiceClient
-	operator apiv1.OperatorServiceClient
-	session  *apiv1.StoreSession
+	store     apiv1.StoreServiceClient
+	operator  apiv1.OperatorServiceClient
+	session   *apiv1.StoreSession
+	takeovers uint64 // as Client.Takeovers counts them
 }
 
 // unaryPauseMin and unaryPauseMax bound the pause before a call is repeated in the same session.
@@ -268,9 +279,11 @@ func (c *Client) atLeader(ctx context.Context, op, subject string, call func(ctx
 			}
 			return api.E(op, api.Unavailable, subject, err)
 		}
-		err = call(ctx, p)
-		if err == nil {
+		switch err = call(ctx, p); {
+		case err == nil:
 			return nil
+		case errors.Is(err, errTakenOver):
+			return api.E(op, api.Fenced, subject, err)
 		}
 		answer := wire.Error(err)
 		pause := min(unaryPauseMin<<min(tries, 10), unaryPauseMax)
@@ -301,7 +314,7 @@ func (c *Client) pause(ctx context.Context, d time.Duration, changed <-chan stru
 func (c *Client) place(ctx context.Context) (place, <-chan struct{}, error) {
 	for {
 		c.mu.Lock()
-		conn, changed := c.conn, c.changed
+		conn, changed, takeovers := c.conn, c.changed, c.takeovers
 		session := &apiv1.StoreSession{FrameworkId: string(c.framework.ID), Session: c.session, Instance: string(c.instance)}
 		c.mu.Unlock()
 		select {
@@ -312,7 +325,7 @@ func (c *Client) place(ctx context.Context) (place, <-chan struct{}, error) {
 		default:
 		}
 		if conn != nil {
-			return place{apiv1.NewStoreServiceClient(conn), apiv1.NewOperatorServiceClient(conn), session}, changed, nil
+			return place{apiv1.NewStoreServiceClient(conn), apiv1.NewOperatorServiceClient(conn), session, takeovers}, changed, nil
 		}
 		select {
 		case <-changed:
@@ -322,10 +335,14 @@ func (c *Client) place(ctx context.Context) (place, <-chan struct{}, error) {
 	}
 }
 
-// subscribed is called by the loop when a session begins, and dropped when it ends.
+// subscribed is called by the loop when a session begins, and dropped when it ends. Each session of the framework has the
+// next number, whoever begins it (R5).
 func (c *Client) subscribed(id api.FrameworkID, session uint64, conn *grpc.ClientConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.framework.Standby && c.session > 0 && session != c.session+1 {
+		c.takeovers++
+	}
 	c.framework.ID, c.session, c.conn = id, session, conn
 	close(c.changed)
 	c.changed = make(chan struct{})

@@ -36,7 +36,7 @@ type writing struct {
 	aside   map[string]*aside    // by job
 	again   time.Time            // when the jobs that were set aside are tried again; zero: there are none
 	done    *outcome             // outcome of this batch
-	busy    bool                 // a batch is being written
+	busy    chan struct{}        // closed when the last batch is written; nil: none is being written
 	under   *outcome             // outcome of the batch that is being written
 }
 
@@ -63,7 +63,7 @@ func (w *writing) all() *outcome {
 	switch {
 	case len(w.keys)+len(w.effects) > 0:
 		return w.done
-	case w.busy:
+	case w.busy != nil:
 		return w.under
 	}
 	return nil
@@ -154,10 +154,10 @@ func (m *Manager) take() batch {
 
 // flush starts to write, unless a batch is being written already.
 func (m *Manager) flush() {
-	if m.writing.busy || len(m.writing.keys)+len(m.writing.effects) == 0 {
+	if m.writing.busy != nil || len(m.writing.keys)+len(m.writing.effects) == 0 {
 		return
 	}
-	m.writing.busy = true
+	m.writing.busy = make(chan struct{})
 	go m.write() // ends when all is written, or when Run has ended
 }
 
@@ -167,7 +167,8 @@ func (m *Manager) write() {
 		m.mu.Lock()
 		client := m.client
 		if client == nil || len(m.writing.keys)+len(m.writing.effects) == 0 {
-			m.writing.busy = false
+			close(m.writing.busy)
+			m.writing.busy = nil
 			m.mu.Unlock()
 			return
 		}
@@ -176,7 +177,7 @@ func (m *Manager) write() {
 		m.mu.Unlock()
 		err := writeBatch(client, b)
 		m.do(func(now time.Time) {
-			if err != nil { // Run has ended
+			if err != nil { // Run has ended, or others have the jobs
 				m.config.Logger.Error("jobs are not written", "error", err)
 				m.left()
 			} else {
@@ -190,7 +191,8 @@ func (m *Manager) write() {
 	}
 }
 
-// writeBatch writes the batch, and notes which jobs the store refuses. An error says that Run has ended.
+// writeBatch writes the batch, and notes which jobs the store refuses. An error says that Run has ended, or that another
+// manager was active meanwhile.
 //
 // The order matters, because a manager that takes over may find only a part of the batch. A job's header is written
 // before its parts: whoever finds a header does to the parts what it says, but from a part that is newer than its
@@ -248,6 +250,9 @@ func (b *batch) each(client masters, keys []string, write func(key string) error
 		for i, err := range wrong {
 			if err == nil {
 				continue
+			}
+			if api.Is(err, api.Fenced) { // another manager has the jobs, or had them
+				return err
 			}
 			if over := client.Acknowledge(api.Status{}); over != nil { // of no status; it tells whether Run goes on
 				return over

@@ -30,7 +30,7 @@ func (m *Manager) load(ctx context.Context, client masters) error {
 		m.names = slices.Sorted(maps.Keys(m.jobs))
 		m.config.Logger.Info("the jobs of the store are here", "jobs", len(m.jobs), "read", now.Sub(began), "took", time.Since(began))
 		slices.SortFunc(m.endings, func(a, b ending) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.name, b.name)) })
-		m.loaded = true
+		m.turn.loaded = true
 	})
 	return nil
 }

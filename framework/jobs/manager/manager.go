@@ -67,8 +67,7 @@ type Manager struct {
 
 	mu      sync.Mutex
 	client  masters // nil: this instance stands by, or Run has ended
-	loaded  bool    // the jobs of the store are loaded
-	known   bool    // the leader has told which of their tasks run
+	turn    turn
 	jobs    map[string]*entry
 	names   []string        // names of the jobs, sorted
 	claimed map[string]bool // names whose jobs a request is changing
@@ -84,6 +83,13 @@ type Manager struct {
 	clock   managerClock
 	wakes   alarms.Alarms[string] // when to wake which job; an entry that is out of date does nothing
 	endings []ending              // jobs that have ended, the oldest first
+}
+
+// turn is a time in which no other manager was active.
+type turn struct {
+	number uint64 // of takeovers before it
+	loaded bool   // the jobs of the store are loaded
+	known  bool   // the leader has told which of their tasks run
 }
 
 // entry is a job of the manager.
@@ -107,7 +113,8 @@ var _ interface {
 	framework.Rescinder
 } = (*Manager)(nil)
 
-// New makes a manager without jobs. In its first session it loads those of the store.
+// New makes a manager without jobs. In its first session, and in each before which another manager may have been active,
+// it loads those of the store.
 func New(config Config) *Manager {
 	return &Manager{config: config.withDefaults(), jobs: make(map[string]*entry), claimed: make(map[string]bool),
 		roles: roles{refused: make(map[api.Role]error)}, watches: newWatches(), wants: newWants(), flights: newFlights(), gather: newGather(), writing: newWriting(), clock: managerClock{calendar: wallclock.Began(time.Now())}}
@@ -134,7 +141,7 @@ func (m *Manager) act(now time.Time) {
 		return
 	}
 	m.endGather(now)
-	if m.known && !m.stateDemands() {
+	if m.turn.known && !m.stateDemands() {
 		return
 	}
 	m.flush()
@@ -275,16 +282,18 @@ func (m *Manager) forgetOld(now time.Time) {
 	}
 }
 
-// Subscribed implements [framework.Subscriber]: in the first session it loads the jobs.
+// Subscribed implements [framework.Subscriber]: it loads the jobs, unless it has kept them until now.
 func (m *Manager) Subscribed(ctx context.Context, client *framework.Client) error {
 	return m.subscribed(ctx, session{client})
 }
 
 func (m *Manager) subscribed(ctx context.Context, client masters) error {
+	number := client.Takeovers()
 	m.mu.Lock()
-	loaded := m.loaded
+	loaded := m.turn.loaded && m.turn.number == number
 	m.mu.Unlock()
 	if !loaded {
+		m.forget(number)
 		m.roles.home = client.Roles()[0]
 		for _, role := range client.Roles() {
 			if err := client.Demand(api.Demand{Role: role}); err != nil { // nothing is wanted until it is known what runs
@@ -312,12 +321,30 @@ func (m *Manager) subscribed(ctx context.Context, client masters) error {
 	return nil
 }
 
+// forget forgets all jobs, because another manager may have kept them meanwhile, and waits until nothing is written any
+// more that would undo what that one has done. In the first session there is nothing to forget.
+func (m *Manager) forget(number uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.left()
+	for m.writing.busy != nil {
+		busy := m.writing.busy
+		m.mu.Unlock()
+		<-busy
+		m.mu.Lock()
+	}
+	fresh := New(m.config)
+	m.turn = turn{number: number}
+	m.jobs, m.names, m.endings, m.wakes = fresh.jobs, nil, nil, fresh.wakes
+	m.wants, m.flights, m.gather, m.writing = fresh.wants, fresh.flights, fresh.gather, fresh.writing
+}
+
 // Settled implements [framework.Settler]: the states of all tasks that the leader knows have been told. Only now are
 // tasks started, and the masters asked about the remaining tasks.
 func (m *Manager) Settled(context.Context) {
 	m.do(func(time.Time) {
-		if !m.known {
-			m.known = true
+		if !m.turn.known {
+			m.turn.known = true
 			m.wants.RestateAll()
 		}
 		m.askUnheard()
@@ -345,7 +372,7 @@ func (m *Manager) Update(_ context.Context, status api.Status) (err error) {
 	m.do(func(now time.Time) {
 		e := m.jobs[core.JobOf(status.Task)]
 		switch {
-		case !m.loaded:
+		case !m.turn.loaded:
 			err = api.E("jobs.update", api.Unavailable, status.Task, errStandby)
 		case e != nil:
 			before := m.writing.mark(e.name)

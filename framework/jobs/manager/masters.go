@@ -13,6 +13,7 @@ import (
 // themselves in between, to end a manager after any of its steps.
 type masters interface {
 	FrameworkID() api.FrameworkID
+	Takeovers() uint64 // how often another manager may have kept the jobs
 	Answer(answers ...api.Answer) error
 	Demand(demand api.Demand) error
 	Roles() []api.Role                             // in which it is offered resources

@@ -75,7 +75,7 @@ const (
 func (m *Manager) Offers(_ context.Context, offers []api.Offer) (answers []api.Answer) {
 	m.do(func(now time.Time) {
 		bins, picky := pack.Bins(offers), false
-		if m.known {
+		if m.turn.known {
 			picky = m.place(now, bins)
 		}
 		for _, bin := range bins {

@@ -32,7 +32,7 @@ const runBytes = 6
 // claim reserves a name, so that only one request at a time changes the job of that name; release ends that.
 func (m *Manager) claim(op, name string) (e *entry, err error) {
 	switch {
-	case m.client == nil || !m.loaded:
+	case m.client == nil || !m.turn.loaded:
 		return nil, api.E(op, api.Unavailable, name, errStandby)
 	case m.claimed[name]:
 		return nil, api.E(op, api.Unavailable, name, errBusy)
@@ -79,7 +79,7 @@ func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 		return jobs.Version{}, err
 	}
 	version, fresh, err := m.prepare(callerOf(ctx), op, e, job)
-	client, before := m.client, m.pendingOf(e)
+	client, before, turn := m.client, m.pendingOf(e), m.turn.number
 	m.mu.Unlock()
 	defer m.release(job.Name)
 	if err != nil || fresh == nil {
@@ -96,11 +96,15 @@ func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 		return jobs.Version{}, err
 	}
 	m.do(func(now time.Time) {
+		if m.turn.number != turn { // another manager may have begun it, and it was read from the store
+			err = api.E(op, api.Unavailable, job.Name, errLeft)
+			return
+		}
 		e := &entry{name: job.Name, master: fresh}
 		m.add(e)
 		m.step(e, now, core.Begun{})
 	})
-	return version, nil
+	return version, err
 }
 
 // pendingOf returns the outcome of what is yet to be written of a job; nil: nothing.
@@ -170,7 +174,10 @@ func (m *Manager) keep(ctx context.Context, op string, client masters, master *c
 // are.
 func putNew(ctx context.Context, op string, client masters, name, key string, value []byte) error {
 	err := client.Put(ctx, keyOf(name, key), value, freeForAll)
-	if api.Is(err, api.Limit) {
+	switch {
+	case api.Is(err, api.Fenced):
+		return api.E(op, api.Unavailable, name, errLeft)
+	case api.Is(err, api.Limit):
 		return api.E(op, api.Limit, name, fmt.Errorf("there is no room for more jobs; delete some that nobody needs (tender job delete NAME): %w", err))
 	}
 	return err
@@ -361,7 +368,7 @@ type ListQuery struct {
 func (m *Manager) ListJobs(ctx context.Context, query ListQuery) (list []jobs.Status, more bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.loaded || m.client == nil {
+	if !m.turn.loaded || m.client == nil {
 		return nil, false, api.E("job.list", api.Unavailable, "", errStandby)
 	}
 	who := callerOf(ctx)
@@ -403,7 +410,7 @@ func (m *Manager) JobHistory(ctx context.Context, name string) (versions []jobs.
 func (m *Manager) look(ctx context.Context, op, name string, see func(*entry)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.loaded || m.client == nil {
+	if !m.turn.loaded || m.client == nil {
 		return api.E(op, api.Unavailable, name, errStandby)
 	}
 	e := m.jobs[name]
@@ -421,7 +428,7 @@ func (m *Manager) look(ctx context.Context, op, name string, see func(*entry)) e
 func (m *Manager) Active() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.loaded && m.client != nil
+	return m.turn.loaded && m.client != nil
 }
 
 // frameworkID returns the ID of the framework that runs the tasks; "": this instance stands by.

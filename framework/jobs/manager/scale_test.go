@@ -28,6 +28,7 @@ type twin struct {
 func newTwin() *twin { return &twin{store: make(map[string][]byte)} }
 
 func (t *twin) FrameworkID() api.FrameworkID { return "framework-1" }
+func (t *twin) Takeovers() uint64            { return 0 }
 func (t *twin) Demand(api.Demand) error      { return nil }
 func (t *twin) Roles() []api.Role            { return []api.Role{api.DefaultRole} }
 func (t *twin) Kill(api.TaskID) error        { return nil }

@@ -150,7 +150,7 @@ func (m *Manager) beginWatch(who caller, prefix string) (*jobsWatch, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case !m.loaded || m.client == nil:
+	case !m.turn.loaded || m.client == nil:
 		return nil, api.E(op, api.Unavailable, "", errStandby)
 	case len(m.watches.all) >= watchersMax:
 		return nil, api.E(op, api.Limit, "", errWatchers)
