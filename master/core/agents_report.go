@@ -43,6 +43,7 @@ type report struct {
 	rebooted   bool
 	first      bool                       // this leader has had no report of the agent before
 	launched   map[api.LaunchID]time.Time // see launches
+	usage      *protocol.UsageReport      // the last sample, which says nothing before the tasks are known; nil: none
 }
 
 // reportPage takes in a page of a report. Pages of another session are ignored.
@@ -65,7 +66,7 @@ func (r *agents) reportPage(a *agent, page protocol.AgentReport) {
 	got.volumes = append(got.volumes, page.Volumes...)
 	got.rebooted = got.rebooted || page.Rebooted
 	if page.Usage != nil {
-		r.usage.used(a, *page.Usage)
+		got.usage = page.Usage
 	}
 	if fault := got.tooMuch(); fault != nil {
 		r.expelAgent(a, fault)
@@ -109,6 +110,9 @@ func (r *agents) reportDone(a *agent, next life.Phase) {
 	r.tasks.takeStubs(a, got)
 	r.inventory.checkVolumes(a, got)
 	a.report = nil // everything in it was taken
+	if got.usage != nil {
+		r.usage.used(a, *got.usage)
+	}
 	r.kills.takeKept(a)
 	r.tellAgent(a, protocol.Reported{})
 	r.kills.resendKills(a)

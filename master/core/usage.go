@@ -24,8 +24,13 @@ type agentUsage struct {
 	counted    time.Time // until when what its tasks use is counted (R80)
 }
 
-// used takes in a sample. It ignores a sample that has the same time as the one before.
+// used takes in a sample. It ignores a sample that has the same time as the one before. One that comes before the agent
+// has told which tasks it has waits until then: all that they use would pass for use beyond what was asked for.
 func (r *usage) used(a *agent, sample protocol.UsageReport) {
+	if a.report != nil {
+		a.report.usage = &sample
+		return
+	}
 	if !a.meter.Take(sample, a, a.Total, r.config.RevocableMargin, r.now) {
 		return
 	}

@@ -299,6 +299,10 @@ func (w *world) report(a *fakeAgent) {
 		clear(a.executors)
 		a.rebooted = false
 	}
+	if a.uses != nil {
+		usage := a.sample(w.now)
+		page.Usage = &usage
+	}
 	for _, ref := range a.refs() {
 		page.Tasks = append(page.Tasks, a.tasks[ref].ReportedTask)
 	}
