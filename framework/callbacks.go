@@ -38,9 +38,8 @@ var errBroken = errors.New("a callback must not panic")
 type callbacks struct {
 	scheduler Scheduler
 	client    *Client
-	measure   bool        // somebody wants to know how long calls take
-	jobs      chan job    // capacity HandedMax, as is that of results: no send ever blocks
-	results   chan result // one for each job
+	measure   bool     // somebody wants to know how long calls take
+	jobs      chan job // capacity HandedMax: no send ever blocks
 	// begunOffers is the number of the call of Offers that began last, for callers of the Client.
 	begunOffers atomic.Uint64
 	// goroutine is the name of the goroutine that calls the user's code, so that a caller on that goroutine can be kept
@@ -50,7 +49,7 @@ type callbacks struct {
 
 func newCallbacks(scheduler Scheduler, client *Client, measure bool) *callbacks {
 	return &callbacks{scheduler: scheduler, client: client, measure: measure,
-		jobs: make(chan job, core.HandedMax), results: make(chan result, core.HandedMax)}
+		jobs: make(chan job, core.HandedMax)}
 }
 
 // hand queues a job behind those that were handed over before.
@@ -66,17 +65,22 @@ func (c *callbacks) run() {
 	// both cases each job still gets its result.
 	defer func() {
 		if !closed {
-			c.results <- result{job: current, err: broken(current.callback.Name(), recover()), called: true, took: c.since(began)}
+			c.tell(result{job: current, err: broken(current.callback.Name(), recover()), called: true, took: c.since(began)})
 			c.run()
 		}
 	}()
 	for current = range c.jobs {
 		began = c.now()
 		answers, err := c.call(current)
-		c.results <- result{current, err, !errors.Is(err, errSkipped), c.since(began), answers}
+		c.tell(result{current, err, !errors.Is(err, errSkipped), c.since(began), answers})
 	}
 	closed = true
 }
+
+// tell passes a result to the loop. It goes the way of what callbacks ask for: behind what its own callback has asked
+// for, and before what the next one asks for, which may build on it. (The ID of a task that was DROPPED is free in the
+// callback after the one that was told so.)
+func (c *callbacks) tell(result result) { _ = c.client.ask(result.job.callback.Name(), result) } // it fails when Run has ended
 
 // now returns the time if call times are measured. Otherwise it returns the zero time, and costs nothing.
 func (c *callbacks) now() (now time.Time) {

@@ -36,7 +36,7 @@ type loop struct {
 	log      *slog.Logger
 	client   *Client
 	core     *core.Core
-	requests chan request            // from the Client
+	requests chan request            // from the Client and from the goroutine of the callbacks
 	replies  map[uint64]chan<- reply // to callers of the Client, by the number of their request
 	turns    turns
 
@@ -119,10 +119,13 @@ func (l *loop) run(ctx context.Context) error {
 			l.step(core.Left{})
 		case next, open := <-l.heard():
 			l.hear(next, open)
-		case result := <-l.callbacks.results:
-			l.called(result)
 		case request := <-l.requests:
 			request.take(l)
+			for range len(l.requests) {
+				if !l.over {
+					(<-l.requests).take(l)
+				}
+			}
 		case dialed := <-l.dial.ended:
 			l.dialEnded(dialed)
 		case <-l.timer.C:
@@ -189,26 +192,12 @@ func (l *loop) watchOutbox() {
 	}
 }
 
-// called takes all results of callbacks that are there.
-func (l *loop) called(next result) {
-	for {
-		if measure := l.config.Metrics.Callback; measure != nil && next.called {
-			measure(next.job.callback.Name(), next.took, next.err)
-		}
-		outcome := next.outcome()
-		if outcome != core.Broken {
-			l.takeRequests() // before the result: what the callback has asked for
-		}
-		l.step(happeningOf(outcome, next))
-		if l.over {
-			return
-		}
-		select {
-		case next = <-l.callbacks.results:
-		default:
-			return
-		}
+// take takes the result of a callback.
+func (r result) take(l *loop) {
+	if measure := l.config.Metrics.Callback; measure != nil && r.called {
+		measure(r.job.callback.Name(), r.took, r.err)
 	}
+	l.step(happeningOf(r.outcome(), r))
 }
 
 // calledWell is the result of nearly all callbacks. It is made once, so that a status costs no allocation.
@@ -219,13 +208,6 @@ func happeningOf(outcome core.Outcome, result result) core.Happening {
 		return calledWell
 	}
 	return core.Called{Outcome: outcome, Err: result.err, Answers: result.answers}
-}
-
-// takeRequests carries out what callers of the Client have asked for so far.
-func (l *loop) takeRequests() {
-	for range len(l.requests) {
-		(<-l.requests).take(l)
-	}
 }
 
 // callbackContext returns the session's context, or Run's between sessions.

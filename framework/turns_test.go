@@ -216,3 +216,38 @@ func TestAfter(t *testing.T) {
 		r.end()
 	})
 }
+
+// TestTheNextCallbackSeesWhatTheLastOneHasDone: what a callback asks for comes to the loop behind the result of the
+// callback before it. So the ID of a task that was DROPPED can be launched again from there (R9).
+func TestTheNextCallbackSeesWhatTheLastOneHasDone(t *testing.T) {
+	for range 20 { // which of two channels a goroutine reads first is left to chance
+		story(t, func(t *testing.T, n *network) {
+			m := n.start("m1:1")
+			s := newScript()
+			s.offers = func(_ context.Context, offers []api.Offer) []api.Answer { return []api.Answer{api.Keep(offers[0])} }
+			again := make(chan error, 1)
+			var client *Client
+			s.update = func(_ context.Context, status api.Status) error {
+				if status.Task == "last" {
+					again <- client.Answer(api.Launch(offerOf("offer-1-1"), taskOf("again")))
+				}
+				return nil
+			}
+			r := n.run(s, nil)
+			session := m.lead(1)
+			client = next(t, s.clients)
+			session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1")}})
+			synctest.Wait()
+			dropped := statusOf("again", 1, api.TaskDropped)
+			session.send(dropped, statusOf("last", 1, api.TaskRunning))
+			if err := next(t, again); err != nil {
+				t.Error(err)
+			}
+			call[protocol.Acknowledge](session)
+			if accept, _ := call[protocol.Accept](session); len(accept.Operations) != 1 {
+				t.Errorf("accepted %+v", accept)
+			}
+			r.end()
+		})
+	}
+}

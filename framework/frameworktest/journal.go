@@ -171,6 +171,9 @@ func (j *journal) tell(status api.Status, err error, first bool) {
 		}
 		return
 	}
+	if status.State != l.end {
+		l.mayBeAgain()
+	}
 	switch {
 	case l.end != api.TaskUnspecified && l.end != api.TaskUnknown && status.State.Terminal() && status.State != l.end && status.Reason != api.ReasonAgentRebooted:
 		// R13 allows a second end only with the reason AGENT_REBOOTED.
@@ -187,6 +190,14 @@ func (j *journal) tell(status api.Status, err error, first bool) {
 	}
 }
 
+// mayBeAgain takes news of a task that was DROPPED for news of a further launch under its ID, if it was the Client that
+// has launched the task: what is asked of the Client is not seen here.
+func (l *life) mayBeAgain() {
+	if l.end == api.TaskDropped && len(l.asked) == 0 {
+		l.end, l.state = api.TaskUnspecified, api.TaskStaging
+	}
+}
+
 // started records that a task has begun to run.
 func (j *journal) started(host string, ref api.TaskRef, play *Play) {
 	j.mu.Lock()
@@ -195,6 +206,7 @@ func (j *journal) started(host string, ref api.TaskRef, play *Play) {
 	if len(l.starts) > 0 {
 		j.brokenBy(ref, "starts on %s, having started on %s before (promise 2)", host, l.starts[0].host)
 	}
+	l.mayBeAgain()
 	if l.end != api.TaskUnspecified {
 		j.brokenBy(ref, "starts on %s, having ended %s before (promise 2)", host, l.end)
 	}

@@ -109,7 +109,7 @@ var floors = []floor{
 	// What runs executors for Mesos: a user of the executors' SDK, which fetches as agents do.
 	{"internal/mesos/check", "internal/mesos/..."},
 	{"internal/mesos/translate", "api internal/mesos/codec internal/mesos/envelope internal/mesos/v1/..."},
-	{"internal/mesos/gateway", "api framework internal/mesos internal/mesos/..."},
+	{"internal/mesos/gateway", "api framework framework/pack internal/mesos internal/mesos/..."},
 	{"internal/mesos/adapter", "api internal/protocol framework/executor agent/fetch internal/mesos internal/mesos/..."},
 
 	// What tools of Mesos ask its masters, answered by a client of the cluster.

@@ -1,12 +1,14 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -35,11 +37,11 @@ func (s *session) do(ctx context.Context, call *schedulerv1.Call) (int, error) {
 	case schedulerv1.Call_DECLINE_INVERSE_OFFERS:
 		err = s.client.AnswerInverse(false, offerIDs(call.GetDeclineInverseOffers().GetInverseOfferIds())...)
 	case schedulerv1.Call_REVIVE:
-		err = s.inRoles(call.GetRevive().GetRoles(), s.client.Revive)
+		err = s.suppress(false, s.named(call.GetRevive().GetRoles()))
 	case schedulerv1.Call_SUPPRESS:
-		err = s.inRoles(call.GetSuppress().GetRoles(), s.client.Suppress)
+		err = s.suppress(true, s.named(call.GetSuppress().GetRoles()))
 	case schedulerv1.Call_KILL:
-		err = s.kill(call.GetKill())
+		err = s.kill(ctx, call.GetKill())
 	case schedulerv1.Call_SHUTDOWN:
 		err = s.client.Shutdown(api.AgentID(call.GetShutdown().GetAgentId().GetValue()), translate.ReadExecutorID(call.GetShutdown().GetExecutorId()))
 	case schedulerv1.Call_ACKNOWLEDGE:
@@ -75,25 +77,11 @@ func offerIDs(ids []*mesosv1.OfferID) []api.OfferID {
 	return list
 }
 
-// take removes offers, because they are answered. It returns the agent's ID of the last one that was open, and the first
-// one that was not.
-func (s *session) take(ids []api.OfferID) (agent api.AgentID, gone api.OfferID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, id := range ids {
-		offer, open := s.offers[id]
-		if delete(s.offers, id); open {
-			agent = offer.Agent
-		} else if gone == "" {
-			gone = id
-		}
-	}
-	return agent, gone
-}
-
 // decline gives offers back. Declining nothing is legal, and does nothing.
 func (s *session) decline(ids []api.OfferID, filters *mesosv1.Filters) error {
-	s.take(ids)
+	s.mu.Lock()
+	s.offers.take(ids)
+	s.mu.Unlock()
 	var answers []api.Answer
 	for _, id := range ids { // they may be of several agents
 		answers = append(answers, api.Answer{Offers: []api.OfferID{id}, Filter: translate.Refuse(filters)})
@@ -104,26 +92,45 @@ func (s *session) decline(ids []api.OfferID, filters *mesosv1.Filters) error {
 	return s.client.Answer(answers...)
 }
 
-// inRoles suppresses or revives roles; none means all. A role that is none of the framework's is skipped, as in Mesos.
-func (s *session) inRoles(roles []string, do func(...api.Role) error) error {
-	if len(roles) == 0 {
-		return do()
-	}
-	var mine []api.Role
-	for _, role := range roles {
-		for _, have := range s.client.Roles() {
-			if translate.Role(role) == have {
-				mine = append(mine, have)
-			}
-		}
-	}
-	if len(mine) == 0 {
-		return nil
-	}
-	return do(mine...)
+// named returns the framework's roles of these names; none means all. A role that is none of the framework's is skipped,
+// as in Mesos.
+func (s *session) named(names []string) []api.Role {
+	return slices.DeleteFunc(s.client.Roles(), func(role api.Role) bool {
+		return len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return translate.Role(name) == role })
+	})
 }
 
-func (s *session) kill(call *schedulerv1.Call_Kill) error {
+// suppress suppresses or revives roles. Where a launch that fell through waits for offers, its role is suppressed after
+// it.
+func (s *session) suppress(suppressed bool, roles []api.Role) error {
+	s.mu.Lock()
+	for _, role := range roles {
+		if suppressed {
+			s.roles.suppressed[role] = true
+		} else {
+			delete(s.roles.suppressed, role)
+		}
+		if s.launches.waitIn(role) {
+			s.roles.wake(role)
+		}
+	}
+	if suppressed {
+		roles = slices.DeleteFunc(roles, func(role api.Role) bool { return s.roles.woken[role] })
+	}
+	s.mu.Unlock()
+	switch {
+	case len(roles) == 0: // for the SDK none means all
+		return nil
+	case suppressed:
+		return s.client.Suppress(roles...)
+	}
+	return s.client.Revive(roles...)
+}
+
+func (s *session) kill(ctx context.Context, call *schedulerv1.Call_Kill) error {
+	if held, err := s.killHeld(ctx, translate.ReadTaskID(call.GetTaskId())); held {
+		return err
+	}
 	var options []framework.KillOption
 	if grace := call.GetKillPolicy().GetGracePeriod(); grace != nil {
 		options = append(options, framework.Within(max(time.Duration(grace.GetNanoseconds()), 1)))
@@ -151,6 +158,11 @@ func (s *session) reconcile(call *schedulerv1.Call_Reconcile) error {
 	s.mu.Lock()
 	for _, status := range s.unacked {
 		held[status.Task] = status
+	}
+	for id, one := range s.launches.byTask { // what is held is on its way still
+		if one.hasFallen() {
+			held[id] = api.Status{Task: id, Agent: one.agent, State: api.TaskStaging, Source: api.MoverMaster, At: time.Now()}
+		}
 	}
 	s.mu.Unlock()
 	if len(call.GetTasks()) == 0 {
@@ -231,10 +243,10 @@ func (s *session) updateFramework(ctx context.Context, call *schedulerv1.Call_Up
 		s.describeAs(former)
 		return codec.Refuse(http.StatusBadRequest, "%v", err)
 	}
-	if len(suppressed) == 0 {
-		return nil
-	}
-	return s.client.Suppress(suppressed...)
+	s.mu.Lock()
+	revived := slices.DeleteFunc(slices.Collect(maps.Keys(s.roles.suppressed)), func(role api.Role) bool { return slices.Contains(suppressed, role) })
+	s.mu.Unlock()
+	return cmp.Or(s.suppress(false, revived), s.suppress(true, suppressed))
 }
 
 // describeAs sets how events are written for the framework.
@@ -244,69 +256,93 @@ func (s *session) describeAs(f *translate.Framework) {
 	s.framework = f
 }
 
-// accept answers offers with operations. A task that can't run ends TASK_ERROR, and stops no other.
+// accept answers offers with operations. A task that can't run ends TASK_ERROR, and stops no other. What was to be
+// launched in offers that have just gone has fallen through.
 func (s *session) accept(ctx context.Context, call *schedulerv1.Call_Accept) error {
 	ids := offerIDs(call.GetOfferIds())
-	agent, gone := s.take(ids)
+	s.mu.Lock()
+	at, gone := s.offers.take(ids)
+	s.mu.Unlock()
 	answer := api.Answer{Offers: ids, Filter: translate.Refuse(call.GetFilters())}
-	if gone != "" || len(ids) == 0 {
+	if gone != "" || at == (place{}) {
 		why := fmt.Sprintf("Offer %s is no longer valid", gone)
-		if len(ids) == 0 {
+		var err error
+		switch {
+		case len(ids) == 0:
 			why = "No offers specified"
+		case gone == "":
+			why = "Aggregated offers must belong to one single agent and one single role"
+			fallthrough
+		default:
+			err = s.client.Answer(api.Answer{Offers: ids, Filter: api.NoFilter}) // what is still open is given back
 		}
 		for _, operation := range call.GetOperations() {
-			s.drop(operation, why)
+			if at == (place{}) || len(tasksOf(operation)) == 0 {
+				s.drop(operation, why)
+			} else {
+				err = cmp.Or(err, s.miss(ctx, s.readLaunches(at, operation), why))
+			}
 		}
-		if agent == "" {
-			return nil
-		}
-		return s.client.Answer(answer) // what is still open is given back
+		return err
 	}
+	var launches []*launch
 	for _, operation := range call.GetOperations() {
 		switch operation.GetType() {
 		case mesosv1.Offer_Operation_LAUNCH:
-			answer.Operations = append(answer.Operations, s.launch(agent, operation.GetLaunch())...)
+			all := api.Operation{Kind: api.OpLaunch}
+			for _, one := range s.readLaunches(at, operation) {
+				launches, all.Tasks = append(launches, one), append(all.Tasks, one.operation.Tasks...)
+			}
+			if len(all.Tasks) > 0 {
+				answer.Operations = append(answer.Operations, all)
+			}
 		case mesosv1.Offer_Operation_LAUNCH_GROUP:
-			answer.Operations = append(answer.Operations, s.launchGroup(agent, operation.GetLaunchGroup())...)
+			for _, one := range s.readLaunches(at, operation) {
+				launches, answer.Operations = append(launches, one), append(answer.Operations, one.operation)
+			}
 		default:
 			changes, err := s.change(ctx, operation)
 			if err != nil {
-				s.failOperation(operation, agent, mesosv1.OperationState_OPERATION_ERROR, err.Error())
+				s.failOperation(operation, at.agent, mesosv1.OperationState_OPERATION_ERROR, err.Error())
 			}
 			answer.Operations = append(answer.Operations, changes...)
 		}
 	}
-	return s.answer(ctx, agent, answer)
+	return s.answer(ctx, answer, launches)
 }
 
-// launchTimeout bounds how long the answer to an accept waits until a leader has its launches.
-const launchTimeout = 5 * time.Second
+// launchTimeout bounds how long the answer to an accept waits until a leader has its launches, and storeTimeout how long
+// until they are in the framework's store instead.
+const (
+	launchTimeout = 5 * time.Second
+	storeTimeout  = 5 * time.Second
+)
 
 // answer sends an accept, and waits until a leader has its launches: what the framework is told was accepted happens,
-// also if the gateway is killed a moment later. A leader that takes longer is not waited for; then the framework has to
-// reconcile, as with Mesos.
-func (s *session) answer(ctx context.Context, agent api.AgentID, answer api.Answer) error {
-	last := -1
+// also if the gateway is killed a moment later. When a failover keeps the launches under way they go to the framework's
+// store. Without a leader for longer than that the framework has to reconcile, as with Mesos.
+func (s *session) answer(ctx context.Context, answer api.Answer, launches []*launch) error {
+	if len(launches) == 0 {
+		return s.client.Answer(answer)
+	}
+	known := make(chan struct{})
+	s.mu.Lock()
+	for _, one := range launches {
+		s.launches.add(one)
+	}
+	id := api.OperationID(fmt.Sprintf("%s%s-%d", launchPrefix, s.stream, s.launches.count))
+	s.launches.unknown[id] = known
+	for _, one := range launches {
+		one.accept = id
+	}
+	s.mu.Unlock()
+	last := 0
 	for i := range answer.Operations {
 		if answer.Operations[i].Kind.Launches() {
 			last = i
 		}
 	}
-	if last < 0 {
-		return s.client.Answer(answer)
-	}
-	s.mu.Lock()
-	s.accepts++
-	id := api.OperationID(fmt.Sprintf("%s%s-%d", launchPrefix, s.stream, s.accepts))
 	answer.Operations[last].ID = id
-	known := make(chan struct{})
-	s.unknown[id] = known
-	for _, operation := range answer.Operations {
-		for _, task := range operation.Tasks {
-			s.launching[task.ID] = launch{agent, id}
-		}
-	}
-	s.mu.Unlock()
 	if err := s.client.Answer(answer); err != nil {
 		return err
 	}
@@ -315,113 +351,71 @@ func (s *session) answer(ctx context.Context, agent api.AgentID, answer api.Answ
 	select {
 	case <-known:
 	case <-late.C:
+		s.keepAll(ctx, launches)
 	case <-s.done:
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.isKnown(id)
+	s.launches.isKnown(id)
 	return nil
 }
 
-// launchPrefix begins the IDs of operations by which the gateway learns that a leader has a launch. The framework is not
-// told of them.
-const launchPrefix = "tender-launch-"
-
-// launch is a launch of which nothing was heard yet.
-type launch struct {
-	agent     api.AgentID
-	operation api.OperationID
-}
-
-// isKnown ends the wait for a launch. The caller holds mu.
-func (s *session) isKnown(id api.OperationID) {
-	if known := s.unknown[id]; known != nil {
-		delete(s.unknown, id)
-		close(known)
+// keepAll writes launches to the framework's store, as far as a leader lets it.
+func (s *session) keepAll(ctx context.Context, launches []*launch) {
+	ctx, done := context.WithTimeout(ctx, storeTimeout)
+	defer done()
+	var writing sync.WaitGroup
+	for _, one := range launches {
+		writing.Go(func() {
+			if err := s.keep(ctx, one); err != nil {
+				s.gateway.log.Warn("a launch under way is only in this process", "framework", string(s.id()), "error", err)
+			}
+		})
 	}
+	writing.Wait()
 }
 
-// launcher returns what is needed to read the framework's tasks.
-func (s *session) launcher() translate.Launch {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return translate.Launch{Framework: s.framework.Info, Adapter: s.gateway.config.Adapter}
-}
-
-func (s *session) launch(agent api.AgentID, launch *mesosv1.Offer_Operation_Launch) []api.Operation {
-	var tasks []api.Task
-	how := s.launcher()
-	for _, info := range launch.GetTaskInfos() {
-		task, err := how.ReadTask(info)
-		if err == nil {
-			err = checkAgent(info, agent)
+// miss holds launches whose offers have gone before they were sent.
+func (s *session) miss(ctx context.Context, launches []*launch, why string) error {
+	for _, one := range launches {
+		one.fallen = make(map[api.TaskID]api.Status)
+		for _, task := range one.operation.Tasks {
+			one.fallen[task.ID] = api.Status{
+				Task: task.ID, Agent: one.agent, State: api.TaskDropped, Reason: api.ReasonInvalidOffers, Source: api.MoverMaster,
+				Message: droppedWords + why, At: time.Now(),
+			}
 		}
-		if err != nil {
-			s.refuseTask(info, api.TaskError, api.ReasonTaskInvalid, err.Error())
-			continue
+		s.mu.Lock()
+		s.launches.add(one)
+		s.mu.Unlock()
+	}
+	s.keepAll(ctx, launches)
+	for _, one := range launches {
+		if err := s.hold(ctx, one); err != nil {
+			return err
 		}
-		tasks = append(tasks, task)
-	}
-	if len(tasks) == 0 {
-		return nil
-	}
-	return []api.Operation{{Kind: api.OpLaunch, Tasks: tasks}}
-}
-
-func checkAgent(info *mesosv1.TaskInfo, agent api.AgentID) error {
-	if named := info.GetAgentId().GetValue(); named != string(agent) {
-		return fmt.Errorf("Task uses invalid agent %s while agent %s is expected", named, agent) //nolint:staticcheck // Mesos's words
 	}
 	return nil
 }
 
-func (s *session) launchGroup(agent api.AgentID, launch *mesosv1.Offer_Operation_LaunchGroup) []api.Operation {
-	how := s.launcher()
-	how.Executor = launch.GetExecutor()
-	infos := launch.GetTaskGroup().GetTasks()
-	for _, info := range infos {
-		how.Group = append(how.Group, info.GetTaskId().GetValue())
-	}
-	var tasks []api.Task
-	var wrong error
-	for _, info := range infos {
-		task, err := how.ReadTask(info)
-		if err == nil {
-			err = checkAgent(info, agent)
-		}
-		wrong = errors.Join(wrong, err)
-		tasks = append(tasks, task)
-	}
-	if wrong == nil {
-		wrong = api.CheckTaskGroup(tasks)
-	}
-	if wrong == nil {
-		return []api.Operation{{Kind: api.OpLaunchGroup, Tasks: tasks}}
-	}
-	for _, info := range infos {
-		s.refuseTask(info, api.TaskError, api.ReasonTaskInvalid, wrong.Error())
-	}
-	return nil
-}
+// droppedWords are Mesos's.
+const droppedWords = "Task launched with invalid offers: "
 
 // drop tells that an operation was not done because its offers are gone.
 func (s *session) drop(operation *mesosv1.Offer_Operation, why string) {
-	for _, info := range append(operation.GetLaunch().GetTaskInfos(), operation.GetLaunchGroup().GetTaskGroup().GetTasks()...) {
-		s.refuseTask(info, api.TaskDropped, api.ReasonInvalidOffers, "Task launched with invalid offers: "+why)
+	for _, info := range tasksOf(operation) {
+		s.refuseTask(info, api.TaskDropped, api.ReasonInvalidOffers, droppedWords+why)
 	}
 	s.failOperation(operation, "", mesosv1.OperationState_OPERATION_DROPPED, why)
 }
 
 // refuseTask tells the end of a task that was never launched. Nobody else knows of it, so nothing is to be acknowledged.
 func (s *session) refuseTask(info *mesosv1.TaskInfo, state api.TaskState, reason api.Reason, why string) {
-	s.mu.Lock()
-	status := s.framework.WriteStatus(api.Status{
+	s.tell(api.Status{
 		Task: translate.ReadTaskID(info.GetTaskId()), Agent: api.AgentID(info.GetAgentId().GetValue()),
 		State: state, Reason: reason, Message: why, Source: api.MoverMaster, At: time.Now(),
-	}, "")
-	s.mu.Unlock()
-	s.update(status)
+	})
 }
 
 // failOperation tells that an operation was not done, if it has an ID.

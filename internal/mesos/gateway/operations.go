@@ -76,7 +76,7 @@ func (s *session) change(ctx context.Context, operation *mesosv1.Offer_Operation
 // OperationDone passes on the outcome of an operation that was given an ID.
 func (s *session) OperationDone(_ context.Context, agent api.AgentID, operation api.OperationID, err error) {
 	s.mu.Lock()
-	if s.isKnown(operation); strings.HasPrefix(string(operation), launchPrefix) {
+	if s.launches.isKnown(operation); strings.HasPrefix(string(operation), launchPrefix) {
 		s.mu.Unlock()
 		return
 	}

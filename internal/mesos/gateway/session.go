@@ -51,10 +51,9 @@ type session struct {
 	mu        sync.Mutex
 	framework *translate.Framework
 	client    *framework.Client // set before ready is closed
-	offers    map[api.OfferID]api.Offer
-	launching map[api.TaskID]launch
-	unknown   map[api.OperationID]chan struct{} // accepts that wait until a leader has their launches
-	accepts   int
+	offers    offers
+	launches  launches
+	roles     roles
 	unacked   map[string]api.Status // by uuid
 	places    map[api.VolumeID]translate.Place
 	hostnames map[api.AgentID]string     // of the agents that were offered
@@ -72,8 +71,8 @@ func (g *Gateway) subscribe(w http.ResponseWriter, r *http.Request, who caller, 
 	}
 	s := &session{
 		gateway: g, who: who, stream: newStreamID(), out: newEvents(encoding), ready: make(chan struct{}), done: make(chan struct{}),
-		offers: make(map[api.OfferID]api.Offer), launching: make(map[api.TaskID]launch), unknown: make(map[api.OperationID]chan struct{}), unacked: make(map[string]api.Status),
-		places: make(map[api.VolumeID]translate.Place), hostnames: make(map[api.AgentID]string), changes: make(map[api.OperationID]change),
+		offers: newOffers(), launches: newLaunches(), unacked: make(map[string]api.Status), places: make(map[api.VolumeID]translate.Place),
+		hostnames: make(map[api.AgentID]string), changes: make(map[api.OperationID]change),
 	}
 	config, err := s.read(call)
 	if err == nil {
@@ -118,6 +117,7 @@ func (s *session) read(call *schedulerv1.Call_Subscribe) (framework.Config, erro
 	if err != nil {
 		return framework.Config{}, err
 	}
+	s.roles = newRoles(suppressed)
 	if info.Principal == nil && s.who.name != "" {
 		info.Principal = proto.String(s.who.name)
 	}
@@ -301,6 +301,10 @@ func (s *session) Subscribed(ctx context.Context, client *framework.Client) erro
 	if err != nil {
 		return err
 	}
+	held, err := client.Store().List(ctx, heldPrefix)
+	if err != nil {
+		return err
+	}
 	id := client.FrameworkID()
 	s.mu.Lock()
 	for _, entry := range places {
@@ -318,15 +322,37 @@ func (s *session) Subscribed(ctx context.Context, client *framework.Client) erro
 	}})
 	s.send(heartbeatEvent())
 	close(s.ready)
-	return nil
+	return s.readHeld(held)
 }
 
 // offersPerEventMax keeps an event far below the 4 MiB that old clients read as one.
 const offersPerEventMax = 1000
 
-// Offers passes offers on. They are kept until the framework answers them.
+// Offers passes offers on. They are kept until the framework answers them. What a launch may need that fell through is
+// shown when that has got its share.
 func (s *session) Offers(ctx context.Context, offers []api.Offer) []api.Answer {
 	answers := make([]api.Answer, len(offers))
+	var shown []api.Offer
+	s.mu.Lock()
+	for i, offer := range offers {
+		answers[i] = api.Keep(offer)
+		s.offers.open[offer.ID], s.hostnames[offer.Agent] = offer, offer.Hostname
+		if s.launches.wants(placeOf(offer)) || s.roles.woken[offer.Role] {
+			s.offers.hidden[offer.ID] = true
+		} else {
+			shown = append(shown, offer)
+		}
+	}
+	s.mu.Unlock()
+	if len(shown) < len(offers) {
+		s.client.After(0, s.relaunch)
+	}
+	s.show(ctx, shown)
+	return answers
+}
+
+// show passes offers on that are open.
+func (s *session) show(ctx context.Context, offers []api.Offer) {
 	list := make([]*mesosv1.Offer, len(offers))
 	ips := make([]string, len(offers))
 	for i, offer := range offers {
@@ -334,28 +360,25 @@ func (s *session) Offers(ctx context.Context, offers []api.Offer) []api.Answer {
 	}
 	s.mu.Lock()
 	for i, offer := range offers {
-		s.offers[offer.ID], s.hostnames[offer.Agent] = offer, offer.Hostname
-		answers[i] = api.Keep(offer)
 		list[i] = s.framework.WriteOffer(offer, ips[i], s.places)
 	}
 	s.mu.Unlock()
 	for some := range slices.Chunk(list, offersPerEventMax) {
 		s.send(&schedulerv1.Event{Type: schedulerv1.Event_OFFERS.Enum(), Offers: &schedulerv1.Event_Offers{Offers: some}})
 	}
-	return answers
 }
 
 // Rescinded passes on that offers are gone.
 func (s *session) Rescinded(_ context.Context, offers []api.OfferID, _ string) {
 	for _, id := range offers {
 		s.mu.Lock()
-		_, open := s.offers[id]
-		delete(s.offers, id)
+		known, shown := s.offers.lose(id)
 		s.mu.Unlock()
 		offer := &mesosv1.OfferID{Value: proto.String(string(id))}
-		if open {
-			s.send(&schedulerv1.Event{Type: schedulerv1.Event_RESCIND.Enum(), Rescind: &schedulerv1.Event_Rescind{OfferId: offer}})
-		} else {
+		switch {
+		case shown:
+			s.send(rescindEvent(id))
+		case !known:
 			s.send(&schedulerv1.Event{Type: schedulerv1.Event_RESCIND_INVERSE_OFFER.Enum(),
 				RescindInverseOffer: &schedulerv1.Event_RescindInverseOffer{InverseOfferId: offer}})
 		}
@@ -378,11 +401,17 @@ func (s *session) InverseOffers(_ context.Context, offers []api.InverseOffer) {
 func (s *session) Update(ctx context.Context, status api.Status) error {
 	ip := s.ip(ctx, status)
 	s.mu.Lock()
-	if launch, is := s.launching[status.Task]; is {
-		status.Agent = cmp.Or(status.Agent, launch.agent)
-		s.isKnown(launch.operation)
-		delete(s.launching, status.Task)
+	one, fell := s.launches.hear(&status)
+	s.mu.Unlock()
+	if fell {
+		return s.fall(ctx, one)
 	}
+	if one != nil {
+		if err := s.began(ctx, one); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
 	if status.State == api.TaskKilling && !s.framework.KnowsKilling() {
 		s.mu.Unlock()
 		return nil
@@ -429,8 +458,16 @@ func (s *session) ExecutorLost(_ context.Context, agent api.AgentID, executor ap
 	}})
 }
 
-// AgentLost passes on that an agent was lost.
+// AgentLost passes on that an agent was lost. Launches that fell through wait for it no longer.
 func (s *session) AgentLost(_ context.Context, agent api.AgentID, _ bool, _ string) {
+	s.mu.Lock()
+	for _, one := range s.launches.held {
+		if one.agent == agent {
+			one.until = time.Now()
+		}
+	}
+	s.mu.Unlock()
+	s.relaunch()
 	s.send(&schedulerv1.Event{Type: schedulerv1.Event_FAILURE.Enum(), Failure: &schedulerv1.Event_Failure{AgentId: translate.AgentID(agent)}})
 }
 

@@ -35,14 +35,15 @@ import (
 //
 //	post {JSON of the call}      the framework_id and the stream are added if the call names none; with the word kill, the
 //	                             gateway is killed the moment it has answered; with quiet, the events are left out; with
-//	                             elsewhere, it is posted to another gateway
+//	                             elsewhere, it is posted to another gateway; with lost, it never reaches the master, which is killed
+//	                             meanwhile and started again a second later
 //	raw METHOD {headers} body    an HTTP request as it is
 //	ack TASK                     acknowledges the task's latest status that has a uuid; "_" stands for a space
 //	wait TIME                    lets time pass
 //	hang-up                      closes the stream
 //	restart                      kills the gateway, as kill -9 does, and starts another one
 //	agent kill|start|drain|gone|maintain|cancel
-//	master                       kills the master and starts it again
+//	master [kill|start]          kills the master and starts it again, or one of the two
 //
 // A uuid is told as the number of its first appearance; times are left out. Within a line, which goroutine runs first is
 // not fixed, so events stand by their type, and those of one type in their order.
@@ -95,6 +96,7 @@ type story struct {
 	framework, stream string
 	reply             *http.Response // of SUBSCRIBE
 	reading           chan struct{}
+	lost              bool // the next call never reaches the master
 	uuids             map[string]string
 	latest            map[string]*mesosv1.TaskStatus
 
@@ -129,10 +131,21 @@ func (s *story) do(request *http.Request) *http.Response {
 	var reply *http.Response
 	var err error
 	done := make(chan struct{})
+	master := s.h.Masters()[0]
+	if s.lost {
+		master.Isolate()
+	}
 	go func() {
 		defer close(done)
 		reply, err = s.client.Do(request) //nolint:bodyclose // said and hangUp close it
 	}()
+	if s.lost {
+		s.lost = false
+		s.h.Advance(time.Second)
+		master.Kill()
+		master.Rejoin()
+		master.Start()
+	}
 	for {
 		select {
 		case start := <-s.starts:
@@ -196,10 +209,11 @@ func (s *story) play(d *datadriven.TestData) string {
 	case "post":
 		if d.HasArg("elsewhere") {
 			s.client, s.other = s.other, s.client
-			out.WriteString(s.post(d.Input))
+		}
+		s.lost = d.HasArg("lost")
+		out.WriteString(s.post(d.Input))
+		if d.HasArg("elsewhere") {
 			s.client, s.other = s.other, s.client
-		} else {
-			out.WriteString(s.post(d.Input))
 		}
 		if d.HasArg("kill") {
 			s.restart()
@@ -225,8 +239,12 @@ func (s *story) play(d *datadriven.TestData) string {
 			"drain": func() { agent.Drain(time.Minute) }, "maintain": func() { agent.Maintain(time.Hour, time.Hour) },
 		}[d.CmdArgs[0].Key]()
 	case "master":
-		s.h.Masters()[0].Kill()
-		s.h.Masters()[0].Start()
+		if !d.HasArg("start") {
+			s.h.Masters()[0].Kill()
+		}
+		if !d.HasArg("kill") {
+			s.h.Masters()[0].Start()
+		}
 	default:
 		d.Fatalf(s.h.T(), "no such line: %s %v", d.Cmd, words)
 	}

@@ -35,6 +35,16 @@ func (f *Framework) State(state api.TaskState) mesosv1.TaskState {
 	return states[state].unaware
 }
 
+// known returns the state that an executor has told as the framework knows it.
+func (f *Framework) known(state mesosv1.TaskState) mesosv1.TaskState {
+	for _, names := range states { // order: irrelevant because all that have this name are unaware by the same one
+		if names.aware == state && !f.PartitionAware() {
+			return names.unaware
+		}
+	}
+	return state
+}
+
 // reasons are Mesos's names of Tender's reasons. A reason that is not here has none, and its message tells it.
 var reasons = map[api.Reason]mesosv1.TaskStatus_Reason{
 	api.ReasonExecutorTerminated:          mesosv1.TaskStatus_REASON_EXECUTOR_TERMINATED,
@@ -87,7 +97,9 @@ func NeedsAcknowledgement(status api.Status) bool {
 func (f *Framework) WriteStatus(status api.Status, ip string) *mesosv1.TaskStatus {
 	s := new(mesosv1.TaskStatus)
 	own := len(status.Data) > 0 && proto.Unmarshal(status.Data, s) == nil
-	if !own {
+	if own {
+		s.State = f.known(s.GetState()).Enum()
+	} else {
 		s = &mesosv1.TaskStatus{State: f.State(status.State).Enum(), Healthy: status.Healthy}
 		if status.Message != "" {
 			s.Message = ptr(status.Message)

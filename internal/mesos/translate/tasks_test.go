@@ -72,3 +72,23 @@ func TestGraceOfAnExecutorsTask(t *testing.T) {
 		}
 	}
 }
+
+// TestStatesOfAnExecutor: what an executor, or the adapter for it, has said is told in the words that the framework knows.
+func TestStatesOfAnExecutor(t *testing.T) {
+	data, err := proto.Marshal(&mesosv1.TaskStatus{TaskId: &mesosv1.TaskID{Value: ptr("t")}, State: mesosv1.TaskState_TASK_DROPPED.Enum()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	aware := &mesosv1.FrameworkInfo_Capability{Type: mesosv1.FrameworkInfo_Capability_PARTITION_AWARE.Enum()}
+	for want, can := range map[mesosv1.TaskState][]*mesosv1.FrameworkInfo_Capability{
+		mesosv1.TaskState_TASK_LOST: nil, mesosv1.TaskState_TASK_DROPPED: {aware},
+	} {
+		f, err := ReadFramework(&mesosv1.FrameworkInfo{User: ptr("u"), Name: ptr("f"), Capabilities: can})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.WriteStatus(api.Status{Task: "t", State: api.TaskFailed, Data: data}, "").GetState(); got != want {
+			t.Errorf("it is told %v, not %v", got, want)
+		}
+	}
+}
