@@ -91,32 +91,32 @@ func (x *Launch) GetGroup() []string {
 	return nil
 }
 
-// Held is a launch that never came to its agent, as when the leader was killed, and that the gateway will repeat with
-// the next offers of that agent. It is kept in the framework's store, for the next gateway if this one is killed.
-type Held struct {
+// Accepted is what a gateway has answered 202 and what has not begun yet. It is kept in the framework's store, for the
+// next gateway if this one is killed.
+type Accepted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The LAUNCH, of one task, or the LAUNCH_GROUP.
-	Operation *v1.Offer_Operation `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	// Each is a LAUNCH of one task, or a LAUNCH_GROUP.
+	Operations []*v1.Offer_Operation `protobuf:"bytes,1,rep,name=operations,proto3" json:"operations,omitempty"`
 	// Tender's role of the offers that the framework has accepted.
 	Role          string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Held) Reset() {
-	*x = Held{}
+func (x *Accepted) Reset() {
+	*x = Accepted{}
 	mi := &file_internal_mesos_envelope_envelope_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Held) String() string {
+func (x *Accepted) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Held) ProtoMessage() {}
+func (*Accepted) ProtoMessage() {}
 
-func (x *Held) ProtoReflect() protoreflect.Message {
+func (x *Accepted) ProtoReflect() protoreflect.Message {
 	mi := &file_internal_mesos_envelope_envelope_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -128,19 +128,19 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Held.ProtoReflect.Descriptor instead.
-func (*Held) Descriptor() ([]byte, []int) {
+// Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
+func (*Accepted) Descriptor() ([]byte, []int) {
 	return file_internal_mesos_envelope_envelope_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *Held) GetOperation() *v1.Offer_Operation {
+func (x *Accepted) GetOperations() []*v1.Offer_Operation {
 	if x != nil {
-		return x.Operation
+		return x.Operations
 	}
 	return nil
 }
 
-func (x *Held) GetRole() string {
+func (x *Accepted) GetRole() string {
 	if x != nil {
 		return x.Role
 	}
@@ -155,9 +155,11 @@ const file_internal_mesos_envelope_envelope_proto_rawDesc = "" +
 	"\x06Launch\x12&\n" +
 	"\x04task\x18\x01 \x01(\v2\x12.mesos.v1.TaskInfoR\x04task\x125\n" +
 	"\tframework\x18\x02 \x01(\v2\x17.mesos.v1.FrameworkInfoR\tframework\x12\x14\n" +
-	"\x05group\x18\x03 \x03(\tR\x05group\"S\n" +
-	"\x04Held\x127\n" +
-	"\toperation\x18\x01 \x01(\v2\x19.mesos.v1.Offer.OperationR\toperation\x12\x12\n" +
+	"\x05group\x18\x03 \x03(\tR\x05group\"Y\n" +
+	"\bAccepted\x129\n" +
+	"\n" +
+	"operations\x18\x01 \x03(\v2\x19.mesos.v1.Offer.OperationR\n" +
+	"operations\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04roleB4Z2github.com/tenderhq/tender/internal/mesos/envelopeb\x06proto3"
 
 var (
@@ -175,7 +177,7 @@ func file_internal_mesos_envelope_envelope_proto_rawDescGZIP() []byte {
 var file_internal_mesos_envelope_envelope_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_internal_mesos_envelope_envelope_proto_goTypes = []any{
 	(*Launch)(nil),             // 0: tender.envelope.v1.Launch
-	(*Held)(nil),               // 1: tender.envelope.v1.Held
+	(*Accepted)(nil),           // 1: tender.envelope.v1.Accepted
 	(*v1.TaskInfo)(nil),        // 2: mesos.v1.TaskInfo
 	(*v1.FrameworkInfo)(nil),   // 3: mesos.v1.FrameworkInfo
 	(*v1.Offer_Operation)(nil), // 4: mesos.v1.Offer.Operation
@@ -183,7 +185,7 @@ var file_internal_mesos_envelope_envelope_proto_goTypes = []any{
 var file_internal_mesos_envelope_envelope_proto_depIdxs = []int32{
 	2, // 0: tender.envelope.v1.Launch.task:type_name -> mesos.v1.TaskInfo
 	3, // 1: tender.envelope.v1.Launch.framework:type_name -> mesos.v1.FrameworkInfo
-	4, // 2: tender.envelope.v1.Held.operation:type_name -> mesos.v1.Offer.Operation
+	4, // 2: tender.envelope.v1.Accepted.operations:type_name -> mesos.v1.Offer.Operation
 	3, // [3:3] is the sub-list for method output_type
 	3, // [3:3] is the sub-list for method input_type
 	3, // [3:3] is the sub-list for extension type_name

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -41,7 +40,7 @@ func (s *session) do(ctx context.Context, call *schedulerv1.Call) (int, error) {
 	case schedulerv1.Call_SUPPRESS:
 		err = s.suppress(true, s.named(call.GetSuppress().GetRoles()))
 	case schedulerv1.Call_KILL:
-		err = s.kill(ctx, call.GetKill())
+		err = s.kill(call.GetKill())
 	case schedulerv1.Call_SHUTDOWN:
 		err = s.client.Shutdown(api.AgentID(call.GetShutdown().GetAgentId().GetValue()), translate.ReadExecutorID(call.GetShutdown().GetExecutorId()))
 	case schedulerv1.Call_ACKNOWLEDGE:
@@ -127,9 +126,9 @@ func (s *session) suppress(suppressed bool, roles []api.Role) error {
 	return s.client.Revive(roles...)
 }
 
-func (s *session) kill(ctx context.Context, call *schedulerv1.Call_Kill) error {
-	if held, err := s.killHeld(ctx, translate.ReadTaskID(call.GetTaskId())); held {
-		return err
+func (s *session) kill(call *schedulerv1.Call_Kill) error {
+	if s.killHeld(translate.ReadTaskID(call.GetTaskId())) {
+		return nil
 	}
 	var options []framework.KillOption
 	if grace := call.GetKillPolicy().GetGracePeriod(); grace != nil {
@@ -280,7 +279,7 @@ func (s *session) accept(ctx context.Context, call *schedulerv1.Call_Accept) err
 			if at == (place{}) || len(tasksOf(operation)) == 0 {
 				s.drop(operation, why)
 			} else {
-				err = cmp.Or(err, s.miss(ctx, s.readLaunches(at, operation), why))
+				err = cmp.Or(err, s.miss(s.readLaunches(at, operation), why))
 			}
 		}
 		return err
@@ -308,76 +307,12 @@ func (s *session) accept(ctx context.Context, call *schedulerv1.Call_Accept) err
 			answer.Operations = append(answer.Operations, changes...)
 		}
 	}
-	return s.answer(ctx, answer, launches)
-}
-
-// launchTimeout bounds how long the answer to an accept waits until a leader has its launches, and storeTimeout how long
-// until they are in the framework's store instead.
-const (
-	launchTimeout = 5 * time.Second
-	storeTimeout  = 5 * time.Second
-)
-
-// answer sends an accept, and waits until a leader has its launches: what the framework is told was accepted happens,
-// also if the gateway is killed a moment later. When a failover keeps the launches under way they go to the framework's
-// store. Without a leader for longer than that the framework has to reconcile, as with Mesos.
-func (s *session) answer(ctx context.Context, answer api.Answer, launches []*launch) error {
-	if len(launches) == 0 {
-		return s.client.Answer(answer)
-	}
-	known := make(chan struct{})
-	s.mu.Lock()
-	for _, one := range launches {
-		s.launches.add(one)
-	}
-	id := api.OperationID(fmt.Sprintf("%s%s-%d", launchPrefix, s.stream, s.launches.count))
-	s.launches.unknown[id] = known
-	for _, one := range launches {
-		one.accept = id
-	}
-	s.mu.Unlock()
-	last := 0
-	for i := range answer.Operations {
-		if answer.Operations[i].Kind.Launches() {
-			last = i
-		}
-	}
-	answer.Operations[last].ID = id
-	if err := s.client.Answer(answer); err != nil {
-		return err
-	}
-	late := time.NewTimer(launchTimeout)
-	defer late.Stop()
-	select {
-	case <-known:
-	case <-late.C:
-		s.keepAll(ctx, launches)
-	case <-s.done:
-	case <-ctx.Done():
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.launches.isKnown(id)
-	return nil
-}
-
-// keepAll writes launches to the framework's store, as far as a leader lets it.
-func (s *session) keepAll(ctx context.Context, launches []*launch) {
-	ctx, done := context.WithTimeout(ctx, storeTimeout)
-	defer done()
-	var writing sync.WaitGroup
-	for _, one := range launches {
-		writing.Go(func() {
-			if err := s.keep(ctx, one); err != nil {
-				s.gateway.log.Warn("a launch under way is only in this process", "framework", string(s.id()), "error", err)
-			}
-		})
-	}
-	writing.Wait()
+	s.keep(launches) // what the framework is told was accepted happens, also if the gateway is killed a moment later
+	return s.client.Answer(answer)
 }
 
 // miss holds launches whose offers have gone before they were sent.
-func (s *session) miss(ctx context.Context, launches []*launch, why string) error {
+func (s *session) miss(launches []*launch, why string) error {
 	for _, one := range launches {
 		one.fallen = make(map[api.TaskID]api.Status)
 		for _, task := range one.operation.Tasks {
@@ -386,13 +321,10 @@ func (s *session) miss(ctx context.Context, launches []*launch, why string) erro
 				Message: droppedWords + why, At: time.Now(),
 			}
 		}
-		s.mu.Lock()
-		s.launches.add(one)
-		s.mu.Unlock()
 	}
-	s.keepAll(ctx, launches)
+	s.keep(launches)
 	for _, one := range launches {
-		if err := s.hold(ctx, one); err != nil {
+		if err := s.hold(one); err != nil {
 			return err
 		}
 	}

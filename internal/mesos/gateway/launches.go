@@ -2,34 +2,23 @@ package gateway
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/pack"
-	"github.com/tenderhq/tender/internal/mesos/envelope"
 	"github.com/tenderhq/tender/internal/mesos/translate"
 	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
 	schedulerv1 "github.com/tenderhq/tender/internal/mesos/v1/scheduler"
 )
 
-const (
-	// holdTimeout bounds how long a launch that fell through waits for the next offers of its agent. Then the framework is
-	// told that the task was dropped.
-	holdTimeout = 30 * time.Second
-	// heldPrefix begins the keys of the framework's store that hold such launches.
-	heldPrefix = "mesos/launch/"
-	// launchPrefix begins the IDs of operations by which the gateway learns that a leader has a launch. The framework is
-	// not told of them.
-	launchPrefix = "tender-launch-"
-)
+// holdTimeout bounds how long a launch that fell through waits for the next offers of its agent. Then the framework is
+// told that the task was dropped.
+const holdTimeout = 30 * time.Second
 
 // place is where offers and launches belong.
 type place struct {
@@ -43,17 +32,14 @@ type place struct {
 // have never begun. Old frameworks may take the loss of a task for the end of the world, so they are not told; the
 // launch is held, and repeated with the next offers of its agent.
 type launch struct {
-	number    int                      // in the order in which they were accepted
 	written   *mesosv1.Offer_Operation // as the framework has written it
 	operation api.Operation
 	place
-	accept api.OperationID // the operation by which the gateway learns that a leader has it
-	asked  bool            // it comes from another gateway: the masters were asked what has become of it
+	record *record // in which it is in the framework's store
+	asked  bool    // it comes from another gateway: the masters were asked what has become of it
 	fallen map[api.TaskID]api.Status
-	until  time.Time // the framework is told then; zero: it has not fallen through
-
-	storing sync.Mutex // held while key changes, and while that is waited for
-	key     string     // by which it is in the framework's store; "": it is not there
+	until  time.Time     // the framework is told then; zero: it has not fallen through
+	out    chan struct{} // closed when it is in the store no longer
 }
 
 // hasFallen says that all tasks of the launch have fallen through: those of a group begin together.
@@ -62,37 +48,18 @@ func (l *launch) hasFallen() bool { return len(l.fallen) == len(l.operation.Task
 // launches are those of a framework. The session's mu guards them.
 type launches struct {
 	byTask  map[api.TaskID]*launch
-	held    []*launch                         // those that have fallen through, in the order in which they did
-	unknown map[api.OperationID]chan struct{} // accepts that wait until a leader has their launches
-	count   int
+	held    []*launch              // those that have fallen through, in the order in which they did
+	leaving map[api.TaskID]*launch // those that have begun, and are in the store still
+	records int
 }
 
 func newLaunches() launches {
-	return launches{byTask: make(map[api.TaskID]*launch), unknown: make(map[api.OperationID]chan struct{})}
+	return launches{byTask: make(map[api.TaskID]*launch), leaving: make(map[api.TaskID]*launch)}
 }
 
 func (l *launches) add(one *launch) {
-	l.count++
-	one.number = l.count
 	for _, task := range one.operation.Tasks {
 		l.byTask[task.ID] = one
-	}
-}
-
-func (l *launches) remove(one *launch) {
-	for _, task := range one.operation.Tasks {
-		delete(l.byTask, task.ID)
-	}
-	l.held = slices.DeleteFunc(l.held, func(other *launch) bool { return other == one })
-}
-
-func (l *launches) has(one *launch) bool { return l.byTask[one.operation.Tasks[0].ID] == one }
-
-// isKnown ends the wait for the answer to an accept.
-func (l *launches) isKnown(id api.OperationID) {
-	if known := l.unknown[id]; known != nil {
-		delete(l.unknown, id)
-		close(known)
 	}
 }
 
@@ -114,44 +81,37 @@ func (l *launches) hear(status *api.Status) (one *launch, fell bool) {
 	}
 	status.Agent = cmp.Or(status.Agent, one.agent)
 	switch {
-	case status.State == api.TaskDropped && slices.Contains(fallReasons, status.Reason), one.asked && status.State == api.TaskUnknown:
+	case status.State == api.TaskStaging: // on its way still
+		return nil, false
+	case status.State == api.TaskDropped && slices.Contains(fallReasons, status.Reason), status.State == api.TaskUnknown && one.asked:
 		if one.fallen == nil {
 			one.fallen = make(map[api.TaskID]api.Status)
 		}
 		one.fallen[status.Task] = *status
 		return one, true
-	case status.State == api.TaskStaging: // on its way still
-		l.isKnown(one.accept)
-		return nil, false
 	}
-	l.isKnown(one.accept)
 	return one, false
 }
 
 // fallReasons are told of a task that never began, and that the same agent may well begin the next time.
 var fallReasons = []api.Reason{api.ReasonInvalidOffers, api.ReasonAgentDisconnected, api.ReasonAgentRestarted, api.ReasonReconciliation}
 
-// began is called before the first status of a launch is told that is not its fall. What is in the store is forgotten
-// before the framework hears of the task: another gateway would launch it again otherwise.
-func (s *session) began(ctx context.Context, one *launch) error {
-	one.storing.Lock()
-	defer one.storing.Unlock()
-	if err := s.forget(ctx, one); err != nil {
-		return err
-	}
+// hold repeats a launch that fell through as soon as its agent is offered.
+func (s *session) hold(one *launch) error {
 	s.mu.Lock()
-	s.launches.remove(one)
-	s.mu.Unlock()
-	s.tellFallen(one)
-	return nil
-}
-
-// forget removes a launch from the framework's store. The caller holds storing.
-func (s *session) forget(ctx context.Context, one *launch) error {
-	if one.key == "" {
+	if !one.hasFallen() || slices.Contains(s.launches.held, one) { // a group has to fall as a whole
+		s.mu.Unlock()
 		return nil
 	}
-	return s.client.Store().Delete(ctx, one.key, framework.AnyVersion)
+	if one.until.IsZero() {
+		one.until = time.Now().Add(holdTimeout)
+	}
+	s.launches.held = append(s.launches.held, one)
+	s.roles.wake(one.role)
+	s.mu.Unlock()
+	s.client.After(0, s.relaunch)
+	s.client.After(holdTimeout, s.relaunch)
+	return s.client.Revive(one.role) // ends the filters that what was left of its offers has got
 }
 
 // tellFallen tells of the tasks of a launch that have fallen through.
@@ -164,73 +124,12 @@ func (s *session) tellFallen(one *launch) {
 	}
 }
 
-// tell tells a status that needs no acknowledgement.
+// tell tells a status that needs no acknowledgement, when it may be told.
 func (s *session) tell(status api.Status) {
 	s.mu.Lock()
 	written := s.framework.WriteStatus(status, "")
 	s.mu.Unlock()
-	s.update(written)
-}
-
-// fall is called when a task of a launch has fallen through. When all of them have, the launch is held: in the store
-// before the end that the agent or the leader has told is acknowledged. Without room there the framework is told at once.
-func (s *session) fall(ctx context.Context, one *launch) error {
-	s.mu.Lock()
-	whole := one.hasFallen()
-	s.mu.Unlock()
-	if !whole {
-		return nil
-	}
-	err := s.keep(ctx, one)
-	switch {
-	case api.Is(err, api.Limit):
-		return s.began(ctx, one)
-	case err != nil:
-		return err
-	}
-	return s.hold(ctx, one)
-}
-
-// keep writes a launch to the framework's store, unless it is there, or its tasks have begun or ended meanwhile.
-func (s *session) keep(ctx context.Context, one *launch) error {
-	one.storing.Lock()
-	defer one.storing.Unlock()
-	s.mu.Lock()
-	over := !s.launches.has(one)
-	s.mu.Unlock()
-	if over || one.key != "" {
-		return nil
-	}
-	key := fmt.Sprintf("%s%s-%d", heldPrefix, s.stream, one.number)
-	value, err := proto.Marshal(&envelope.Held{Operation: one.written, Role: string(one.role)})
-	if err == nil {
-		_, err = s.client.Store().Put(ctx, key, value, framework.AnyVersion)
-	}
-	if err == nil {
-		one.key = key
-	}
-	return err
-}
-
-// hold repeats a launch that fell through as soon as its agent is offered.
-func (s *session) hold(ctx context.Context, one *launch) error {
-	s.mu.Lock()
-	waits := s.launches.has(one) && !slices.Contains(s.launches.held, one)
-	if waits {
-		if one.until.IsZero() {
-			one.until = time.Now().Add(holdTimeout)
-		}
-		s.launches.held = append(s.launches.held, one)
-	}
-	s.launches.isKnown(one.accept)
-	s.roles.wake(one.role)
-	s.mu.Unlock()
-	if !waits { // it was killed meanwhile, or its fall is told a second time
-		return nil
-	}
-	s.client.After(0, s.relaunch)
-	s.client.After(holdTimeout, s.relaunch)
-	return s.client.Revive(one.role) // ends the filters that what was left of its offers has got
+	s.updateInTurn(status, written)
 }
 
 // relaunch repeats what fell through in the offers of its agents, tells of what was held for too long, and then shows
@@ -267,15 +166,12 @@ func (s *session) giveUpLate() {
 	now := time.Now()
 	s.mu.Lock()
 	late := slices.DeleteFunc(slices.Clone(s.launches.held), func(one *launch) bool { return now.Before(one.until) })
+	for _, one := range late {
+		s.takeOut(one)
+	}
 	s.mu.Unlock()
 	for _, one := range late {
-		ctx, done := context.WithTimeout(s.gateway.life, storeTimeout)
-		err := s.began(ctx, one)
-		if done(); err != nil {
-			s.logged(err)
-			s.client.After(storeTimeout, s.relaunch)
-			return
-		}
+		s.tellFallen(one)
 	}
 }
 
@@ -313,7 +209,7 @@ func (s *session) fill(at place) (rescinded []api.OfferID) {
 		s.launches.held = slices.DeleteFunc(s.launches.held, func(other *launch) bool { return other == one })
 	}
 	for _, id := range answer.Offers {
-		if _, shown := s.offers.lose(id); shown {
+		if s.offers.lose(id) {
 			rescinded = append(rescinded, id)
 		}
 	}
@@ -334,53 +230,22 @@ func joined(offers []api.Offer) *pack.Bin {
 }
 
 // killHeld ends a launch that has fallen through; false: no such launch has this task.
-func (s *session) killHeld(ctx context.Context, id api.TaskID) (bool, error) {
+func (s *session) killHeld(id api.TaskID) bool {
 	s.mu.Lock()
 	one := s.launches.byTask[id]
 	if one == nil || !one.hasFallen() {
 		s.mu.Unlock()
-		return false, nil
+		return false
 	}
-	s.launches.remove(one)
+	s.takeOut(one)
 	s.mu.Unlock()
-	one.storing.Lock()
-	defer one.storing.Unlock()
 	for _, task := range one.operation.Tasks {
 		s.tell(api.Status{
 			Task: task.ID, Agent: one.agent, State: api.TaskKilled, Source: api.MoverMaster, At: time.Now(),
 			Message: "Killed before delivery to the agent",
 		})
 	}
-	return true, s.forget(ctx, one)
-}
-
-// readHeld takes over the launches that an earlier gateway has held. What has become of them is asked for first: it may
-// have been killed between their launch and its note of that.
-func (s *session) readHeld(entries []framework.Entry) error {
-	var asked []api.TaskID
-	for _, entry := range entries {
-		held := new(envelope.Held)
-		if proto.Unmarshal(entry.Value, held) != nil {
-			continue // it was not written here
-		}
-		at := place{role: api.Role(held.GetRole())}
-		for _, info := range tasksOf(held.GetOperation()) {
-			at.agent = api.AgentID(info.GetAgentId().GetValue())
-		}
-		for _, one := range s.readLaunches(at, held.GetOperation()) {
-			one.key, one.asked = entry.Key, true
-			s.mu.Lock()
-			s.launches.add(one)
-			s.mu.Unlock()
-			for _, task := range one.operation.Tasks {
-				asked = append(asked, task.ID)
-			}
-		}
-	}
-	if len(asked) == 0 {
-		return nil
-	}
-	return s.client.Reconcile(asked...)
+	return true
 }
 
 // tasksOf returns the tasks that an operation launches.

@@ -14,14 +14,15 @@ const lostMax = 1024
 
 // offers are those of a framework. The session's mu guards them.
 type offers struct {
-	open   map[api.OfferID]api.Offer // the framework may answer them
-	hidden map[api.OfferID]bool      // the open ones that the framework was not shown yet
-	lost   map[api.OfferID]place     // those that were taken back last, maybe while their answer was on its way
-	order  []api.OfferID             // the same, the oldest first
+	open    map[api.OfferID]api.Offer // the framework may answer them
+	hidden  map[api.OfferID]bool      // the open ones that the framework was not shown yet
+	inverse map[api.OfferID]bool      // the inverse offers
+	lost    map[api.OfferID]place     // those that were taken back last, maybe while their answer was on its way
+	order   []api.OfferID             // the same, the oldest first
 }
 
 func newOffers() offers {
-	return offers{open: make(map[api.OfferID]api.Offer), hidden: make(map[api.OfferID]bool), lost: make(map[api.OfferID]place)}
+	return offers{open: make(map[api.OfferID]api.Offer), hidden: make(map[api.OfferID]bool), inverse: make(map[api.OfferID]bool), lost: make(map[api.OfferID]place)}
 }
 
 // at lists the open offers of a place.
@@ -57,12 +58,12 @@ func (o *offers) take(ids []api.OfferID) (at place, gone api.OfferID) {
 	return at, gone
 }
 
-// lose ends an offer that is taken back. known is false if it is none that was seen here.
-func (o *offers) lose(id api.OfferID) (known, shown bool) {
+// lose ends an offer that is taken back. It reports whether the framework was shown it and has not answered it.
+func (o *offers) lose(id api.OfferID) (shown bool) {
 	shown = !o.hidden[id]
 	at, gone := o.take([]api.OfferID{id})
 	if gone != "" {
-		return at != place{}, false
+		return false
 	}
 	if len(o.order) == lostMax {
 		delete(o.lost, o.order[0])
@@ -70,7 +71,7 @@ func (o *offers) lose(id api.OfferID) (known, shown bool) {
 	}
 	o.lost[id] = at
 	o.order = append(o.order, id)
-	return true, shown
+	return shown
 }
 
 // unhide returns the hidden offers for which no launch waits any more. They count as shown.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -76,10 +75,6 @@ func (s *session) change(ctx context.Context, operation *mesosv1.Offer_Operation
 // OperationDone passes on the outcome of an operation that was given an ID.
 func (s *session) OperationDone(_ context.Context, agent api.AgentID, operation api.OperationID, err error) {
 	s.mu.Lock()
-	if s.launches.isKnown(operation); strings.HasPrefix(string(operation), launchPrefix) {
-		s.mu.Unlock()
-		return
-	}
 	awaited := s.changes[operation]
 	delete(s.changes, operation)
 	s.mu.Unlock()

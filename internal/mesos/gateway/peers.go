@@ -14,7 +14,7 @@ const (
 	// passedHeader marks a call that another gateway has passed on, so that no two pass it to and fro.
 	passedHeader = "Tender-Gateway"
 	// passTimeout bounds how long a peer may take for a call: it waits for a leader itself.
-	passTimeout = launchTimeout + storeTimeout + 5*time.Second
+	passTimeout = storeTimeout + 5*time.Second
 	// answerBytesMax bounds the answer of a peer, which is at most a sentence.
 	answerBytesMax = 64 << 10
 )

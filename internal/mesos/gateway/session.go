@@ -301,7 +301,7 @@ func (s *session) Subscribed(ctx context.Context, client *framework.Client) erro
 	if err != nil {
 		return err
 	}
-	held, err := client.Store().List(ctx, heldPrefix)
+	records, err := client.Store().List(ctx, recordsPrefix)
 	if err != nil {
 		return err
 	}
@@ -322,7 +322,7 @@ func (s *session) Subscribed(ctx context.Context, client *framework.Client) erro
 	}})
 	s.send(heartbeatEvent())
 	close(s.ready)
-	return s.readHeld(held)
+	return s.readRecords(records)
 }
 
 // offersPerEventMax keeps an event far below the 4 MiB that old clients read as one.
@@ -372,15 +372,15 @@ func (s *session) show(ctx context.Context, offers []api.Offer) {
 func (s *session) Rescinded(_ context.Context, offers []api.OfferID, _ string) {
 	for _, id := range offers {
 		s.mu.Lock()
-		known, shown := s.offers.lose(id)
+		shown, inverse := s.offers.lose(id), s.offers.inverse[id]
+		delete(s.offers.inverse, id)
 		s.mu.Unlock()
-		offer := &mesosv1.OfferID{Value: proto.String(string(id))}
 		switch {
 		case shown:
 			s.send(rescindEvent(id))
-		case !known:
+		case inverse:
 			s.send(&schedulerv1.Event{Type: schedulerv1.Event_RESCIND_INVERSE_OFFER.Enum(),
-				RescindInverseOffer: &schedulerv1.Event_RescindInverseOffer{InverseOfferId: offer}})
+				RescindInverseOffer: &schedulerv1.Event_RescindInverseOffer{InverseOfferId: &mesosv1.OfferID{Value: proto.String(string(id))}}})
 		}
 	}
 }
@@ -390,6 +390,7 @@ func (s *session) InverseOffers(_ context.Context, offers []api.InverseOffer) {
 	list := make([]*mesosv1.InverseOffer, len(offers))
 	s.mu.Lock()
 	for i, offer := range offers {
+		s.offers.inverse[offer.ID] = true
 		offer.Framework = api.FrameworkID(s.framework.Info.GetId().GetValue())
 		list[i] = s.framework.WriteInverseOffer(offer, addressOf("", nil))
 	}
@@ -402,14 +403,15 @@ func (s *session) Update(ctx context.Context, status api.Status) error {
 	ip := s.ip(ctx, status)
 	s.mu.Lock()
 	one, fell := s.launches.hear(&status)
+	if one != nil && !fell {
+		s.takeOut(one)
+	}
 	s.mu.Unlock()
 	if fell {
-		return s.fall(ctx, one)
+		return s.hold(one)
 	}
 	if one != nil {
-		if err := s.began(ctx, one); err != nil {
-			return err
-		}
+		s.tellFallen(one)
 	}
 	s.mu.Lock()
 	if status.State == api.TaskKilling && !s.framework.KnowsKilling() {
@@ -422,7 +424,7 @@ func (s *session) Update(ctx context.Context, status api.Status) error {
 		s.unacked[string(written.GetUuid())] = status
 	}
 	s.mu.Unlock()
-	s.update(written)
+	s.updateInTurn(status, written)
 	if later {
 		return framework.ErrLater
 	}

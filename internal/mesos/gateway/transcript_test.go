@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -46,7 +47,7 @@ import (
 //	master [kill|start]          kills the master and starts it again, or one of the two
 //
 // A uuid is told as the number of its first appearance; times are left out. Within a line, which goroutine runs first is
-// not fixed, so events stand by their type, and those of one type in their order.
+// not fixed, so events stand by their type, updates by their task, and the others in their order.
 func TestCallsAndEvents(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -344,13 +345,17 @@ func (s *story) read(reply *http.Response) {
 	}()
 }
 
+func taskOf(event *schedulerv1.Event) string { return event.GetUpdate().GetStatus().GetTaskId().GetValue() }
+
 var times = regexp.MustCompile(`,?"timestamp":[0-9.e+]+|"start":{"nanoseconds":[0-9]+}`)
 
 // heard tells the events since its last call.
 func (s *story) heard() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slices.SortStableFunc(s.told, func(a, b *schedulerv1.Event) int { return int(a.GetType()) - int(b.GetType()) })
+	slices.SortStableFunc(s.told, func(a, b *schedulerv1.Event) int {
+		return cmp.Or(int(a.GetType())-int(b.GetType()), cmp.Compare(taskOf(a), taskOf(b)))
+	})
 	var out strings.Builder
 	for _, event := range s.told {
 		if id := event.GetSubscribed().GetFrameworkId().GetValue(); id != "" {
