@@ -84,6 +84,42 @@ func TestKeep(t *testing.T) {
 	})
 }
 
+// TestASetIsNotActiveTwice: a set is cut off, and another instance finishes its items. When that one dies, the first set
+// does not go on from what it remembers: Run ends, and a new set knows what was done.
+func TestASetIsNotActiveTwice(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 1}, func(c *frameworktest.Handle) {
+		config := framework.Config{Name: "shop", Standby: true, FailoverTimeout: time.Hour}
+		first := c.Start(config, taskset.New(taskset.Config{Keep: "items", Loaded: func(ctx context.Context, set *taskset.Set) error {
+			return set.Add(ctx, command("one", "sleep 20"), command("two", "sleep 20"))
+		}}))
+		c.AwaitRunning(2)
+		first.Isolate()
+		second := c.Start(config, taskset.New(taskset.Config{Keep: "items"}))
+		second.AwaitCount(2, api.TaskFinished)
+		c.Await("the ends to be in the store", func() bool { return storeKeys(c, second) == "" })
+		first.Rejoin()
+		c.Advance(5 * time.Second)
+		second.Kill()
+		c.Await("the first set to end", func() bool {
+			select {
+			case <-first.Ended():
+				return true
+			default:
+				return false
+			}
+		})
+		if err := first.Stop(); !errors.Is(err, framework.ErrFenced) || !strings.Contains(err.Error(), "run a new set") {
+			t.Errorf("it ends with: %v", err)
+		}
+		set := taskset.New(taskset.Config{Keep: "items"})
+		c.Start(config, set)
+		c.Advance(time.Minute)
+		if n := set.Numbers(); n.Items != 0 {
+			t.Errorf("the new set has %+v", n)
+		}
+	})
+}
+
 // TestAChangeIsLeft: while no master answers, who changes a kept set waits as long as its context says, also behind
 // another change, and the set is as before. Afterwards the store holds what the set has.
 func TestAChangeIsLeft(t *testing.T) {

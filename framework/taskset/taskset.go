@@ -66,7 +66,8 @@
 // adds its items again before Run, unless Config.Keep keeps them in the store. What runs
 // of them is taken over, as the leader tells it; tasks of items that are not in the set are
 // killed. Ends that were handled before the restart are forgotten, and so done again,
-// unless Config.Remember or Config.Keep is set.
+// unless Config.Remember or Config.Keep is set. With Standby, Run ends (framework.ErrFenced) when a set
+// is to be active again behind another instance; run a new one then.
 package taskset
 
 import (
@@ -190,10 +191,11 @@ type Set struct {
 	telling   bool
 	torn      bool // it has asked for the framework's removal
 
-	store   *framework.Store // from the first session on
-	writing chan struct{}    // with Keep: one change at a time; whoever put its element in makes it, without holding mu
-	loaded  bool             // the items of the store are in the set
-	endings []string         // items whose record says that they have ended, the oldest first; only callbacks use it
+	takeovers uint64           // of the framework by other instances, when the set was read
+	store     *framework.Store // from the first session on
+	writing   chan struct{}    // with Keep: one change at a time; whoever put its element in makes it, without holding mu
+	loaded    bool             // the items of the store are in the set
+	endings   []string         // items whose record says that they have ended, the oldest first; only callbacks use it
 	// takenIn holds the tasks whose last status the set has handled but has not acknowledged yet. Only callbacks use
 	// it.
 	//
@@ -322,11 +324,19 @@ func (s *Set) tellRolled() {
 	}
 }
 
-// Subscribed implements [framework.Subscriber].
+// Subscribed implements [framework.Subscriber]. It ends Run with [framework.ErrFenced] when another instance has been
+// active since this one was: what this set knows is out of date.
 func (s *Set) Subscribed(ctx context.Context, client *framework.Client) error {
 	s.mu.Lock()
 	first := s.client == nil && !s.state.known
+	if first {
+		s.takeovers = client.Takeovers()
+	}
 	s.mu.Unlock()
+	if client.Takeovers() != s.takeovers {
+		return api.E("taskset.subscribed", api.Fenced, client.FrameworkID(),
+			fmt.Errorf("another instance may have been active, and what this one remembers is out of date; run a new set: %w", framework.ErrFenced))
+	}
 	if first {
 		if err := s.beginRoles(ctx, client); err != nil {
 			return err
