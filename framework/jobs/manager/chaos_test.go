@@ -317,9 +317,12 @@ func (o *office) proven() map[string][]api.TaskID {
 	return proven
 }
 
-// wasLost reports whether a task was UNREACHABLE at some time. Its index was tried again, and it may have come back.
+// wasLost reports whether a task was UNREACHABLE at some time, or UNKNOWN to a leader that took its agent for dead. Its
+// index was tried again, and it may have come back.
 func (o *office) wasLost(task api.TaskID) bool {
 	return slices.ContainsFunc(append(slices.Clone(o.runs), o.Frameworks()...), func(run *frameworktest.Framework) bool {
-		return slices.ContainsFunc(run.Statuses(task), func(s api.Status) bool { return s.State == api.TaskUnreachable })
+		return slices.ContainsFunc(run.Statuses(task), func(s api.Status) bool {
+			return s.State == api.TaskUnreachable || s.State == api.TaskUnknown
+		})
 	})
 }
