@@ -14,8 +14,8 @@ type alarmClock struct {
 	alarms.Alarms[func(now time.Time)]
 }
 
-// ring calls the functions of all alarms that are due.
-func (a *alarmClock) ring(now time.Time) {
+// ringDue calls the functions of all alarms that are due.
+func (a *alarmClock) ringDue(now time.Time) {
 	for ring, is := a.Due(now); is; ring, is = a.Due(now) {
 		ring(now)
 	}

@@ -94,7 +94,7 @@ func BenchmarkService(b *testing.B) {
 					b.Fatal(err)
 				}
 				for p.serve(b); !p.set.Services()[0].Rolling.Done; p.serve(b) {
-					p.set.wake()
+					p.set.ringTimer()
 				}
 				rolled += time.Since(began)
 				began = time.Now()

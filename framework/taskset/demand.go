@@ -9,12 +9,12 @@ import (
 	"github.com/tenderhq/tender/internal/work"
 )
 
-// restate states the demand to the masters in each role where it may have changed. In a role where nothing is wanted
+// restateDemand states the demand to the masters in each role where it may have changed. In a role where nothing is wanted
 // nothing is offered. Where more is wanted than before, the masters forget the filters.
-func (s *Set) restate(now time.Time) error {
+func (s *Set) restateDemand(now time.Time) error {
 	roles := s.state.waiting.wants.Unstated(s.client.Roles())
 	for _, name := range roles {
-		if err := s.client.Demand(api.Demand{Role: name, Shapes: s.state.waiting.demand(name, s.state.known)}); err != nil {
+		if err := s.client.Demand(api.Demand{Role: name, Shapes: s.state.waiting.demandIn(name, s.state.known)}); err != nil {
 			return err
 		}
 	}
@@ -24,12 +24,12 @@ func (s *Set) restate(now time.Time) error {
 	return nil
 }
 
-// demand returns what is wanted in a role of the framework.
-func (q *waiting) demand(name api.Role, known bool) (shapes []api.Shape) {
+// demandIn returns what is wanted in a role of the framework.
+func (q *waiting) demandIn(name api.Role, known bool) (shapes []api.Shape) {
 	if !known {
 		return nil
 	}
-	for _, r := range q.offered(name) {
+	for _, r := range q.rolesNamed(name) {
 		shapes = append(shapes, r.delay.Demand(name).Shapes...)
 		for _, want := range q.wants.In(r.name) {
 			shapes = append(shapes, q.shapesOf(want)...)
@@ -56,8 +56,8 @@ func (q *waiting) awaitChange(now time.Time) {
 	}
 }
 
-// spread returns what the demand says about places: the places to fill evenly come first.
-func (q *waiting) spread() (spread []api.Spread) {
+// spreadOfShapes returns what the demand says about places: the places to fill evenly come first.
+func (q *waiting) spreadOfShapes() (spread []api.Spread) {
 	if q.config.Spread != "" {
 		spread = append(spread, api.Spread{By: q.config.Spread})
 	}
@@ -93,8 +93,8 @@ func (q *waiting) shapesOf(want work.Want) []api.Shape {
 	return []api.Shape{beside, whole}
 }
 
-// starts notes that the attempt's executor runs on its agent.
-func (q *waiting) starts(a *attempt) {
+// countExecutor notes that the attempt's executor runs on its agent.
+func (q *waiting) countExecutor(a *attempt) {
 	executor := a.serves
 	if executor == "" || a.Agent == "" {
 		return
@@ -109,8 +109,8 @@ func (q *waiting) starts(a *attempt) {
 	}
 }
 
-// stops notes that the attempt no longer needs its executor, which may end now.
-func (q *waiting) stops(a *attempt) {
+// uncountExecutor notes that the attempt no longer needs its executor, which may end now.
+func (q *waiting) uncountExecutor(a *attempt) {
 	executor := a.serves
 	if a.host == "" {
 		return

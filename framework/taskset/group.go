@@ -37,8 +37,8 @@ func (q *waiting) groupOf(name string, in *role) *group {
 	return g
 }
 
-// tidy forgets a group of which nothing is left.
-func (q *waiting) tidy(g *group) {
+// forgetIfEmpty forgets a group of which nothing is left.
+func (q *waiting) forgetIfEmpty(g *group) {
 	if g.items > 0 || len(g.live) > 0 || q.groups[g.name] != g {
 		return
 	}
@@ -50,28 +50,28 @@ func (q *waiting) tidy(g *group) {
 	}
 }
 
-// watch makes copies of stragglers, and sets an alarm for the time when the next attempt becomes one.
-func (s *state) watch(g *group, now time.Time) {
-	if s.config.Speculate <= 0 || !g.pace.Asks(now, g.done, g.total, g.waiting() > 0) {
+// watchStragglers makes copies of stragglers, and sets an alarm for the time when the next attempt becomes one.
+func (s *state) watchStragglers(g *group, now time.Time) {
+	if s.config.Speculate <= 0 || !g.pace.Asks(now, g.done, g.total, g.countWaiting() > 0) {
 		return
 	}
-	running, copies, slow := g.straggling()
+	running, copies, slow := g.findStragglers()
 	since := make([]time.Time, len(slow))
 	for i, a := range slow {
 		since[i] = a.Running
 	}
 	for _, a := range slow[:g.pace.Stragglers(now, s.config.Speculate, since, running, copies)] {
 		a.Copying = work.HadCopy
-		s.want(a.item, true, a.Agent)
+		s.wantAttempt(a.item, true, a.Agent)
 	}
 	s.alarms.Clear(g.check)
 	if g.check = nil; !g.pace.Check.IsZero() {
-		g.check = s.alarms.Add(g.pace.Check, func(now time.Time) { s.watch(g, now) })
+		g.check = s.alarms.Add(g.pace.Check, func(now time.Time) { s.watchStragglers(g, now) })
 	}
 }
 
-// waiting returns how many wishes of the group wait, without copies.
-func (g *group) waiting() (n int) {
+// countWaiting returns how many wishes of the group wait, without copies.
+func (g *group) countWaiting() (n int) {
 	for _, p := range g.piles { // order: irrelevant because it counts
 		if !p.key.copies {
 			n += p.count
@@ -80,9 +80,9 @@ func (g *group) waiting() (n int) {
 	return n + g.near
 }
 
-// straggling counts the attempts that run, and the copies that run or wait. It also lists the attempts that may be
+// findStragglers counts the attempts that run, and the copies that run or wait. It also lists the attempts that may be
 // copied, the longest running first.
-func (g *group) straggling() (running, copies int, slow []*attempt) {
+func (g *group) findStragglers() (running, copies int, slow []*attempt) {
 	for _, a := range g.live { // order: sorted below
 		if a.IsCopy() {
 			copies++

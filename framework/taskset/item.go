@@ -94,8 +94,8 @@ func (it *item) taskID() api.TaskID {
 	return api.TaskID(fmt.Sprintf("%s.%d.%s", it.ID, it.number, it.nonce))
 }
 
-// parse is the inverse of taskID, also for tasks of earlier processes.
-func parse(id api.TaskID) (item string, number int, ok bool) {
+// parseTaskID is the inverse of taskID, also for tasks of earlier processes.
+func parseTaskID(id api.TaskID) (item string, number int, ok bool) {
 	rest, _, ok := cutLast(string(id))
 	if !ok {
 		return "", 0, false
@@ -113,7 +113,7 @@ func cutLast(text string) (before, after string, found bool) {
 	return text[:i], text[i+1:], true
 }
 
-func (s *state) add(one Item, now time.Time) *item {
+func (s *state) addItem(one Item, now time.Time) *item {
 	it := &item{Item: one, added: now, group: s.waiting.groupOf(one.Group, s.waiting.roleOf(one.Role)), nonce: strings.ToLower(crand.Text()[:6])}
 	s.items[one.ID] = it
 	if one.Service {
@@ -121,7 +121,7 @@ func (s *state) add(one Item, now time.Time) *item {
 	}
 	it.group.items++
 	it.group.total++
-	if s.recalled(it, now) {
+	if s.applyRecord(it, now) {
 		return it
 	}
 	if s.config.Timeout > 0 && !one.Service {
@@ -129,53 +129,53 @@ func (s *state) add(one Item, now time.Time) *item {
 			s.giveUp(it, api.Status{}, fmt.Sprintf("it was not done within %v", s.config.Timeout), now)
 		})
 	}
-	s.ensure(it)
+	s.ensureAttempt(it)
 	return it
 }
 
-// ensure adds a wish for another attempt if no attempt of the item runs or waits.
-func (s *state) ensure(it *item) {
+// ensureAttempt adds a wish for another attempt if no attempt of the item runs or waits.
+func (s *state) ensureAttempt(it *item) {
 	if s.items[it.ID] != it || it.pause != nil || slices.ContainsFunc(it.wishes, func(w *wish) bool { return !w.copy }) {
 		return
 	}
 	if it.Held() {
 		return
 	}
-	if w := s.want(it, false, it.Avoids); w.avoid != "" {
-		s.alarms.Add(time.Now().Add(s.rules(it).AvoidFor()), func(time.Time) { s.waiting.relent(w) })
+	if w := s.wantAttempt(it, false, it.Avoids); w.avoid != "" {
+		s.alarms.Add(time.Now().Add(s.rulesOf(it).AvoidFor()), func(time.Time) { s.waiting.relaxWish(w) })
 	}
 }
 
-// want adds a wish for another attempt.
-func (s *state) want(it *item, isCopy bool, avoid api.AgentID) *wish {
+// wantAttempt adds a wish for another attempt.
+func (s *state) wantAttempt(it *item, isCopy bool, avoid api.AgentID) *wish {
 	it.number++
 	w := &wish{task: it.Task, item: it, copy: isCopy, avoid: avoid}
 	w.task.ID = it.taskID()
 	if it.Service {
-		w.task = labelled(w.task, it.version)
+		w.task = labelTask(w.task, it.version)
 	}
-	s.waiting.add(w)
+	s.waiting.addWish(w)
 	return w
 }
 
-// drop removes an item from the set and kills all its tasks.
-func (s *state) drop(it *item) {
+// dropItem removes an item from the set and kills all its tasks.
+func (s *state) dropItem(it *item) {
 	delete(s.items, it.ID)
-	s.rollouts.touch(it)
+	s.rollouts.touchItem(it)
 	it.group.items--
 	s.alarms.Clear(it.deadline)
-	s.unpause(it)
+	s.endPause(it)
 	s.rollouts.endTrial(it)
 	for len(it.wishes) > 0 {
-		s.waiting.unwish(it.wishes[0])
+		s.waiting.dropWish(it.wishes[0])
 	}
 	for _, a := range it.Attempts {
-		s.dismiss(a)
+		s.killUnwanted(a)
 	}
-	s.waiting.tidy(it.group)
+	s.waiting.forgetIfEmpty(it.group)
 }
 
-func (s *state) unpause(it *item) {
+func (s *state) endPause(it *item) {
 	if it.pause != nil {
 		s.alarms.Clear(it.pause)
 		it.pause = nil
@@ -183,18 +183,18 @@ func (s *state) unpause(it *item) {
 	}
 }
 
-// dismiss kills an attempt that nobody wants any more.
-func (s *state) dismiss(a *attempt) { s.kill(a, work.Unwanted) }
+// killUnwanted kills an attempt that nobody wants any more.
+func (s *state) killUnwanted(a *attempt) { s.killAttempt(a, work.Unwanted) }
 
-func (s *state) kill(a *attempt, why work.Kill) {
+func (s *state) killAttempt(a *attempt, why work.Kill) {
 	if a.Ends(why) {
 		s.kills = append(s.kills, a.Task)
 	}
-	s.rollouts.touch(a.item)
+	s.rollouts.touchItem(a.item)
 }
 
-// finish ends an item, well or not.
-func (s *state) finish(it *item, outcome Outcome, now time.Time) {
+// finishItem ends an item, well or not.
+func (s *state) finishItem(it *item, outcome Outcome, now time.Time) {
 	outcome.Item, outcome.Group, outcome.Attempts, outcome.Took = it.ID, it.Group, it.launched, now.Sub(it.added)
 	if outcome.Done {
 		s.numbers.Done++
@@ -206,29 +206,29 @@ func (s *state) finish(it *item, outcome Outcome, now time.Time) {
 		}
 	}
 	s.ended = append(s.ended, outcome)
-	s.drop(it)
+	s.dropItem(it)
 }
 
 func (s *state) giveUp(it *item, status api.Status, why string, now time.Time) {
-	s.finish(it, Outcome{Why: why, Status: status}, now)
+	s.finishItem(it, Outcome{Why: why, Status: status}, now)
 }
 
-// again starts another attempt of the item after a pause.
-func (s *state) again(it *item, pause time.Duration, now time.Time) {
+// retryAfter starts another attempt of the item after a pause.
+func (s *state) retryAfter(it *item, pause time.Duration, now time.Time) {
 	if pause <= 0 || it.Held() {
-		s.ensure(it)
+		s.ensureAttempt(it)
 		return
 	}
-	s.unpause(it)
+	s.endPause(it)
 	s.numbers.Pausing++
 	it.pause = s.alarms.Add(now.Add(pause), func(time.Time) {
 		it.pause = nil
 		s.numbers.Pausing--
-		s.ensure(it)
+		s.ensureAttempt(it)
 	})
 }
 
-// rules say what becomes of the item when an attempt has ended.
-func (s *state) rules(it *item) work.Rules {
+// rulesOf say what becomes of the item when an attempt has ended.
+func (s *state) rulesOf(it *item) work.Rules {
 	return work.Rules{Service: it.Service, Attempts: s.config.Attempts, Backoff: work.Backoff{First: s.config.Pause, Max: s.config.PauseMax}}
 }

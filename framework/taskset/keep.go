@@ -50,12 +50,12 @@ const (
 	serviceKeys = "service/"
 )
 
-func keep(one Item) (keptItem, error) {
+func keepItem(one Item) (keptItem, error) {
 	task, err := protojson.Marshal(wire.TaskToProto(one.Task))
 	return keptItem{Group: one.Group, Role: one.Role, Prefer: one.Prefer, Priority: one.Priority, Service: one.Service, Task: task}, err
 }
 
-func (k keptItem) item() (Item, error) {
+func (k keptItem) restoreItem() (Item, error) {
 	var task apiv1.Task
 	err := protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(k.Task, &task)
 	return Item{Group: k.Group, Role: k.Role, Prefer: k.Prefer, Priority: k.Priority, Service: k.Service, Task: wire.TaskFromProto(&task)}, err
@@ -64,12 +64,12 @@ func (k keptItem) item() (Item, error) {
 // keepService returns what the store must hold of a service.
 func keepService(v *service) (k kept, err error) {
 	k.Count = v.n
-	if k.Item, err = keep(v.like); err != nil {
+	if k.Item, err = keepItem(v.like); err != nil {
 		return k, err
 	}
 	if r := v.roll; r != nil && r.end != rollDone {
 		k.Rolling = &keptRoll{Rolling: r.Rolling, Stopped: r.end == rollStopped, Why: r.why, Undoes: r.back}
-		k.Rolling.To, err = keep(r.to)
+		k.Rolling.To, err = keepItem(r.to)
 	}
 	return k, err
 }
@@ -89,9 +89,9 @@ type change struct {
 	work  func(now time.Time)
 }
 
-// make makes changes to the set, each one completely or not at all. With Config.Keep a change is written to the store
+// makeChanges makes changes to the set, each one completely or not at all. With Config.Keep a change is written to the store
 // before it is made in the set.
-func (s *Set) make(ctx context.Context, changes ...change) error {
+func (s *Set) makeChanges(ctx context.Context, changes ...change) error {
 	var faults []error
 	if s.config.Keep == "" {
 		s.do(func(now time.Time) {
@@ -105,13 +105,13 @@ func (s *Set) make(ctx context.Context, changes ...change) error {
 		})
 		return errors.Join(faults...)
 	}
-	defer s.tell()
-	done, err := s.write(ctx)
+	defer s.tellEnds()
+	done, err := s.lockStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if s.keeper() == nil {
+	if s.loadedStore() == nil {
 		return api.E("taskset.keep", api.Unavailable, s.config.Keep, errNotLoaded)
 	}
 	for _, one := range changes {
@@ -122,7 +122,7 @@ func (s *Set) make(ctx context.Context, changes ...change) error {
 	return errors.Join(faults...)
 }
 
-func (s *Set) keeper() *framework.Store {
+func (s *Set) loadedStore() *framework.Store {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.loaded {
@@ -131,8 +131,8 @@ func (s *Set) keeper() *framework.Store {
 	return s.store
 }
 
-// write waits until nobody else changes the store. It returns a function to call at the end.
-func (s *Set) write(ctx context.Context) (done func(), err error) {
+// lockStore waits until nobody else changes the store. It returns a function to call at the end.
+func (s *Set) lockStore(ctx context.Context) (done func(), err error) {
 	select {
 	case s.writing <- struct{}{}:
 		return func() { <-s.writing }, nil
@@ -153,23 +153,23 @@ func (s *Set) makeKept(ctx context.Context, one change) error {
 		return err
 	}
 	if one.value == nil {
-		err = s.unsave(ctx, one.key)
+		err = s.deleteKept(ctx, one.key)
 	} else {
-		err = s.save(ctx, one.key, value)
+		err = s.saveKept(ctx, one.key, value)
 	}
 	switch {
 	case err == nil:
-		s.apply(one.work)
+		s.runLocked(one.work)
 	case ctx.Err() != nil: // the store may have taken it all the same; it is made to hold what the set has
-		s.apply(func(now time.Time) {
-			s.state.changed(one.key)
+		s.runLocked(func(now time.Time) {
+			s.state.noteChange(one.key)
 			s.state.alarms.Add(now, func(time.Time) {})
 		})
 	}
 	return err
 }
 
-func (s *Set) save(ctx context.Context, key string, value kept) error {
+func (s *Set) saveKept(ctx context.Context, key string, value kept) error {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (s *Set) save(ctx context.Context, key string, value kept) error {
 	return err
 }
 
-func (s *Set) unsave(ctx context.Context, key string) error {
+func (s *Set) deleteKept(ctx context.Context, key string) error {
 	err := s.store.Delete(ctx, s.config.Keep+"/"+key, framework.AnyVersion)
 	if api.Is(err, api.NotFound) {
 		return nil // it was deleted before
@@ -186,13 +186,13 @@ func (s *Set) unsave(ctx context.Context, key string) error {
 	return err
 }
 
-// flush writes to the store what has changed by itself: items that have ended, and rolling changes that are done or
+// flushStore writes to the store what has changed by itself: items that have ended, and rolling changes that are done or
 // have stopped.
-func (s *Set) flush(ctx context.Context) error {
+func (s *Set) flushStore(ctx context.Context) error {
 	if s.config.Keep == "" {
 		return nil
 	}
-	done, err := s.write(ctx)
+	done, err := s.lockStore(ctx)
 	if err != nil {
 		return err
 	}
@@ -222,13 +222,13 @@ func (s *Set) flushOne(key string) func(ctx context.Context) error {
 	if id, is := strings.CutPrefix(key, itemKeys); is {
 		it := s.state.items[id]
 		if it == nil || it.service != nil { // items of services are not kept one by one
-			return func(ctx context.Context) error { return s.unsave(ctx, key) }
+			return func(ctx context.Context) error { return s.deleteKept(ctx, key) }
 		}
-		value.Item, err = keep(it.Item) // another item with this ID was added meanwhile, or it was not removed after all
+		value.Item, err = keepItem(it.Item) // another item with this ID was added meanwhile, or it was not removed after all
 	} else {
 		v := s.state.rollouts.services[strings.TrimPrefix(key, serviceKeys)]
 		if v == nil {
-			return func(ctx context.Context) error { return s.unsave(ctx, key) }
+			return func(ctx context.Context) error { return s.deleteKept(ctx, key) }
 		}
 		value, err = keepService(v)
 	}
@@ -236,12 +236,12 @@ func (s *Set) flushOne(key string) func(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return s.save(ctx, key, value)
+		return s.saveKept(ctx, key, value)
 	}
 }
 
-// changed notes that the value of the key has changed and must be written to the store.
-func (s *state) changed(key string) {
+// noteChange notes that the value of the key has changed and must be written to the store.
+func (s *state) noteChange(key string) {
 	if s.config.Keep != "" {
 		s.unsaved = append(s.unsaved, key)
 	}
@@ -258,11 +258,11 @@ func (s *Set) endKept(ctx context.Context, id string) error {
 	if untold {
 		return api.E("taskset.keep", api.Unavailable, id, errUntold)
 	}
-	return s.flush(ctx)
+	return s.flushStore(ctx)
 }
 
-// load takes the items of the store into the set.
-func (s *Set) load(ctx context.Context) error {
+// loadKept takes the items of the store into the set.
+func (s *Set) loadKept(ctx context.Context) error {
 	const op = "taskset.load"
 	prefix := s.config.Keep + "/"
 	if other := s.config.Remember + "/"; s.config.Remember != "" && (strings.HasPrefix(prefix, other) || strings.HasPrefix(other, prefix)) {
@@ -283,7 +283,7 @@ func (s *Set) load(ctx context.Context) error {
 		}
 		works, roles = append(works, work), append(roles, role)
 	}
-	if err := s.join(ctx, roles...); err != nil {
+	if err := s.joinRoles(ctx, roles...); err != nil {
 		return err
 	}
 	var faults []error
@@ -302,7 +302,7 @@ func (s *Set) loadOne(key string, value []byte) (work func(now time.Time) error,
 	if err := json.Unmarshal(value, &k); err != nil {
 		return nil, "", err
 	}
-	one, err := k.Item.item()
+	one, err := k.Item.restoreItem()
 	if err != nil {
 		return nil, "", err
 	}
@@ -312,10 +312,10 @@ func (s *Set) loadOne(key string, value []byte) (work func(now time.Time) error,
 			if s.state.items[id] != nil {
 				return nil // an earlier call of load took it over
 			}
-			if err := s.state.check(one); err != nil {
+			if err := s.state.checkItem(one); err != nil {
 				return err
 			}
-			s.state.add(one, now)
+			s.state.addItem(one, now)
 			return nil
 		}, one.Role, nil
 	}
@@ -325,7 +325,7 @@ func (s *Set) loadOne(key string, value []byte) (work func(now time.Time) error,
 	}
 	var to Item
 	if k.Rolling != nil {
-		if to, err = k.Rolling.To.item(); err != nil {
+		if to, err = k.Rolling.To.restoreItem(); err != nil {
 			return nil, "", err
 		}
 	}
@@ -334,7 +334,7 @@ func (s *Set) loadOne(key string, value []byte) (work func(now time.Time) error,
 
 // loadService restores a service, with its rolling change.
 func (o *rollouts) loadService(name string, like, to Item, k kept, now time.Time) error {
-	if err := o.scale(name, like, k.Count, now); err != nil || k.Rolling == nil {
+	if err := o.scaleService(name, like, k.Count, now); err != nil || k.Rolling == nil {
 		return err
 	}
 	r := newRoll(o.services[name], to, k.Rolling.Rolling)
@@ -343,7 +343,7 @@ func (o *rollouts) loadService(name string, like, to Item, k kept, now time.Time
 		o.services[name].roll = r
 		return nil
 	}
-	o.roll(r)
+	o.beginRoll(r)
 	return nil
 }
 
@@ -354,8 +354,8 @@ func (o *rollouts) takeOver() {
 			continue
 		}
 		for i := range v.n {
-			if it := o.state.items[v.id(i)]; it != nil && it.newest(v.roll.version) != nil && !it.runsOld(v.roll) {
-				o.become(it, v.roll.to)
+			if it := o.state.items[v.itemID(i)]; it != nil && it.newestUp(v.roll.version) != nil && !it.runsOld(v.roll) {
+				o.changeItem(it, v.roll.to)
 			}
 		}
 	}

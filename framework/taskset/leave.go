@@ -14,7 +14,7 @@ import (
 func (s *Set) InverseOffers(_ context.Context, offers []api.InverseOffer) {
 	s.do(func(time.Time) {
 		for _, offer := range offers {
-			all := s.state.leave(offer)
+			all := s.state.leaveAgent(offer)
 			// Operators see the answer. A preemption is not answered: a yes would let the masters kill at once.
 			if s.client != nil && offer.Reason != api.ReasonPreempted && len(offer.Tasks) > 0 {
 				if s.client.AnswerInverse(all, offer.ID) != nil { // Run has ended
@@ -25,9 +25,9 @@ func (s *Set) InverseOffers(_ context.Context, offers []api.InverseOffer) {
 	})
 }
 
-// leave begins to move the services among the tasks of the inverse offer. It reports whether all of its tasks are
+// leaveAgent begins to move the services among the tasks of the inverse offer. It reports whether all of its tasks are
 // services.
-func (s *state) leave(offer api.InverseOffer) (all bool) {
+func (s *state) leaveAgent(offer api.InverseOffer) (all bool) {
 	all = true
 	for _, id := range offer.Tasks {
 		a := s.attempts[id]
@@ -35,18 +35,18 @@ func (s *state) leave(offer api.InverseOffer) (all bool) {
 			all = false
 			continue
 		}
-		s.move(a, offer)
+		s.moveService(a, offer)
 	}
 	return all
 }
 
-// move adds a wish for another attempt of the service, unless there is one already or this attempt is ending anyway.
-func (s *state) move(a *attempt, offer api.InverseOffer) {
+// moveService adds a wish for another attempt of the service, unless there is one already or this attempt is ending anyway.
+func (s *state) moveService(a *attempt, offer api.InverseOffer) {
 	it := a.item
 	if s.items[it.ID] != it || !a.Holds() || a.IsCopy() || it.trial != nil || len(it.Attempts) > 1 || len(it.wishes) > 0 {
 		return
 	}
-	w := s.want(it, true, offer.Agent)
+	w := s.wantAttempt(it, true, offer.Agent)
 	if len(s.moves[offer.ID]) == 0 {
 		s.alarms.Add(offer.Deadline, func(time.Time) { delete(s.moves, offer.ID) })
 	}
@@ -59,7 +59,7 @@ func (s *Set) Rescinded(_ context.Context, offers []api.OfferID, _ string) {
 		for _, id := range offers {
 			for _, w := range s.state.moves[id] {
 				if !w.gone {
-					s.state.waiting.unwish(w)
+					s.state.waiting.dropWish(w)
 				}
 			}
 			delete(s.state.moves, id)
@@ -67,15 +67,15 @@ func (s *Set) Rescinded(_ context.Context, offers []api.OfferID, _ string) {
 	})
 }
 
-// arrived ends the service's old task, once the new one runs elsewhere.
-func (s *state) arrived(a *attempt) {
+// endMove ends the service's old task, once the new one runs elsewhere.
+func (s *state) endMove(a *attempt) {
 	if !a.IsCopy() || !a.item.Service || a.item.trial != nil {
 		return
 	}
 	a.Copying = work.NoCopy
 	for _, other := range a.item.Attempts {
 		if other != a && other.Holds() {
-			s.dismiss(other)
+			s.killUnwanted(other)
 		}
 	}
 }

@@ -27,12 +27,12 @@ type pileKey struct {
 	avoid    api.AgentID
 }
 
-func (q *waiting) queue(w *wish) {
+func (q *waiting) queueWish(w *wish) {
 	g := w.item.group
 	alone := w.task
 	alone.Executor = nil
 	shape := q.wants.Add(work.Want{
-		Shape: api.Shape{Resources: pack.Ask(w.task), Count: 1, Spread: q.spread(), Group: w.task.Group},
+		Shape: api.Shape{Resources: pack.Ask(w.task), Count: 1, Spread: q.spreadOfShapes(), Group: w.task.Group},
 		Role:  g.role.name, Priority: w.item.Priority, Executor: hostOf(w.task), BesideRunning: pack.Ask(alone),
 	})
 	key := pileKey{w.item.Priority, shape, w.copy, w.avoid}
@@ -46,8 +46,8 @@ func (q *waiting) queue(w *wish) {
 	p.count++
 }
 
-// unqueue counts the wish out of its pile. The wish stays in the pile until it is at the front.
-func (q *waiting) unqueue(w *wish) {
+// unqueueWish counts the wish out of its pile. The wish stays in the pile until it is at the front.
+func (q *waiting) unqueueWish(w *wish) {
 	g := w.item.group
 	p := w.pile
 	p.count--
@@ -62,22 +62,22 @@ func (q *waiting) unqueue(w *wish) {
 
 // Offers implements [framework.Scheduler].
 func (s *Set) Offers(_ context.Context, offers []api.Offer) (answers []api.Answer) {
-	s.do(func(time.Time) { answers = s.state.waiting.place(offers, s.state.known) })
+	s.do(func(time.Time) { answers = s.state.waiting.answerOffers(offers, s.state.known) })
 	return answers
 }
 
-func (q *waiting) place(offers []api.Offer, known bool) []api.Answer {
+func (q *waiting) answerOffers(offers []api.Offer, known bool) []api.Answer {
 	bins := pack.Bins(offers)
 	for _, bin := range bins {
 		if known {
-			q.learn(bin)
-			for _, r := range q.offered(bin.Offer.Role) {
+			q.learnPlaces(bin)
+			for _, r := range q.rolesNamed(bin.Offer.Role) {
 				r.delay.Fill(bin)
 			}
 		}
 	}
 	if known {
-		q.pack(bins)
+		q.packBins(bins)
 	}
 	answers := make([]api.Answer, len(bins))
 	for i, bin := range bins {
@@ -85,13 +85,13 @@ func (q *waiting) place(offers []api.Offer, known bool) []api.Answer {
 		if len(bin.Tasks) == 0 {
 			answers[i].Operations = nil
 		}
-		answers[i].Filter = q.filter(bin)
+		answers[i].Filter = q.filterOf(bin)
 	}
 	return answers
 }
 
-// learn counts tasks of earlier processes in the place of their agent, once an offer has told what that is.
-func (q *waiting) learn(bin *pack.Bin) {
+// learnPlaces counts tasks of earlier processes in the place of their agent, once an offer has told what that is.
+func (q *waiting) learnPlaces(bin *pack.Bin) {
 	q.homeless = slices.DeleteFunc(q.homeless, func(a *attempt) bool {
 		if a.Agent != bin.Offer.Agent {
 			return false
@@ -102,9 +102,9 @@ func (q *waiting) learn(bin *pack.Bin) {
 	})
 }
 
-// pack puts waiting tasks into the bins, one at a time: the highest priority first, and of one priority for the group
+// packBins puts waiting tasks into the bins, one at a time: the highest priority first, and of one priority for the group
 // with the fewest running tasks.
-func (q *waiting) pack(bins []*pack.Bin) {
+func (q *waiting) packBins(bins []*pack.Bin) {
 	var priorities []int         // mostly one
 	for _, g := range q.groups { // order: irrelevant because they are sorted
 		for key := range g.piles { // order: likewise
@@ -152,20 +152,20 @@ func (q *waiting) packOne(g *group, priority int, bins []*pack.Bin) bool {
 	slices.SortFunc(piles, func(a, b *pile) int { return cmp.Compare(a.wishes[0].age, b.wishes[0].age) })
 	for _, p := range piles {
 		task := p.wishes[0].task
-		if bin := q.choose(g, bins, task); bin != nil {
+		if bin := q.chooseBin(g, bins, task); bin != nil {
 			bin.Put(task)
-			q.placed(bin, task)
+			q.launchPlaced(bin, task)
 			return true
 		}
 	}
 	return false
 }
 
-// choose returns the best bin for the task; nil: it fits into none.
-func (q *waiting) choose(g *group, bins []*pack.Bin, task api.Task) (best *pack.Bin) {
+// chooseBin returns the best bin for the task; nil: it fits into none.
+func (q *waiting) chooseBin(g *group, bins []*pack.Bin, task api.Task) (best *pack.Bin) {
 	least, rank := 0, 0.0
 	for _, bin := range bins {
-		if bin.Left.IsZero() || !q.allowed(bin, task) || !bin.Fits(task) {
+		if bin.Left.IsZero() || !q.mayPlace(bin, task) || !bin.Fits(task) {
 			continue
 		}
 		if q.config.Spread == "" && q.config.Rank == nil {
@@ -184,43 +184,43 @@ func (q *waiting) choose(g *group, bins []*pack.Bin, task api.Task) (best *pack.
 
 func (g *group) spreadAt(bin *pack.Bin) int { return int(g.spread.Rank(bin, api.Task{})) }
 
-// allowed reports whether the task may go into the bin at all, however much room the bin has.
-func (q *waiting) allowed(bin *pack.Bin, task api.Task) bool {
+// mayPlace reports whether the task may go into the bin at all, however much room the bin has.
+func (q *waiting) mayPlace(bin *pack.Bin, task api.Task) bool {
 	w := q.wishes[task.ID]
 	switch {
-	case w == nil || w.avoid != "" && w.avoid == bin.Offer.Agent || q.called(w.item.group.role) != bin.Offer.Role:
+	case w == nil || w.avoid != "" && w.avoid == bin.Offer.Agent || q.nameOf(w.item.group.role) != bin.Offer.Role:
 		return false
-	case w.moves() && bin.Offer.Unavailable != nil:
+	case w.isMove() && bin.Offer.Unavailable != nil:
 		return false // from there, too, it would have to leave
 	}
 	return q.config.Apart == "" || w.item.group.apart.AtMost(q.config.Most)(bin, task)
 }
 
-// moves reports whether the wish is for a copy of a service that was asked to leave its agent.
-func (w *wish) moves() bool { return w.copy && w.item.Service && w.avoid != "" }
+// isMove reports whether the wish is for a copy of a service that was asked to leave its agent.
+func (w *wish) isMove() bool { return w.copy && w.item.Service && w.avoid != "" }
 
-// refuses reports whether the wish may refuse an offer that has room for it. Offers that only Apart forbids are not
+// mayRefuse reports whether the wish may refuse an offer that has room for it. Offers that only Apart forbids are not
 // meant: the masters do not make them, because the demand states Apart as well.
-func (q *waiting) refuses(w *wish) bool {
+func (q *waiting) mayRefuse(w *wish) bool {
 	return w.avoid != ""
 }
 
-// placed removes the wish and begins its attempt.
-func (q *waiting) placed(bin *pack.Bin, task api.Task) {
+// launchPlaced removes the wish and begins its attempt.
+func (q *waiting) launchPlaced(bin *pack.Bin, task api.Task) {
 	w := q.wishes[task.ID]
-	q.taken(w)
+	q.removeWish(w)
 	q.launch(w, bin, task)
 }
 
 // refuseMin keeps an offer that was on its way when the demand changed from being made again and again.
 const refuseMin = 100 * time.Millisecond
 
-// filter returns for how long what is left of the bin need not be offered again. What nobody wants is not offered
+// filterOf returns for how long what is left of the bin need not be offered again. What nobody wants is not offered
 // anyway, because of the demand. If a wish refuses an offer that has room for it, because a task of its group runs on
 // that agent, the masters end the filter when that task ends.
-func (q *waiting) filter(bin *pack.Bin) api.Filter {
+func (q *waiting) filterOf(bin *pack.Bin) api.Filter {
 	var refuse time.Duration
-	for _, r := range q.offered(bin.Offer.Role) {
+	for _, r := range q.rolesNamed(bin.Offer.Role) {
 		if wait := r.delay.Refuse(bin); wait > 0 && (refuse == 0 || wait < refuse) {
 			refuse = wait
 		}

@@ -129,11 +129,11 @@ func (w *world) checkSurvey() {
 	w.set.mu.Lock()
 	defer w.set.mu.Unlock()
 	for _, v := range w.set.state.rollouts.rolling { // order: irrelevant because each must hold
-		w.set.state.rollouts.look(v, time.Now())
+		w.set.state.rollouts.lookAtItems(v, time.Now())
 		said, fresh := v.survey, v.survey
 		fresh.Begin(v.n)
 		v.survey = fresh
-		w.set.state.rollouts.look(v, time.Now())
+		w.set.state.rollouts.lookAtItems(v, time.Now())
 		for _, stand := range []work.Stand{work.Old, work.Tried, work.Changed} {
 			if said.Count(stand) != fresh.Count(stand) {
 				w.t.Fatalf("%d items of %s are remembered as %d, %d are", said.Count(stand), v.name, stand, fresh.Count(stand))
@@ -155,7 +155,7 @@ func (w *world) check(*rapid.T) {
 	w.checkSurvey()
 	n := map[string]int{}
 	for id, p := range w.tasks { // order: irrelevant because it counts
-		if item, _, _ := parse(id); !p.silent && !w.kills[id] {
+		if item, _, _ := parseTaskID(id); !p.silent && !w.kills[id] {
 			n[item]++
 		}
 	}
@@ -290,7 +290,7 @@ func (w *world) settle() {
 			w.offer(agent + 1)
 		}
 		for _, id := range slices.Sorted(maps.Keys(w.tasks)) {
-			switch item, _, _ := parse(id); {
+			switch item, _, _ := parseTaskID(id); {
 			case w.kills[id]:
 				w.tell(id, api.TaskKilled, api.ReasonKilledByFramework)
 			case strings.HasPrefix(item, "web-"):

@@ -22,11 +22,11 @@ type record struct {
 	Why      string `json:"why,omitempty"`
 }
 
-func (s *Set) prefix() string { return s.config.Remember + "/" }
+func (s *Set) recordPrefix() string { return s.config.Remember + "/" }
 
-// recall reads all records from the store.
-func (s *Set) recall(ctx context.Context) error {
-	entries, err := s.store.List(ctx, s.prefix())
+// recallRecords reads all records from the store.
+func (s *Set) recallRecords(ctx context.Context) error {
+	entries, err := s.store.List(ctx, s.recordPrefix())
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (s *Set) recall(ctx context.Context) error {
 		if err := json.Unmarshal(entry.Value, &one); err != nil {
 			return api.E("taskset.recall", api.Invalid, entry.Key, fmt.Errorf("this is no record of a set: %w", err))
 		}
-		id := strings.TrimPrefix(entry.Key, s.prefix())
+		id := strings.TrimPrefix(entry.Key, s.recordPrefix())
 		records[id] = one
 		if one.Ended {
 			s.endings = append(s.endings, id)
@@ -47,14 +47,14 @@ func (s *Set) recall(ctx context.Context) error {
 	s.do(func(now time.Time) {
 		s.state.records = records
 		for _, it := range s.state.items { // order: irrelevant because each is judged by itself
-			s.state.recalled(it, now)
+			s.state.applyRecord(it, now)
 		}
 	})
 	return nil
 }
 
-// recalled applies to an item what its record says, and reports whether the item has ended.
-func (s *state) recalled(it *item, now time.Time) bool {
+// applyRecord applies to an item what its record says, and reports whether the item has ended.
+func (s *state) applyRecord(it *item, now time.Time) bool {
 	known, ok := s.records[it.ID]
 	if !ok || it.Service {
 		return false
@@ -62,15 +62,15 @@ func (s *state) recalled(it *item, now time.Time) bool {
 	delete(s.records, it.ID)
 	it.Failures = known.Failures
 	if known.Ended {
-		s.finish(it, Outcome{Done: known.Done, Why: known.Why}, now)
+		s.finishItem(it, Outcome{Done: known.Done, Why: known.Why}, now)
 	}
 	return known.Ended
 }
 
-// remember writes to the store the record that the item will have after a status, before the set takes the status in.
-func (s *Set) remember(ctx context.Context, id string, status api.Status) error {
+// rememberEnd writes to the store the record that the item will have after a status, before the set takes the status in.
+func (s *Set) rememberEnd(ctx context.Context, id string, status api.Status) error {
 	s.mu.Lock()
-	next, news := s.state.foresee(id, status, time.Now())
+	next, news := s.state.foreseeRecord(id, status, time.Now())
 	s.mu.Unlock()
 	if !news {
 		return nil
@@ -79,7 +79,7 @@ func (s *Set) remember(ctx context.Context, id string, status api.Status) error 
 	if err != nil {
 		return err
 	}
-	if _, err = s.store.Put(ctx, s.prefix()+id, value, framework.AnyVersion); err != nil {
+	if _, err = s.store.Put(ctx, s.recordPrefix()+id, value, framework.AnyVersion); err != nil {
 		return err
 	}
 	if next.Ended && !slices.Contains(s.endings[max(0, len(s.endings)-1):], id) { // the same status may come again
@@ -113,14 +113,14 @@ func (s *Set) forgetRecords(ctx context.Context) error {
 }
 
 func (s *Set) forgetRecord(ctx context.Context, id string) error {
-	err := s.store.Delete(ctx, s.prefix()+id, framework.AnyVersion)
+	err := s.store.Delete(ctx, s.recordPrefix()+id, framework.AnyVersion)
 	if api.Is(err, api.NotFound) {
 		return nil // it was deleted before
 	}
 	return err
 }
 
-func (s *state) foresee(id string, status api.Status, now time.Time) (next record, news bool) {
+func (s *state) foreseeRecord(id string, status api.Status, now time.Time) (next record, news bool) {
 	it := s.items[id]
 	if it == nil || it.Service || !status.State.Settled() {
 		return next, false
@@ -129,7 +129,7 @@ func (s *state) foresee(id string, status api.Status, now time.Time) (next recor
 	if a == nil {
 		a = &attempt{Attempt: work.Attempt{Since: now}}
 	}
-	tally, end := it.Foresee(a, status, now, s.rules(it))
+	tally, end := it.Foresee(a, status, now, s.rulesOf(it))
 	if end.Verdict == work.Lost || end.Verdict == work.Ignored {
 		return next, false
 	}

@@ -26,25 +26,25 @@ func (q *waiting) roleOf(name api.Role) *role {
 	r := q.roles[name]
 	if r == nil {
 		config := q.config.Locality
-		config.Allow, config.Put = q.allowed, q.placed
+		config.Allow, config.Put = q.mayPlace, q.launchPlaced
 		r = &role{name: name, delay: locality.New(config)}
 		q.roles[name] = r
 	}
 	return r
 }
 
-// called returns the name that the masters have for the role.
-func (q *waiting) called(r *role) api.Role {
+// nameOf returns the name that the masters have for the role.
+func (q *waiting) nameOf(r *role) api.Role {
 	if r.name == "" {
 		return q.own
 	}
 	return r.name
 }
 
-// offered returns what waits for offers in this role.
-func (q *waiting) offered(name api.Role) (roles []*role) {
+// rolesNamed returns what waits for offers in this role.
+func (q *waiting) rolesNamed(name api.Role) (roles []*role) {
 	for _, key := range slices.Sorted(maps.Keys(q.roles)) {
-		if r := q.roles[key]; q.called(r) == name {
+		if r := q.roles[key]; q.nameOf(r) == name {
 			roles = append(roles, r)
 		}
 	}
@@ -61,7 +61,7 @@ func (q *waiting) checkRole(one Item) error {
 		}
 	}
 	if g := q.groups[one.Group]; g != nil && g.role != q.roleOf(one.Role) {
-		return fmt.Errorf("the group %q has the role %q, the item names %q; a group has one role", one.Group, q.called(g.role), one.Role)
+		return fmt.Errorf("the group %q has the role %q, the item names %q; a group has one role", one.Group, q.nameOf(g.role), one.Role)
 	}
 	if q.named && q.own == "" && one.Role == "" {
 		return errWhichRole
@@ -89,11 +89,11 @@ func (s *Set) beginRoles(ctx context.Context, client *framework.Client) error {
 		return api.E("taskset.roles", api.Invalid, client.FrameworkID(), errWhichRole)
 	}
 	slices.Sort(named)
-	return s.join(ctx, append(slices.Compact(named), own)...)
+	return s.joinRoles(ctx, append(slices.Compact(named), own)...)
 }
 
-// join subscribes the framework to those of the roles that are new to it.
-func (s *Set) join(ctx context.Context, names ...api.Role) error {
+// joinRoles subscribes the framework to those of the roles that are new to it.
+func (s *Set) joinRoles(ctx context.Context, names ...api.Role) error {
 	s.mu.Lock()
 	client := s.framework
 	s.mu.Unlock()

@@ -116,17 +116,17 @@ var errNoService = errors.New("no service of this name is kept; Scale keeps one"
 // the service replaces the change.
 func (s *Set) Roll(ctx context.Context, name string, like Item, how Rolling) error {
 	like = likeOf(name, like)
-	if err := s.join(ctx, like.Role); err != nil {
+	if err := s.joinRoles(ctx, like.Role); err != nil {
 		return err
 	}
-	return s.make(ctx, change{
+	return s.makeChanges(ctx, change{
 		check: func() error { return s.state.rollouts.checkRoll(name, like) },
 		key:   serviceKeys + name,
 		value: func() (kept, error) {
 			v := s.state.rollouts.services[name]
 			return keepService(&service{name: name, like: v.like, n: v.n, roll: newRoll(v, like, how)})
 		},
-		work: func(time.Time) { s.state.rollouts.roll(newRoll(s.state.rollouts.services[name], like, how)) },
+		work: func(time.Time) { s.state.rollouts.beginRoll(newRoll(s.state.rollouts.services[name], like, how)) },
 	})
 }
 
@@ -148,16 +148,16 @@ func (o *rollouts) checkRoll(name string, like Item) error {
 	if like.Group != v.like.Group {
 		return api.E(op, api.Invalid, name, fmt.Errorf("the service's group is %q, the new item names %q; it can't change", v.like.Group, like.Group))
 	}
-	if err := errors.Join(o.state.waiting.checkRole(like), o.state.checkTask(named(name, like))); err != nil {
+	if err := errors.Join(o.state.waiting.checkRole(like), o.state.checkTask(nameItem(name, like))); err != nil {
 		return api.E(op, api.Invalid, name, err)
 	}
 	return nil
 }
 
-func (o *rollouts) roll(r *roll) {
+func (o *rollouts) beginRoll(r *roll) {
 	v := r.of
 	for i := range v.n { // what an earlier change has begun and not finished does not count as proven
-		if it := o.state.items[v.id(i)]; it != nil && it.trial != nil {
+		if it := o.state.items[v.itemID(i)]; it != nil && it.trial != nil {
 			before := it.trial.before
 			o.endTrial(it)
 			it.unproven = before
@@ -188,41 +188,41 @@ func (o *rollouts) rollOn(now time.Time) {
 // rollNext changes the next items. When no item is left, the change is done.
 func (o *rollouts) rollNext(v *service, now time.Time) {
 	r := v.roll
-	o.look(v, now)
+	o.lookAtItems(v, now)
 	for number, is := v.survey.Next(r.AtOnce, r.Beside); is; number, is = v.survey.Next(r.AtOnce, r.Beside) {
-		o.replace(o.state.items[v.id(number)], r)
-		o.look(v, now)
+		o.replaceTask(o.state.items[v.itemID(number)], r)
+		o.lookAtItems(v, now)
 	}
 	if r.trying == 0 && v.survey.Count(work.Old) == 0 {
 		r.end = rollDone
 		v.like = r.to
-		o.state.changed(serviceKeys + v.name)
-		o.rolled = append(o.rolled, *o.progress(v))
+		o.state.noteChange(serviceKeys + v.name)
+		o.rolled = append(o.rolled, *o.progressOf(v))
 	}
 }
 
-// look has the survey look at the items that were touched. It continues the change of an item that already runs the new
+// lookAtItems has the survey look at the items that were touched. It continues the change of an item that already runs the new
 // version.
-func (o *rollouts) look(v *service, now time.Time) {
+func (o *rollouts) lookAtItems(v *service, now time.Time) {
 	v.survey.Look(func(number int) (work.Stand, bool) {
-		it := o.state.items[v.id(number)]
+		it := o.state.items[v.itemID(number)]
 		switch {
 		case it == nil || it.service != v:
 			return work.Absent, false
 		case it.trial != nil:
 		case it.runsOld(v.roll):
-			return work.Old, it.up()
+			return work.Old, it.isUp()
 		default:
 			if o.takeUp(it, v.roll, now); it.trial == nil {
-				return work.Changed, it.up()
+				return work.Changed, it.isUp()
 			}
 		}
-		return work.Tried, it.up()
+		return work.Tried, it.isUp()
 	})
 }
 
-// touch has the item looked at again, because something of it or of its tasks has changed.
-func (o *rollouts) touch(it *item) {
+// touchItem has the item looked at again, because something of it or of its tasks has changed.
+func (o *rollouts) touchItem(it *item) {
 	if it.service != nil {
 		it.service.survey.Touch(it.place)
 	}
@@ -249,13 +249,13 @@ func (o *rollouts) takeUp(it *item, r *roll, now time.Time) {
 	before := it.unproven
 	if it.version != r.version {
 		was := it.Item
-		o.become(it, r.to)
+		o.changeItem(it, r.to)
 		before = &was
 	}
 	it.learnChecks(r)
 	it.unproven = nil
-	if !it.proven(r, now) {
-		o.try(it, r, before)
+	if !it.hasProven(r, now) {
+		o.tryItem(it, r, before)
 	}
 }
 
@@ -272,13 +272,13 @@ func (it *item) learnChecks(r *roll) {
 	}
 }
 
-// up reports whether a task of the item runs and is healthy.
-func (it *item) up() bool {
+// isUp reports whether a task of the item runs and is healthy.
+func (it *item) isUp() bool {
 	return slices.ContainsFunc(it.Attempts, func(a *attempt) bool { return a.Holds() && !a.Up.IsZero() })
 }
 
-// newest returns the newest attempt that is up and runs the version, or nil.
-func (it *item) newest(version string) *attempt {
+// newestUp returns the newest attempt that is up and runs the version, or nil.
+func (it *item) newestUp(version string) *attempt {
 	for _, a := range slices.Backward(it.Attempts) {
 		if a.Kill == work.NotKilled && a.Holds() && a.version == version && !a.Up.IsZero() {
 			return a
@@ -287,39 +287,39 @@ func (it *item) newest(version string) *attempt {
 	return nil
 }
 
-func (it *item) proven(r *roll, now time.Time) bool {
-	a := it.newest(r.version)
+func (it *item) hasProven(r *roll, now time.Time) bool {
+	a := it.newestUp(r.version)
 	return a != nil && now.Sub(a.Up) >= r.Proof
 }
 
-// replace changes the item to the new task. Its old tasks are killed at once or, with Beside, when the new one has
+// replaceTask changes the item to the new task. Its old tasks are killed at once or, with Beside, when the new one has
 // proven itself.
-func (o *rollouts) replace(it *item, r *roll) {
+func (o *rollouts) replaceTask(it *item, r *roll) {
 	before := it.Item
 	if it.unproven != nil {
 		before = *it.unproven
 	}
-	o.become(it, r.to)
+	o.changeItem(it, r.to)
 	known := &before
 	if versionOf(before) == r.version {
 		known = nil
 	}
-	o.try(it, r, known)
-	o.state.unpause(it)
-	if r.Beside && it.up() {
+	o.tryItem(it, r, known)
+	o.state.endPause(it)
+	if r.Beside && it.isUp() {
 		if o.leavePair(it, r) == nil {
-			o.state.want(it, true, "")
+			o.state.wantAttempt(it, true, "")
 		}
 		return
 	}
 	runs := it.Held()
 	for _, a := range it.Attempts {
 		if a.Holds() && a.version != r.version {
-			o.state.dismiss(a)
+			o.state.killUnwanted(a)
 		}
 	}
 	if !runs { // otherwise the end of the old task starts the new one
-		o.state.ensure(it)
+		o.state.ensureAttempt(it)
 	}
 }
 
@@ -335,48 +335,48 @@ func (o *rollouts) leavePair(it *item, r *roll) (fresh *attempt) {
 		case a.version != r.version && old == nil:
 			old = a
 		case a.version != r.version && old.Up.IsZero() && !a.Up.IsZero():
-			o.state.dismiss(old)
+			o.state.killUnwanted(old)
 			old = a
 		default:
-			o.state.dismiss(a)
+			o.state.killUnwanted(a)
 		}
 	}
 	return fresh
 }
 
 // trimOld ends old tasks of a changed item that were thought lost and have come back. It reports whether the change
-// takes care of the item's tasks, so that trim need not.
+// takes care of the item's tasks, so that trimAttempts need not.
 func (o *rollouts) trimOld(it *item) bool {
 	if t := it.trial; t != nil && t.roll.Beside {
 		fresh := o.leavePair(it, t.roll)
 		for len(it.wishes) > 1 || fresh != nil && len(it.wishes) > 0 {
-			o.state.waiting.unwish(it.wishes[0])
+			o.state.waiting.dropWish(it.wishes[0])
 		}
 		return true
 	}
 	for _, a := range it.Attempts {
 		if it.changed && a.Holds() && a.version != it.version {
-			o.state.dismiss(a)
+			o.state.killUnwanted(a)
 		}
 	}
 	return false
 }
 
-// become gives the item another task. Wishes for the old one are dropped.
-func (o *rollouts) become(it *item, to Item) {
+// changeItem gives the item another task. Wishes for the old one are dropped.
+func (o *rollouts) changeItem(it *item, to Item) {
 	for len(it.wishes) > 0 {
-		o.state.waiting.unwish(it.wishes[0])
+		o.state.waiting.dropWish(it.wishes[0])
 	}
 	to.ID, to.Group, to.Role, to.Service = it.ID, it.Group, it.Role, true
 	it.Item, it.version, it.changed, it.Row, it.unproven = to, versionOf(to), true, 0, nil
-	o.touch(it)
+	o.touchItem(it)
 }
 
-// try begins to watch the item's new task.
-func (o *rollouts) try(it *item, r *roll, before *Item) {
+// tryItem begins to watch the item's new task.
+func (o *rollouts) tryItem(it *item, r *roll, before *Item) {
 	it.trial = &trial{roll: r, before: before}
 	r.trying++
-	o.touch(it)
+	o.touchItem(it)
 	o.watchTrial(it)
 }
 
@@ -389,11 +389,11 @@ func (o *rollouts) watchTrial(it *item) {
 	o.watchLate(it, t)
 	o.state.alarms.Clear(t.proof)
 	t.proof = nil
-	a := it.newest(t.roll.version)
+	a := it.newestUp(t.roll.version)
 	if a == nil {
 		return
 	}
-	t.proof = o.state.alarms.Add(a.Up.Add(max(t.roll.Proof, 0)), func(time.Time) { o.prove(it, a) })
+	t.proof = o.state.alarms.Add(a.Up.Add(max(t.roll.Proof, 0)), func(time.Time) { o.proveItem(it, a) })
 }
 
 // watchLate sets the alarm at which a new task that runs is bad because it has not proven itself. After a silence of
@@ -413,16 +413,16 @@ func (o *rollouts) watchLate(it *item, t *trial) {
 	if fresh == nil || t.roll.Patience < 0 {
 		return
 	}
-	t.late = o.state.alarms.Add(fresh.began.Add(max(t.roll.Proof, 0)+t.roll.Patience), func(time.Time) { o.state.kill(fresh, work.Overdue) })
+	t.late = o.state.alarms.Add(fresh.began.Add(max(t.roll.Proof, 0)+t.roll.Patience), func(time.Time) { o.state.killAttempt(fresh, work.Overdue) })
 }
 
-// prove ends the change of an item whose new task has proven itself; the old task is killed.
-func (o *rollouts) prove(it *item, a *attempt) {
+// proveItem ends the change of an item whose new task has proven itself; the old task is killed.
+func (o *rollouts) proveItem(it *item, a *attempt) {
 	o.endTrial(it)
 	a.Copying = work.NoCopy
 	for _, other := range it.Attempts {
 		if other != a && other.Holds() {
-			o.state.dismiss(other)
+			o.state.killUnwanted(other)
 		}
 	}
 }
@@ -434,13 +434,13 @@ func (o *rollouts) endTrial(it *item) {
 		o.state.alarms.Clear(t.late)
 		t.roll.trying--
 		it.trial = nil
-		o.touch(it)
+		o.touchItem(it)
 	}
 }
 
-// bad counts a new task that has ended by its own fault or was not up in time. The first [Rolling].Failures of them are
+// countBad counts a new task that has ended by its own fault or was not up in time. The first [Rolling].Failures of them are
 // tried again. After that the change stops, and the item goes back to what it was; only then bad returns true.
-func (o *rollouts) bad(it *item, a *attempt, status api.Status) bool {
+func (o *rollouts) countBad(it *item, a *attempt, status api.Status) bool {
 	t := it.trial
 	if t == nil || a.version != t.roll.version || a.Kill == work.Unwanted {
 		return false
@@ -452,7 +452,7 @@ func (o *rollouts) bad(it *item, a *attempt, status api.Status) bool {
 	o.endTrial(it)
 	stops := r.end != rollStopped
 	if stops {
-		o.state.changed(serviceKeys + r.of.name)
+		o.state.noteChange(serviceKeys + r.of.name)
 		why := work.Words(status)
 		if proof := max(r.Proof, 0); a.Kill == work.Overdue {
 			why = fmt.Sprintf("it was not up for %v within %v of its start", proof, proof+r.Patience)
@@ -460,12 +460,12 @@ func (o *rollouts) bad(it *item, a *attempt, status api.Status) bool {
 		r.end, r.why = rollStopped, it.ID+": "+why
 	}
 	if t.before != nil {
-		o.become(it, *t.before)
-		o.state.unpause(it)
-		o.state.ensure(it)
+		o.changeItem(it, *t.before)
+		o.state.endPause(it)
+		o.state.ensureAttempt(it)
 	}
 	if stops {
-		o.rolled = append(o.rolled, *o.progress(r.of))
+		o.rolled = append(o.rolled, *o.progressOf(r.of))
 		o.goBack(r)
 	}
 	return t.before != nil
@@ -479,19 +479,19 @@ func (o *rollouts) goBack(r *roll) {
 	}
 	way := newRoll(v, v.like, r.Rolling)
 	way.back, way.why = true, r.why
-	o.roll(way)
+	o.beginRoll(way)
 }
 
 // tryAgain starts the new task beside the old one once more, after it was lost.
 func (o *rollouts) tryAgain(it *item) {
-	if t := it.trial; t != nil && t.roll.Beside && it.up() && len(it.wishes) == 0 &&
+	if t := it.trial; t != nil && t.roll.Beside && it.isUp() && len(it.wishes) == 0 &&
 		!slices.ContainsFunc(it.Attempts, func(a *attempt) bool { return a.Holds() && a.version == t.roll.version }) {
-		o.state.want(it, true, "")
+		o.state.wantAttempt(it, true, "")
 	}
 }
 
-// progress returns how far the service's change has come; nil: there was none.
-func (o *rollouts) progress(v *service) *Progress {
+// progressOf returns how far the service's change has come; nil: there was none.
+func (o *rollouts) progressOf(v *service) *Progress {
 	r := v.roll
 	if r == nil {
 		return nil
@@ -499,7 +499,7 @@ func (o *rollouts) progress(v *service) *Progress {
 	p := &Progress{Service: v.name, Version: r.version, Items: v.n, Trying: r.trying,
 		Done: r.end == rollDone, Stopped: r.end == rollStopped, Why: r.why, Back: r.back}
 	for i := range v.n {
-		if it := o.state.items[v.id(i)]; it != nil && it.trial == nil && it.newest(r.version) != nil {
+		if it := o.state.items[v.itemID(i)]; it != nil && it.trial == nil && it.newestUp(r.version) != nil {
 			p.New++
 		}
 	}

@@ -35,8 +35,8 @@ func versionOf(one Item) string {
 	return fmt.Sprintf("%x", sha256.Sum256(text))[:12]
 }
 
-// labelled returns the task with its version as a label.
-func labelled(task api.Task, version string) api.Task {
+// labelTask returns the task with its version as a label.
+func labelTask(task api.Task, version string) api.Task {
 	task.Labels = maps.Clone(task.Labels)
 	if task.Labels == nil {
 		task.Labels = make(map[string]string, 1)
@@ -55,13 +55,13 @@ type service struct {
 	survey work.Survey // what is known of its items while it changes
 }
 
-func (v *service) id(number int) string { return fmt.Sprintf("%s-%d", v.name, number) }
+func (v *service) itemID(number int) string { return fmt.Sprintf("%s-%d", v.name, number) }
 
 // Scale keeps n tasks like this one running: services named NAME-0 to NAME-(n-1), of the group NAME unless the item
 // names a group. If there were more before, those with the highest numbers are killed. Tasks that run stay as they are;
 // to change them use [Set.Roll].
 func (s *Set) Scale(ctx context.Context, name string, like Item, n int) error {
-	if err := s.join(ctx, like.Role); err != nil {
+	if err := s.joinRoles(ctx, like.Role); err != nil {
 		return err
 	}
 	like = likeOf(name, like)
@@ -70,19 +70,19 @@ func (s *Set) Scale(ctx context.Context, name string, like Item, n int) error {
 		check: func() error { return s.state.rollouts.checkScale(name, like, n) },
 		key:   serviceKeys + name,
 		value: func() (kept, error) { return s.state.rollouts.keepScaled(name, like, n) },
-		work:  func(now time.Time) { err = s.state.rollouts.scale(name, like, n, now) },
+		work:  func(now time.Time) { err = s.state.rollouts.scaleService(name, like, n, now) },
 	}
 	if n <= 0 {
 		scaled.value = nil
 	}
-	made := s.make(ctx, scaled) // sets err
+	made := s.makeChanges(ctx, scaled) // sets err
 	return errors.Join(made, err)
 }
 
 // checkScale refuses a wrong call before it is kept in the store.
 func (o *rollouts) checkScale(name string, like Item, n int) error {
 	for i := range n {
-		id := (&service{name: name}).id(i)
+		id := (&service{name: name}).itemID(i)
 		if it := o.state.items[id]; it != nil && (it.service == nil || it.service != o.services[name]) {
 			return api.E("taskset.scale", api.Exists, name, fmt.Errorf("the set has an item %s that is none of this service; remove it first, or choose another name", id))
 		}
@@ -93,14 +93,14 @@ func (o *rollouts) checkScale(name string, like Item, n int) error {
 	if err := api.CheckID("service", name); err != nil {
 		return api.E("taskset.scale", api.Invalid, name, err)
 	}
-	if err := errors.Join(o.state.waiting.checkRole(like), o.state.checkTask(named(name, like))); err != nil {
+	if err := errors.Join(o.state.waiting.checkRole(like), o.state.checkTask(nameItem(name, like))); err != nil {
 		return api.E("taskset.scale", api.Invalid, name, err)
 	}
 	return nil
 }
 
-// named returns the item with an ID, as its check needs one.
-func named(name string, like Item) Item {
+// nameItem returns the item with an ID, as its check needs one.
+func nameItem(name string, like Item) Item {
 	like.ID = name + "-0"
 	return like
 }
@@ -122,7 +122,7 @@ func likeOf(name string, like Item) Item {
 	return like
 }
 
-func (o *rollouts) scale(name string, like Item, n int, now time.Time) error {
+func (o *rollouts) scaleService(name string, like Item, n int, now time.Time) error {
 	v := o.services[name]
 	if v == nil {
 		v = &service{name: name}
@@ -132,21 +132,21 @@ func (o *rollouts) scale(name string, like Item, n int, now time.Time) error {
 	v.like, v.n = like, n
 	var faults []error
 	for i := range n {
-		like.ID = v.id(i)
+		like.ID = v.itemID(i)
 		if o.state.items[like.ID] != nil {
 			continue
 		}
-		if err := o.state.check(like); err != nil {
+		if err := o.state.checkItem(like); err != nil {
 			faults = append(faults, err)
 			continue
 		}
-		it := o.state.add(like, now)
+		it := o.state.addItem(like, now)
 		it.service, it.place = v, i
-		o.touch(it)
+		o.touchItem(it)
 	}
 	for i := n; i < before; i++ {
-		if it := o.state.items[v.id(i)]; it != nil {
-			o.state.drop(it)
+		if it := o.state.items[v.itemID(i)]; it != nil {
+			o.state.dropItem(it)
 		}
 	}
 	if n <= 0 {
@@ -173,7 +173,7 @@ func (s *Set) Services() []Service {
 	var services []Service
 	for _, name := range slices.Sorted(maps.Keys(s.state.rollouts.services)) {
 		v := s.state.rollouts.services[name]
-		services = append(services, Service{Name: name, Like: v.like, Count: v.n, Rolling: s.state.rollouts.progress(v)})
+		services = append(services, Service{Name: name, Like: v.like, Count: v.n, Rolling: s.state.rollouts.progressOf(v)})
 	}
 	return services
 }

@@ -34,7 +34,7 @@ func newState(config Config) *state {
 		records:  make(map[string]record),
 		moves:    make(map[api.OfferID][]*wish),
 	}
-	s.waiting = newWaiting(config, &s.alarms, s.launch)
+	s.waiting = newWaiting(config, &s.alarms, s.beginPlaced)
 	s.rollouts = &rollouts{state: s, services: make(map[string]*service), rolling: make(map[string]*service)}
 	return s
 }

@@ -42,8 +42,8 @@ func (s *Set) Tasks() []Task {
 	return tasks
 }
 
-// heard keeps the last status, without parts that may be large.
-func (a *attempt) heard(status api.Status, now time.Time) {
+// noteStatus keeps the last status, without parts that may be large.
+func (a *attempt) noteStatus(status api.Status, now time.Time) {
 	status.Data = nil
 	if status.State == api.TaskRunning && a.State != api.TaskRunning {
 		a.began = now

@@ -196,11 +196,11 @@ type Set struct {
 	writing   chan struct{}    // with Keep: one change at a time; whoever put its element in makes it, without holding mu
 	loaded    bool             // the items of the store are in the set
 	endings   []string         // items whose record says that they have ended, the oldest first; only callbacks use it
-	// takenIn holds the tasks whose last status the set has handled but has not acknowledged yet. Only callbacks use
+	// settled holds the tasks whose last status the set has handled but has not acknowledged yet. Only callbacks use
 	// it.
 	//
 	// Holds: no entry outlives the Update that acknowledges the status.
-	takenIn map[api.TaskID]struct{}
+	settled map[api.TaskID]struct{}
 }
 
 // masters is what a set uses of its [framework.Client].
@@ -223,32 +223,32 @@ var _ interface {
 // New makes a set without items.
 func New(config Config) *Set {
 	config = config.withDefaults()
-	return &Set{config: config, state: newState(config), takenIn: make(map[api.TaskID]struct{}), writing: make(chan struct{}, 1)}
+	return &Set{config: config, state: newState(config), settled: make(map[api.TaskID]struct{}), writing: make(chan struct{}, 1)}
 }
 
 // do runs work on the set under the lock, performs what follows from it, and calls Ended and Rolled where they have to
 // be told.
 func (s *Set) do(work func(now time.Time)) {
-	s.apply(work)
-	s.tell()
+	s.runLocked(work)
+	s.tellEnds()
 }
 
-func (s *Set) apply(work func(now time.Time)) {
+func (s *Set) runLocked(work func(now time.Time)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	s.state.alarms.ring(now)
+	s.state.alarms.ringDue(now)
 	work(now)
 	s.state.rollouts.rollOn(now)
-	s.act(now)
+	s.askMasters(now)
 }
 
-// act asks the masters for what has become necessary: demands, kills, the framework's removal.
-func (s *Set) act(now time.Time) {
+// askMasters asks the masters for what has become necessary: demands, kills, the framework's removal.
+func (s *Set) askMasters(now time.Time) {
 	if s.client == nil {
 		return
 	}
-	err := s.restate(now)
+	err := s.restateDemand(now)
 	for _, id := range s.state.kills {
 		err = errors.Join(err, s.client.Kill(id))
 	}
@@ -260,11 +260,11 @@ func (s *Set) act(now time.Time) {
 	if err != nil { // Run has ended
 		s.client = nil
 	}
-	s.arm(now)
+	s.armTimer(now)
 }
 
-// arm sets the timer to the next alarm.
-func (s *Set) arm(now time.Time) {
+// armTimer sets the timer to the next alarm.
+func (s *Set) armTimer(now time.Time) {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
@@ -273,20 +273,20 @@ func (s *Set) arm(now time.Time) {
 	}
 	wait := max(s.state.alarms.Next().Sub(now), pause.Soonest)
 	if s.timer == nil {
-		s.timer = time.AfterFunc(wait, s.wake)
+		s.timer = time.AfterFunc(wait, s.ringTimer)
 		return
 	}
 	s.timer.Reset(wait)
 }
 
-// wake runs when the timer has fired.
-func (s *Set) wake() {
+// ringTimer runs when the timer has fired.
+func (s *Set) ringTimer() {
 	s.do(func(time.Time) {})
-	_ = s.flush(context.Background()) // fails when Run has ended, or when the store refuses: the next flush tries again
+	_ = s.flushStore(context.Background()) // fails when Run has ended, or when the store refuses: the next flush tries again
 }
 
-// tell calls Ended and Rolled, one call at a time, without holding the lock.
-func (s *Set) tell() {
+// tellEnds calls Ended and Rolled, one call at a time, without holding the lock.
+func (s *Set) tellEnds() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.telling {
@@ -306,9 +306,9 @@ func (s *Set) tell() {
 			s.mu.Lock()
 		}
 		s.state.ended = s.state.ended[1:]
-		s.state.changed(itemKeys + one.Item)
+		s.state.noteChange(itemKeys + one.Item)
 		if len(s.state.ended) == 0 {
-			s.act(time.Now())
+			s.askMasters(time.Now())
 		}
 	}
 }
@@ -343,7 +343,7 @@ func (s *Set) Subscribed(ctx context.Context, client *framework.Client) error {
 		}
 	}
 	if first {
-		if err := s.read(ctx, client); err != nil {
+		if err := s.readStore(ctx, client); err != nil {
 			return err
 		}
 	}
@@ -351,16 +351,16 @@ func (s *Set) Subscribed(ctx context.Context, client *framework.Client) error {
 	return nil
 }
 
-// read takes into the set what the store has kept.
-func (s *Set) read(ctx context.Context, client *framework.Client) error {
+// readStore takes into the set what the store has kept.
+func (s *Set) readStore(ctx context.Context, client *framework.Client) error {
 	s.store = client.Store()
 	if s.config.Keep != "" {
-		if err := s.load(ctx); err != nil {
+		if err := s.loadKept(ctx); err != nil {
 			return err
 		}
 	}
 	if s.config.Remember != "" {
-		if err := s.recall(ctx); err != nil {
+		if err := s.recallRecords(ctx); err != nil {
 			return err
 		}
 	}
@@ -392,19 +392,19 @@ func (s *Set) Add(ctx context.Context, items ...Item) error {
 	for _, one := range items {
 		roles = append(roles, one.Role)
 	}
-	if err := s.join(ctx, roles...); err != nil {
+	if err := s.joinRoles(ctx, roles...); err != nil {
 		return err
 	}
 	var changes []change
 	for _, one := range items {
 		changes = append(changes, change{
-			check: func() error { return s.state.check(one) },
+			check: func() error { return s.state.checkItem(one) },
 			key:   itemKeys + one.ID,
-			value: func() (k kept, err error) { k.Item, err = keep(one); return k, err },
-			work:  func(now time.Time) { s.state.add(one, now) },
+			value: func() (k kept, err error) { k.Item, err = keepItem(one); return k, err },
+			work:  func(now time.Time) { s.state.addItem(one, now) },
 		})
 	}
-	return s.make(ctx, changes...)
+	return s.makeChanges(ctx, changes...)
 }
 
 var (
@@ -412,7 +412,7 @@ var (
 	errTwice  = errors.New("an item of this ID is in the set")
 )
 
-func (s *state) check(one Item) error {
+func (s *state) checkItem(one Item) error {
 	const op = "taskset.add"
 	switch err := api.CheckID("item", one.ID); {
 	case err != nil:
@@ -455,10 +455,10 @@ func (s *Set) Remove(ctx context.Context, ids ...string) error {
 		changes = append(changes, change{
 			check: func() error { return s.state.checkRemove(id) },
 			key:   itemKeys + id,
-			work:  func(time.Time) { s.state.remove(id) },
+			work:  func(time.Time) { s.state.removeItem(id) },
 		})
 	}
-	return s.make(ctx, changes...)
+	return s.makeChanges(ctx, changes...)
 }
 
 func (s *state) checkRemove(id string) error {
@@ -469,7 +469,7 @@ func (s *state) checkRemove(id string) error {
 	return nil
 }
 
-func (s *state) remove(id string) {
+func (s *state) removeItem(id string) {
 	it := s.items[id]
 	if it == nil {
 		return
@@ -477,7 +477,7 @@ func (s *state) remove(id string) {
 	if s.config.Remember != "" && it.Failures > 0 {
 		s.removed = append(s.removed, id)
 	}
-	s.drop(it)
+	s.dropItem(it)
 }
 
 // Close says that no more items will come. When the last item has ended, the framework is removed and Run returns nil.

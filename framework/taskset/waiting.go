@@ -56,12 +56,12 @@ type wish struct {
 	age   int
 }
 
-func (it *item) prefers() bool {
+func (it *item) hasPreference() bool {
 	return len(it.Prefer.Agents)+len(it.Prefer.Hostnames)+len(it.Prefer.Places) > 0
 }
 
-// add queues a wish.
-func (q *waiting) add(w *wish) {
+// addWish queues a wish.
+func (q *waiting) addWish(w *wish) {
 	it := w.item
 	q.added++
 	w.age = q.added
@@ -70,49 +70,49 @@ func (q *waiting) add(w *wish) {
 	}
 	q.wishes[w.task.ID] = w
 	it.wishes = append(it.wishes, w)
-	if q.refuses(w) {
+	if q.mayRefuse(w) {
 		q.picky++
 	}
-	q.wants.Restate(q.called(it.group.role))
-	if !w.copy && it.prefers() {
+	q.wants.Restate(q.nameOf(it.group.role))
+	if !w.copy && it.hasPreference() {
 		it.group.near++
 		it.group.role.delay.Add(jobOf(it.Group), w.task, it.Prefer)
 	} else {
-		q.queue(w)
+		q.queueWish(w)
 	}
 }
 
-// unwish drops a wish that is not wanted any more.
-func (q *waiting) unwish(w *wish) {
+// dropWish drops a wish that is not wanted any more.
+func (q *waiting) dropWish(w *wish) {
 	if w.pile == nil {
 		w.item.group.role.delay.Remove(w.task.ID)
 	}
-	q.taken(w)
+	q.removeWish(w)
 }
 
-// relent lets a wish go to the agent that it avoids, because no other has had room.
-func (q *waiting) relent(w *wish) {
+// relaxWish lets a wish go to the agent that it avoids, because no other has had room.
+func (q *waiting) relaxWish(w *wish) {
 	if w.gone {
 		return
 	}
 	again := *w
-	q.unwish(w)
+	q.dropWish(w)
 	again.avoid = ""
-	q.add(&again)
+	q.addWish(&again)
 }
 
-// taken removes a wish that was launched or is not wanted any more.
-func (q *waiting) taken(w *wish) {
+// removeWish removes a wish that was launched or is not wanted any more.
+func (q *waiting) removeWish(w *wish) {
 	delete(q.wishes, w.task.ID)
 	w.item.wishes = slices.DeleteFunc(w.item.wishes, func(other *wish) bool { return other == w })
 	w.gone = true
-	q.wants.Restate(q.called(w.item.group.role))
-	if q.refuses(w) {
+	q.wants.Restate(q.nameOf(w.item.group.role))
+	if q.mayRefuse(w) {
 		q.picky--
 	}
 	if w.pile == nil {
 		w.item.group.near--
 	} else {
-		q.unqueue(w)
+		q.unqueueWish(w)
 	}
 }

@@ -42,7 +42,7 @@ func (m *Manager) setAside(b batch, now time.Time) {
 			task := one.effect.(core.Dispatch).Task //nolint:forcetypeassert // they were chosen by their type
 			m.giveBackUnused(m.flights.leave(task))
 			if e != nil {
-				m.step(e, now, core.Undispatched{Task: task, Why: "the store refuses to take its job"})
+				m.stepJob(e, now, core.Undispatched{Task: task, Why: "the store refuses to take its job"})
 			}
 		}
 		if e != nil {
@@ -139,8 +139,8 @@ func (b *batch) has(name string) bool {
 	return slices.ContainsFunc(b.effects, func(one pending) bool { return one.name == name })
 }
 
-// status returns a job as it is shown to people.
-func (m *Manager) status(e *entry, tasks bool) jobs.Status {
+// statusOf returns a job as it is shown to people.
+func (m *Manager) statusOf(e *entry, tasks bool) jobs.Status {
 	status := e.master.Status(tasks)
 	if err := m.roles.refused[status.Role]; err != nil && !status.Phase.Ended() {
 		status.Why = fmt.Sprintf("the job manager can't run in role %s: %v", status.Role, err)

@@ -70,12 +70,12 @@ func (m *Manager) object(role api.Role) rights.Object {
 	return object
 }
 
-// sees reports whether the caller may do to a job in the role what the call does.
-func (m *Manager) sees(who caller, role api.Role) bool { return who.scope.Covers(m.object(role)) }
+// maySee reports whether the caller may do to a job in the role what the call does.
+func (m *Manager) maySee(who caller, role api.Role) bool { return who.scope.Covers(m.object(role)) }
 
 // permit returns why the caller may not do to a job in the role what the call does, or nil.
 func (m *Manager) permit(who caller, role api.Role) error {
-	if m.sees(who, role) {
+	if m.maySee(who, role) {
 		return nil
 	}
 	return rights.Refuse(who.row, who.scope.Who, rights.Object{Role: role})
@@ -120,8 +120,8 @@ func (m *Manager) settled(ctx context.Context, job jobs.Job) (jobs.Job, error) {
 	return m.settle(callerOf(ctx), m.jobs[job.Name], job)
 }
 
-// join makes the manager run in the role of a job. m.mu must not be held.
-func (m *Manager) join(ctx context.Context, op string, client masters, job jobs.Job) error {
+// joinRole makes the manager run in the role of a job. m.mu must not be held.
+func (m *Manager) joinRole(ctx context.Context, op string, client masters, job jobs.Job) error {
 	if slices.Contains(client.Roles(), job.Role) {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (m *Manager) joinAll(ctx context.Context, client masters) {
 	}
 	m.mu.Unlock()
 	for _, role := range slices.Sorted(maps.Keys(needed)) {
-		if err := m.join(ctx, "job.load", client, needed[role]); err != nil {
+		if err := m.joinRole(ctx, "job.load", client, needed[role]); err != nil {
 			m.config.Logger.Error("jobs of a role wait", "role", role, "error", err)
 		}
 	}

@@ -26,15 +26,15 @@ func TestSomebodySetsTheClock(t *testing.T) {
 	}
 	submit := func(job jobs.Job, now time.Time) *entry {
 		e := &entry{name: job.Name, master: core.New(jobs.Version{Number: 1, At: now, Job: job}, "r1")}
-		m.add(e)
-		m.step(e, now, core.Begun{})
+		m.addJob(e)
+		m.stepJob(e, now, core.Begun{})
 		return e
 	}
 	var night, ended *entry
 	m.doAt(later(0), func(now time.Time) {
 		night = submit(jobs.Job{Name: "night", Type: jobs.CronType, Task: jobs.Task{Command: "true"}, Cron: &jobs.Cron{Schedule: "1h"}}, now)
 		ended = submit(jobs.Job{Name: "ended", Type: jobs.BatchType, Task: jobs.Task{Command: "true"}, Batch: &jobs.Batch{Completions: 1}}, now)
-		m.step(ended, now, core.Asked{Why: "enough"})
+		m.stepJob(ended, now, core.Asked{Why: "enough"})
 	})
 	idle := func(time.Time) {}
 	planned := func(want bool, when string) {

@@ -22,7 +22,7 @@ func MastersOf(client *framework.Client) Masters { return session{client} }
 
 // SubscribedTo is Subscribed with a client that the test puts between the manager and the cluster.
 func (m *Manager) SubscribedTo(ctx context.Context, client Masters) error {
-	return m.subscribed(ctx, client)
+	return m.beginSession(ctx, client)
 }
 
 // As returns the context of a call that somebody makes who may do what the scope says.

@@ -58,8 +58,8 @@ func newWriting() writing {
 	return writing{keys: make(map[string][2]string), aside: make(map[string]*aside), done: newOutcome()}
 }
 
-// all returns the outcome of everything that has to be written by now; nil: there is nothing to write.
-func (w *writing) all() *outcome {
+// outcomeOfAll returns the outcome of everything that has to be written by now; nil: there is nothing to write.
+func (w *writing) outcomeOfAll() *outcome {
 	switch {
 	case len(w.keys)+len(w.effects) > 0:
 		return w.done
@@ -69,7 +69,7 @@ func (w *writing) all() *outcome {
 	return nil
 }
 
-func (w *writing) dirty(name, key string) {
+func (w *writing) markDirty(name, key string) {
 	keys := w.keys
 	if a := w.aside[name]; a != nil && !a.tried {
 		keys = a.keys
@@ -77,7 +77,7 @@ func (w *writing) dirty(name, key string) {
 	keys[keyOf(name, key)] = [2]string{name, key}
 }
 
-func (w *writing) after(name string, effect core.Effect) {
+func (w *writing) addEffect(name string, effect core.Effect) {
 	list := w.effectsOf(name)
 	*list = append(*list, pending{name, effect})
 }
@@ -98,8 +98,8 @@ func (w *writing) reset(name string, mark int) {
 	*list = (*list)[:mark]
 }
 
-// fail tells everybody who waits that nothing more will be written.
-func (w *writing) fail(err error) {
+// failAll tells everybody who waits that nothing more will be written.
+func (w *writing) failAll(err error) {
 	w.done.err = err
 	close(w.done.over)
 	w.done = newOutcome()
@@ -125,8 +125,8 @@ type put struct {
 	keepFree int // percent of each bound
 }
 
-// take removes and returns what has to be written now, with the present values.
-func (m *Manager) take() batch {
+// takeBatch removes and returns what has to be written now, with the present values.
+func (m *Manager) takeBatch() batch {
 	b := batch{puts: make(map[string]put), effects: m.writing.effects, done: m.writing.done, keys: m.writing.keys, refused: make(map[string]error)}
 	for _, key := range slices.Sorted(maps.Keys(b.keys)) {
 		name, part := b.keys[key][0], b.keys[key][1]
@@ -152,17 +152,17 @@ func (m *Manager) take() batch {
 	return b
 }
 
-// flush starts to write, unless a batch is being written already.
-func (m *Manager) flush() {
+// startWriting starts to write, unless a batch is being written already.
+func (m *Manager) startWriting() {
 	if m.writing.busy != nil || len(m.writing.keys)+len(m.writing.effects) == 0 {
 		return
 	}
 	m.writing.busy = make(chan struct{})
-	go m.write() // ends when all is written, or when Run has ended
+	go m.writeBatches() // ends when all is written, or when Run has ended
 }
 
-// write writes one batch after the other until there is nothing left to write.
-func (m *Manager) write() {
+// writeBatches writes one batch after the other until there is nothing left to write.
+func (m *Manager) writeBatches() {
 	for {
 		m.mu.Lock()
 		client := m.client
@@ -172,17 +172,17 @@ func (m *Manager) write() {
 			m.mu.Unlock()
 			return
 		}
-		b := m.take()
+		b := m.takeBatch()
 		m.writing.under = b.done
 		m.mu.Unlock()
 		err := writeBatch(client, b)
 		m.do(func(now time.Time) {
 			if err != nil { // Run has ended, or others have the jobs
 				m.config.Logger.Error("jobs are not written", "error", err)
-				m.left()
+				m.endSession()
 			} else {
 				m.setAside(b, now)
-				m.perform(b)
+				m.performEffects(b)
 				m.takeBack(b)
 			}
 			b.done.err, b.done.refused = err, b.refused
@@ -263,8 +263,8 @@ func (b *batch) each(client masters, keys []string, write func(key string) error
 	return nil
 }
 
-// perform performs the effects that have waited for a batch, but for those of jobs that were refused.
-func (m *Manager) perform(b batch) {
+// performEffects performs the effects that have waited for a batch, but for those of jobs that were refused.
+func (m *Manager) performEffects(b batch) {
 	for _, one := range b.effects {
 		if m.client == nil {
 			return
@@ -273,7 +273,7 @@ func (m *Manager) perform(b batch) {
 			continue
 		}
 		if err := m.performOne(one); err != nil {
-			m.left()
+			m.endSession()
 		}
 	}
 }
@@ -281,14 +281,14 @@ func (m *Manager) perform(b batch) {
 func (m *Manager) performOne(one pending) error {
 	switch effect := one.effect.(type) {
 	case core.Dispatch:
-		return m.launch(effect.Task)
+		return m.launchOffer(effect.Task)
 	case core.Kill:
 		return m.client.Kill(effect.Task)
 	case core.Acknowledge:
 		return m.client.Acknowledge(effect.Status)
 	case core.Forgotten:
 		if e := m.jobs[one.name]; e != nil && e.master.Gone {
-			m.remove(one.name)
+			m.removeJob(one.name)
 			m.tryAsideSoon()
 		}
 	}

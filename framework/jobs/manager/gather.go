@@ -122,7 +122,7 @@ func (m *Manager) fitGang(ask core.Ask, task api.Task, bins []*pack.Bin) (member
 	for range ask.Count {
 		best, least := -1, 0
 		for i, bin := range trial {
-			if bin.Offer.Role != ask.Role || !m.fits(ask.Task, bin.Offer) || !bin.Fits(task) {
+			if bin.Offer.Role != ask.Role || !m.mayRunOn(ask.Task, bin.Offer) || !bin.Fits(task) {
 				continue
 			}
 			there := 0
@@ -160,7 +160,7 @@ func (m *Manager) assignGang(e *entry, ask core.Ask, members []member, used []*p
 		assigned.Members = append(assigned.Members, core.Assigned{Agent: one.bin.Offer.Agent, Hostname: one.bin.Offer.Hostname, Place: place,
 			Ports: maps.Clone(one.task.Ports)})
 	}
-	m.step(e, now, assigned)
+	m.stepJob(e, now, assigned)
 	for i, task := range e.master.GangTasks(ask.SubJob) {
 		task.Ports, task.Resources = members[i].task.Ports, members[i].task.Resources
 		members[i].bin.Put(task)

@@ -15,8 +15,8 @@ import (
 	"github.com/tenderhq/tender/framework/jobs/internal/core"
 )
 
-// load takes over the jobs in the store. A job that can't be read is logged and left as it is; it stops no other job.
-func (m *Manager) load(ctx context.Context, client masters) error {
+// loadJobs takes over the jobs in the store. A job that can't be read is logged and left as it is; it stops no other job.
+func (m *Manager) loadJobs(ctx context.Context, client masters) error {
 	began := time.Now()
 	loads, err := readAll(client.All(ctx, prefix), began)
 	if err != nil {
@@ -107,7 +107,7 @@ func (m *Manager) loadJob(one *loading, now time.Time) {
 		return
 	}
 	for _, key := range one.left {
-		m.writing.dirty(one.name, key)
+		m.writing.markDirty(one.name, key)
 	}
 	if one.master == nil {
 		return

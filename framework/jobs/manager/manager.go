@@ -131,11 +131,11 @@ func (m *Manager) do(work func(now time.Time)) {
 func (m *Manager) doAt(now time.Time, work func(now time.Time)) {
 	m.lookAtClock(now)
 	work(now)
-	m.act(now)
+	m.askMasters(now)
 }
 
-// act asks the masters for what has become necessary, and starts to write what has changed.
-func (m *Manager) act(now time.Time) {
+// askMasters asks the masters for what has become necessary, and starts to write what has changed.
+func (m *Manager) askMasters(now time.Time) {
 	m.forgetOld(now)
 	if m.client == nil {
 		return
@@ -144,8 +144,8 @@ func (m *Manager) act(now time.Time) {
 	if m.turn.known && !m.stateDemands() {
 		return
 	}
-	m.flush()
-	m.arm(now)
+	m.startWriting()
+	m.armTimer(now)
 }
 
 // stateDemands tells the masters what waits, role by role, where they may know it otherwise; false: Run has ended.
@@ -153,7 +153,7 @@ func (m *Manager) stateDemands() bool {
 	for _, role := range m.wants.Unstated(m.client.Roles()) {
 		err := m.client.Demand(api.Demand{Role: role, Shapes: m.wants.shapes(role)})
 		if api.Is(err, api.Unavailable) { // Run has ended
-			m.left()
+			m.endSession()
 			return false
 		} else if err != nil {
 			m.config.Logger.Error("what waits can't be demanded", "role", role, "error", err)
@@ -162,10 +162,10 @@ func (m *Manager) stateDemands() bool {
 	return true
 }
 
-// left is called when Run has ended. It tells everybody who waits.
-func (m *Manager) left() {
+// endSession is called when Run has ended. It tells everybody who waits.
+func (m *Manager) endSession() {
 	m.client = nil
-	m.writing.fail(errLeft)
+	m.writing.failAll(errLeft)
 	m.watches.tellAll()
 }
 
@@ -174,8 +174,8 @@ var (
 	errStandby = errors.New("this instance stands by; ask the active one, or again in a moment")
 )
 
-// step passes an event to a job, and queues the effects.
-func (m *Manager) step(e *entry, now time.Time, happened core.Event) []core.Effect {
+// stepJob passes an event to a job, and queues the effects.
+func (m *Manager) stepJob(e *entry, now time.Time, happened core.Event) []core.Effect {
 	effects := m.stepOnce(e, now, happened)
 	return append(effects, m.planRuns(e, now)...)
 }
@@ -189,11 +189,11 @@ func (m *Manager) stepOnce(e *entry, now time.Time, happened core.Event) []core.
 	for _, effect := range effects {
 		switch effect := effect.(type) {
 		case core.Save:
-			m.writing.dirty(e.name, effect.Key)
+			m.writing.markDirty(e.name, effect.Key)
 		case core.Ended:
 			m.endings = append(m.endings, ending{e.name, e.master.Run, now})
 		default:
-			m.writing.after(e.name, effect)
+			m.writing.addEffect(e.name, effect)
 		}
 	}
 	m.noteChange(e)
@@ -210,16 +210,16 @@ func (m *Manager) noteChange(e *entry) {
 	m.watches.tell(e.name)
 }
 
-// add adds a job.
-func (m *Manager) add(e *entry) {
+// addJob adds a job.
+func (m *Manager) addJob(e *entry) {
 	if at, is := slices.BinarySearch(m.names, e.name); !is {
 		m.names = slices.Insert(m.names, at, e.name)
 	}
 	m.jobs[e.name] = e
 }
 
-// remove removes a job.
-func (m *Manager) remove(name string) {
+// removeJob removes a job.
+func (m *Manager) removeJob(name string) {
 	if at, is := slices.BinarySearch(m.names, name); is {
 		m.names = slices.Delete(m.names, at, at+1)
 	}
@@ -227,8 +227,8 @@ func (m *Manager) remove(name string) {
 	m.watches.tell(name)
 }
 
-// arm sets the timer to when the next job has to be woken, or to be forgotten.
-func (m *Manager) arm(now time.Time) {
+// armTimer sets the timer to when the next job has to be woken, or to be forgotten.
+func (m *Manager) armTimer(now time.Time) {
 	if m.timer != nil {
 		m.timer.Stop()
 	}
@@ -252,14 +252,14 @@ func (m *Manager) arm(now time.Time) {
 	}
 	wait := max(next.Sub(now), pause.Soonest)
 	if m.timer == nil {
-		m.timer = time.AfterFunc(wait, func() { m.do(m.ring) })
+		m.timer = time.AfterFunc(wait, func() { m.do(m.ringAlarms) })
 		return
 	}
 	m.timer.Reset(wait)
 }
 
-// ring wakes the jobs that are due, and tries those again that were set aside.
-func (m *Manager) ring(now time.Time) {
+// ringAlarms wakes the jobs that are due, and tries those again that were set aside.
+func (m *Manager) ringAlarms(now time.Time) {
 	m.tryAllAside(now)
 	for name, is := m.wakes.Due(now); is; name, is = m.wakes.Due(now) {
 		e := m.jobs[name]
@@ -267,7 +267,7 @@ func (m *Manager) ring(now time.Time) {
 			continue
 		}
 		e.wake = time.Time{}
-		m.step(e, now, core.Woken{})
+		m.stepJob(e, now, core.Woken{})
 	}
 }
 
@@ -277,17 +277,17 @@ func (m *Manager) forgetOld(now time.Time) {
 		old := m.endings[0]
 		m.endings = m.endings[1:]
 		if e := m.jobs[old.name]; e != nil && e.master.Run == old.run && e.master.Phase.Ended() && !m.claimed[old.name] {
-			m.step(e, now, core.Asked{Delete: true, Why: "its time in the history is over"})
+			m.stepJob(e, now, core.Asked{Delete: true, Why: "its time in the history is over"})
 		}
 	}
 }
 
 // Subscribed implements [framework.Subscriber]: it loads the jobs, unless it has kept them until now.
 func (m *Manager) Subscribed(ctx context.Context, client *framework.Client) error {
-	return m.subscribed(ctx, session{client})
+	return m.beginSession(ctx, session{client})
 }
 
-func (m *Manager) subscribed(ctx context.Context, client masters) error {
+func (m *Manager) beginSession(ctx context.Context, client masters) error {
 	number := client.Takeovers()
 	m.mu.Lock()
 	loaded := m.turn.loaded && m.turn.number == number
@@ -300,7 +300,7 @@ func (m *Manager) subscribed(ctx context.Context, client masters) error {
 				return err
 			}
 		}
-		if err := m.load(ctx, client); err != nil {
+		if err := m.loadJobs(ctx, client); err != nil {
 			return err
 		}
 	}
@@ -326,7 +326,7 @@ func (m *Manager) subscribed(ctx context.Context, client masters) error {
 func (m *Manager) forget(number uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.left()
+	m.endSession()
 	for m.writing.busy != nil {
 		busy := m.writing.busy
 		m.mu.Unlock()
@@ -362,7 +362,7 @@ func (m *Manager) askUnheard() {
 			return
 		}
 		if err := m.client.Reconcile(page...); err != nil { // Run has ended
-			m.left()
+			m.endSession()
 		}
 	}
 }
@@ -376,7 +376,7 @@ func (m *Manager) Update(_ context.Context, status api.Status) (err error) {
 			err = api.E("jobs.update", api.Unavailable, status.Task, errStandby)
 		case e != nil:
 			before := m.writing.mark(e.name)
-			if effects := m.step(e, now, core.Heard{Status: status}); onlyAcknowledges(effects) {
+			if effects := m.stepJob(e, now, core.Heard{Status: status}); onlyAcknowledges(effects) {
 				m.writing.reset(e.name, before)
 				return
 			}

@@ -76,7 +76,7 @@ func (m *Manager) Offers(_ context.Context, offers []api.Offer) (answers []api.A
 	m.do(func(now time.Time) {
 		bins, picky := pack.Bins(offers), false
 		if m.turn.known {
-			picky = m.place(now, bins)
+			picky = m.placeTasks(now, bins)
 		}
 		for _, bin := range bins {
 			switch {
@@ -95,8 +95,8 @@ func (m *Manager) Offers(_ context.Context, offers []api.Offer) (answers []api.A
 	return answers
 }
 
-// place gives each waiting job its turn. picky: some task would fit into a bin but may not run there.
-func (m *Manager) place(now time.Time, bins []*pack.Bin) (picky bool) {
+// placeTasks gives each waiting job its turn. picky: some task would fit into a bin but may not run there.
+func (m *Manager) placeTasks(now time.Time, bins []*pack.Bin) (picky bool) {
 	full := make(map[string]bool) // shapes for which there is no room
 	for want := range m.wants.turns(full) {
 		e := m.jobs[want.name]
@@ -148,7 +148,7 @@ func (m *Manager) placeOne(e *entry, ask core.Ask, bins []*pack.Bin, now time.Ti
 			there = e.master.Place(ask.SubJob, ask.Task.Spread.OfOffer(bin.Offer))
 		}
 		switch {
-		case !e.master.Takes(ask, bin.Offer.Agent) || !m.fits(ask.Task, bin.Offer) || ask.Task.Most > 0 && there >= ask.Task.Most:
+		case !e.master.Takes(ask, bin.Offer.Agent) || !m.mayRunOn(ask.Task, bin.Offer) || ask.Task.Most > 0 && there >= ask.Task.Most:
 			refused = true
 		case best == nil || there < least:
 			best, least = bin, there
@@ -166,7 +166,7 @@ func (m *Manager) placeOne(e *entry, ask core.Ask, bins []*pack.Bin, now time.Ti
 	if ask.Task.Spread != "" {
 		assigned.Place = ask.Task.Spread.OfOffer(best.Offer)
 	}
-	m.step(e, now, assigned)
+	m.stepJob(e, now, assigned)
 	return true, refused
 }
 
@@ -184,8 +184,8 @@ func withVolumes(ask core.Ask, task api.Task, there api.Resources) api.Task {
 // judgedMax bounds the constraints that are kept compiled; beyond it all are forgotten and compiled anew.
 const judgedMax = 1024
 
-// fits reports whether the offer's agent is one that the task may run on.
-func (m *Manager) fits(task jobs.Task, offer api.Offer) bool {
+// mayRunOn reports whether the offer's agent is one that the task may run on.
+func (m *Manager) mayRunOn(task jobs.Task, offer api.Offer) bool {
 	if !task.Fits(offer) || task.Constraint == "" {
 		return task.Fits(offer)
 	}
@@ -207,9 +207,9 @@ func (m *Manager) fits(task jobs.Task, offer api.Offer) bool {
 	return meets(offer)
 }
 
-// launch launches all tasks of the offer to which this task belongs. The masters reduce the demand by them, so the
+// launchOffer launches all tasks of the offer to which this task belongs. The masters reduce the demand by them, so the
 // demand has to be stated again.
-func (m *Manager) launch(task api.TaskID) error {
+func (m *Manager) launchOffer(task api.TaskID) error {
 	one := m.flights.take(task)
 	if one == nil {
 		return nil // it was launched together with another task of its offer

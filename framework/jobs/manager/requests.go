@@ -29,8 +29,8 @@ var (
 // runBytes is the length of the random word that distinguishes a run of a job from earlier runs of the same name.
 const runBytes = 6
 
-// claim reserves a name, so that only one request at a time changes the job of that name; release ends that.
-func (m *Manager) claim(op, name string) (e *entry, err error) {
+// claimName reserves a name, so that only one request at a time changes the job of that name; releaseName ends that.
+func (m *Manager) claimName(op, name string) (e *entry, err error) {
 	switch {
 	case m.client == nil || !m.turn.loaded:
 		return nil, api.E(op, api.Unavailable, name, errStandby)
@@ -41,14 +41,14 @@ func (m *Manager) claim(op, name string) (e *entry, err error) {
 	return m.jobs[name], nil
 }
 
-func (m *Manager) release(name string) {
+func (m *Manager) releaseName(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.claimed, name)
 }
 
-// checked returns why the job can't be kept, or nil.
-func (m *Manager) checked(op string, job jobs.Job) error {
+// checkJob returns why the job can't be kept, or nil.
+func (m *Manager) checkJob(op string, job jobs.Job) error {
 	if err := job.Check(); err != nil {
 		return api.E(op, api.Invalid, job.Name, err)
 	}
@@ -69,30 +69,30 @@ func (m *Manager) checked(op string, job jobs.Job) error {
 // stopping the error says when to ask again.
 func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, error) {
 	const op = "job.submit"
-	if err := m.checked(op, job); err != nil {
+	if err := m.checkJob(op, job); err != nil {
 		return jobs.Version{}, err
 	}
 	m.mu.Lock()
-	e, err := m.claim(op, job.Name)
+	e, err := m.claimName(op, job.Name)
 	if err != nil {
 		m.mu.Unlock()
 		return jobs.Version{}, err
 	}
-	version, fresh, err := m.prepare(callerOf(ctx), op, e, job)
+	version, fresh, err := m.prepareJob(callerOf(ctx), op, e, job)
 	client, before, turn := m.client, m.pendingOf(e), m.turn.number
 	m.mu.Unlock()
-	defer m.release(job.Name)
+	defer m.releaseName(job.Name)
 	if err != nil || fresh == nil {
 		return version, err
 	}
-	if err := m.join(ctx, op, client, version.Job); err != nil {
+	if err := m.joinRole(ctx, op, client, version.Job); err != nil {
 		return jobs.Version{}, err
 	}
 	// The end of an older job must be stored first: behind the new header that write would undo the new job.
 	if err := before.await(ctx, op, job.Name); err != nil {
 		return jobs.Version{}, err
 	}
-	if err := m.keep(ctx, op, client, fresh, core.VersionKey(version.Number), core.HeaderKey); err != nil {
+	if err := m.keepNew(ctx, op, client, fresh, core.VersionKey(version.Number), core.HeaderKey); err != nil {
 		return jobs.Version{}, err
 	}
 	m.do(func(now time.Time) {
@@ -101,8 +101,8 @@ func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 			return
 		}
 		e := &entry{name: job.Name, master: fresh}
-		m.add(e)
-		m.step(e, now, core.Begun{})
+		m.addJob(e)
+		m.stepJob(e, now, core.Begun{})
 	})
 	return version, err
 }
@@ -113,12 +113,12 @@ func (m *Manager) pendingOf(e *entry) *outcome {
 		return nil
 	}
 	m.writing.tryAside(e.name)
-	m.flush()
-	return m.writing.all()
+	m.startWriting()
+	return m.writing.outcomeOfAll()
 }
 
-// prepare makes the JobMaster of a job that is submitted; nil: the job runs already.
-func (m *Manager) prepare(who caller, op string, e *entry, job jobs.Job) (version jobs.Version, fresh *core.JobMaster, err error) {
+// prepareJob makes the JobMaster of a job that is submitted; nil: the job runs already.
+func (m *Manager) prepareJob(who caller, op string, e *entry, job jobs.Job) (version jobs.Version, fresh *core.JobMaster, err error) {
 	if job, err = m.settle(who, e, job); err != nil {
 		return version, nil, err
 	}
@@ -146,9 +146,9 @@ func (m *Manager) prepare(who caller, op string, e *entry, job jobs.Job) (versio
 
 func same(a, b jobs.Job) bool { return reflect.DeepEqual(a.WithDefaults(), b.WithDefaults()) }
 
-// keep writes records of a new job to the store before the manager uses them. If the store refuses one, those before it
+// keepNew writes records of a new job to the store before the manager uses them. If the store refuses one, those before it
 // are deleted again.
-func (m *Manager) keep(ctx context.Context, op string, client masters, master *core.JobMaster, keys ...string) error {
+func (m *Manager) keepNew(ctx context.Context, op string, client masters, master *core.JobMaster, keys ...string) error {
 	name := master.Job.Name
 	for i, key := range keys {
 		value, err := master.Record(key)
@@ -159,7 +159,7 @@ func (m *Manager) keep(ctx context.Context, op string, client masters, master *c
 		if api.Is(err, api.Limit) || api.Is(err, api.Invalid) { // surely not written
 			m.do(func(time.Time) {
 				for _, written := range keys[:i] {
-					m.writing.dirty(name, written)
+					m.writing.markDirty(name, written)
 				}
 			})
 		}
@@ -187,7 +187,7 @@ func putNew(ctx context.Context, op string, client masters, name, key string, va
 // tasks that have not begun. A job that is the same already stays as it is.
 func (m *Manager) UpdateJob(ctx context.Context, job jobs.Job) (jobs.Version, error) {
 	const op = "job.update"
-	if err := m.checked(op, job); err != nil {
+	if err := m.checkJob(op, job); err != nil {
 		return jobs.Version{}, err
 	}
 	return m.changeJob(ctx, op, job.Name, func(master *core.JobMaster) (jobs.Version, error) {
@@ -238,19 +238,19 @@ func (m *Manager) RollbackJob(ctx context.Context, name string, to int) (jobs.Ve
 // changeJob gives a job another version.
 func (m *Manager) changeJob(ctx context.Context, op, name string, choose func(*core.JobMaster) (jobs.Version, error)) (jobs.Version, error) {
 	m.mu.Lock()
-	e, err := m.claim(op, name)
+	e, err := m.claimName(op, name)
 	if err != nil {
 		m.mu.Unlock()
 		return jobs.Version{}, err
 	}
-	defer m.release(name)
+	defer m.releaseName(name)
 	version, fresh, err := m.prepareChange(callerOf(ctx), op, name, e, choose)
 	client := m.client
 	m.mu.Unlock()
 	if err != nil || !fresh {
 		return version, err
 	}
-	if err := m.join(ctx, op, client, version.Job); err != nil {
+	if err := m.joinRole(ctx, op, client, version.Job); err != nil {
 		return version, err
 	}
 	value, err := json.Marshal(version)
@@ -260,7 +260,7 @@ func (m *Manager) changeJob(ctx context.Context, op, name string, choose func(*c
 	if err := putNew(ctx, op, client, name, core.VersionKey(version.Number), value); err != nil {
 		return version, err
 	}
-	return version, m.tell(ctx, op, name, core.Updated{Version: version})
+	return version, m.tellJob(ctx, op, name, core.Updated{Version: version})
 }
 
 // prepareChange chooses the version that the job is to have; not fresh: it has that version already.
@@ -284,8 +284,8 @@ func (m *Manager) prepareChange(who caller, op, name string, e *entry, choose fu
 	return version, version.Number != e.master.Version, nil
 }
 
-// tell passes an event to a job, and waits until what it has changed is in the store.
-func (m *Manager) tell(ctx context.Context, op, name string, happened core.Event) error {
+// tellJob passes an event to a job, and waits until what it has changed is in the store.
+func (m *Manager) tellJob(ctx context.Context, op, name string, happened core.Event) error {
 	var done *outcome
 	err := api.E(op, api.NotFound, name, errNoJob)
 	m.do(func(now time.Time) {
@@ -295,8 +295,8 @@ func (m *Manager) tell(ctx context.Context, op, name string, happened core.Event
 				return
 			}
 			m.writing.tryAside(name)
-			m.step(e, now, happened)
-			done, err = m.writing.all(), nil
+			m.stepJob(e, now, happened)
+			done, err = m.writing.outcomeOfAll(), nil
 		}
 	})
 	if err != nil {
@@ -326,17 +326,17 @@ func (done *outcome) await(ctx context.Context, op, name string) error {
 
 // StopJob ends a job's tasks. The job stays in the history and can be submitted again.
 func (m *Manager) StopJob(ctx context.Context, name string) error {
-	return m.end(ctx, "job.stop", name, core.Asked{Why: "somebody asked for it"})
+	return m.endJob(ctx, "job.stop", name, core.Asked{Why: "somebody asked for it"})
 }
 
 // DeleteJob ends a job's tasks and forgets the job.
 func (m *Manager) DeleteJob(ctx context.Context, name string) error {
-	return m.end(ctx, "job.delete", name, core.Asked{Delete: true, Why: "somebody asked for it"})
+	return m.endJob(ctx, "job.delete", name, core.Asked{Delete: true, Why: "somebody asked for it"})
 }
 
-func (m *Manager) end(ctx context.Context, op, name string, how core.Asked) error {
+func (m *Manager) endJob(ctx context.Context, op, name string, how core.Asked) error {
 	m.mu.Lock()
-	e, err := m.claim(op, name)
+	e, err := m.claimName(op, name)
 	var denied error
 	if err == nil && e != nil {
 		denied = m.permit(callerOf(ctx), e.master.Job.Role)
@@ -345,14 +345,14 @@ func (m *Manager) end(ctx context.Context, op, name string, how core.Asked) erro
 	if err != nil {
 		return err
 	}
-	defer m.release(name)
+	defer m.releaseName(name)
 	if e == nil {
 		return api.E(op, api.NotFound, name, errNoJob)
 	}
 	if denied != nil {
 		return denied
 	}
-	return m.tell(ctx, op, name, how)
+	return m.tellJob(ctx, op, name, how)
 }
 
 // ListQuery selects jobs. The zero value selects all.
@@ -381,33 +381,33 @@ func (m *Manager) ListJobs(ctx context.Context, query ListQuery) (list []jobs.St
 			continue
 		}
 		e := m.jobs[name]
-		if name == query.After || query.Going && e.master.Phase.Ended() || !m.sees(who, e.master.Job.Role) {
+		if name == query.After || query.Going && e.master.Phase.Ended() || !m.maySee(who, e.master.Job.Role) {
 			continue
 		}
 		if query.Limit > 0 && len(list) == query.Limit {
 			return list, true, nil
 		}
-		list = append(list, m.status(e, false))
+		list = append(list, m.statusOf(e, false))
 	}
 	return list, false, nil
 }
 
 // JobStatus returns a job with its tasks and its notes.
 func (m *Manager) JobStatus(ctx context.Context, name string) (status jobs.Status, err error) {
-	err = m.look(ctx, "job.status", name, func(e *entry) { status = m.status(e, true) })
+	err = m.lookAtJob(ctx, "job.status", name, func(e *entry) { status = m.statusOf(e, true) })
 	return status, err
 }
 
 // JobHistory returns the versions of a job that are kept, the newest first. Those of roles whose jobs the caller may not
 // see are left out.
 func (m *Manager) JobHistory(ctx context.Context, name string) (versions []jobs.Version, err error) {
-	err = m.look(ctx, "job.history", name, func(e *entry) {
-		versions = slices.DeleteFunc(e.master.History(), func(one jobs.Version) bool { return !m.sees(callerOf(ctx), one.Job.Role) })
+	err = m.lookAtJob(ctx, "job.history", name, func(e *entry) {
+		versions = slices.DeleteFunc(e.master.History(), func(one jobs.Version) bool { return !m.maySee(callerOf(ctx), one.Job.Role) })
 	})
 	return versions, err
 }
 
-func (m *Manager) look(ctx context.Context, op, name string, see func(*entry)) error {
+func (m *Manager) lookAtJob(ctx context.Context, op, name string, see func(*entry)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.turn.loaded || m.client == nil {

@@ -12,7 +12,7 @@ func (m *Manager) planRuns(e *entry, now time.Time) []core.Effect { return m.pla
 // planRunsAfter is planRuns when the wall clock was not trusted for so long.
 func (m *Manager) planRunsAfter(e *entry, now time.Time, doubted time.Duration) (effects []core.Effect) {
 	for from, is := e.master.Unplanned(now); is && !m.clock.doubted; from, is = e.master.Unplanned(now) {
-		planned, err := m.plan(e.master, from, now)
+		planned, err := m.planRun(e.master, from, now)
 		planned.Doubted = doubted
 		if err != nil { // it was checked before, perhaps by a manager that knows more time zones
 			m.config.Logger.Error("nobody knows when a job is due", "job", e.name, "error", err)
@@ -23,7 +23,7 @@ func (m *Manager) planRunsAfter(e *entry, now time.Time, doubted time.Duration) 
 	return effects
 }
 
-func (m *Manager) plan(master *core.JobMaster, from, now time.Time) (planned core.Planned, err error) {
+func (m *Manager) planRun(master *core.JobMaster, from, now time.Time) (planned core.Planned, err error) {
 	how := master.Job.Cron
 	if err := master.Job.CheckSchedule(m.config.Calendar, now); err != nil {
 		return planned, err

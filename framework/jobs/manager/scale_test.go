@@ -95,7 +95,7 @@ func (t *twin) All(_ context.Context, prefix string) iter.Seq2[framework.Entry, 
 // newManager makes a manager that is active in the twin.
 func (t *twin) newManager(b testing.TB) *Manager {
 	m := New(Config{JobsMax: 1 << 20})
-	if err := m.subscribed(b.Context(), t); err != nil {
+	if err := m.beginSession(b.Context(), t); err != nil {
 		b.Fatal(err)
 	}
 	m.Settled(b.Context())
@@ -105,7 +105,7 @@ func (t *twin) newManager(b testing.TB) *Manager {
 // written waits until everything has been written.
 func (m *Manager) written(b testing.TB) {
 	m.mu.Lock()
-	all := m.writing.all()
+	all := m.writing.outcomeOfAll()
 	m.mu.Unlock()
 	if err := all.await(b.Context(), "test", ""); err != nil {
 		b.Fatal(err)
@@ -154,7 +154,7 @@ func begin(b testing.TB, n, tasks int) (*twin, *Manager) {
 func TestAsksForWhatNobodyHasTold(t *testing.T) {
 	twin, _ := begin(t, 3, 4)
 	next := New(Config{})
-	if err := next.subscribed(t.Context(), twin); err != nil {
+	if err := next.beginSession(t.Context(), twin); err != nil {
 		t.Fatal(err)
 	}
 	for _, task := range twin.launched[1:] {
@@ -180,7 +180,7 @@ func BenchmarkTakeOver(b *testing.B) {
 			t, _ := begin(b, n, 10)
 			for b.Loop() {
 				m := New(Config{})
-				if err := m.load(b.Context(), t); err != nil || len(m.jobs) != n {
+				if err := m.loadJobs(b.Context(), t); err != nil || len(m.jobs) != n {
 					b.Fatal(len(m.jobs), err)
 				}
 			}

@@ -83,7 +83,7 @@ func (s service) PlanJob(ctx context.Context, r *apiv1.PlanJobRequest) (*apiv1.P
 	if err != nil {
 		return nil, err
 	}
-	if err := s.manager.checked("job.plan", job); err != nil {
+	if err := s.manager.checkJob("job.plan", job); err != nil {
 		return nil, err
 	}
 	if job, err = s.manager.settled(ctx, job); err != nil {

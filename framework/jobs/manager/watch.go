@@ -87,8 +87,8 @@ func (m *Manager) WatchJob(ctx context.Context, name string, see func(jobs.Statu
 	for first := true; ; first = false {
 		var status jobs.Status
 		var changed <-chan struct{}
-		err := m.look(ctx, "job.watch", name, func(e *entry) {
-			status, changed = m.status(e, true), m.watches.change(name)
+		err := m.lookAtJob(ctx, "job.watch", name, func(e *entry) {
+			status, changed = m.statusOf(e, true), m.watches.change(name)
 		})
 		if err != nil {
 			return err
@@ -190,7 +190,7 @@ func (m *Manager) tellNews(watch *jobsWatch, names []string, see func(JobsNews) 
 	for {
 		page := names[:min(len(names), newsMax)]
 		names = names[len(page):]
-		news := m.statuses(watch, page)
+		news := m.statusesFor(watch, page)
 		news.Complete = len(names) == 0
 		if err := see(news); err != nil || news.Complete {
 			return err
@@ -198,14 +198,14 @@ func (m *Manager) tellNews(watch *jobsWatch, names []string, see func(JobsNews) 
 	}
 }
 
-// statuses returns the present statuses of the jobs with these names, as far as the watcher may see them. For others,
+// statusesFor returns the present statuses of the jobs with these names, as far as the watcher may see them. For others,
 // and for those that it may see no more, they are not there.
-func (m *Manager) statuses(watch *jobsWatch, names []string) (news JobsNews) {
+func (m *Manager) statusesFor(watch *jobsWatch, names []string) (news JobsNews) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, name := range names {
 		e := m.jobs[name]
-		if e == nil || !m.sees(watch.who, e.master.Job.Role) {
+		if e == nil || !m.maySee(watch.who, e.master.Job.Role) {
 			if watch.told[name] {
 				news.Removed = append(news.Removed, name)
 				delete(watch.told, name)
@@ -213,7 +213,7 @@ func (m *Manager) statuses(watch *jobsWatch, names []string) (news JobsNews) {
 			continue
 		}
 		watch.told[name] = true
-		status := m.status(e, false)
+		status := m.statusOf(e, false)
 		status.Notes = slices.Clone(e.master.Notes)
 		news.Changed = append(news.Changed, status)
 	}

@@ -16,7 +16,7 @@ import (
 func (m *JobMaster) clockSet(e ClockSet) {
 	m.doubt = e.Doubt
 	before := m.now.Round(0).Add(-e.By)
-	for _, at := range m.times() {
+	for _, at := range m.storedTimes() {
 		switch {
 		case *at != at.Round(0):
 			*at = m.now.Add(at.Sub(m.now)) // the same moment, by the clock as it is now
@@ -28,7 +28,7 @@ func (m *JobMaster) clockSet(e ClockSet) {
 	m.Alarms.Remove(func(one alarm) bool { return one.Kind == runDue || one.Kind == deadlineAt || one.Kind == timeOver })
 	m.watchDeadlines()
 	for _, s := range m.Subs {
-		for _, one := range s.all() {
+		for _, one := range s.allSlots() {
 			m.watchTimes(s, one)
 		}
 	}
@@ -37,14 +37,14 @@ func (m *JobMaster) clockSet(e ClockSet) {
 	}
 }
 
-// times lists the times that are stored and that something follows from.
-func (m *JobMaster) times() []*time.Time {
+// storedTimes lists the times that are stored and that something follows from.
+func (m *JobMaster) storedTimes() []*time.Time {
 	list := []*time.Time{&m.Submitted, &m.EndedAt, &m.Gang.Pause}
 	for i := range m.Cron.Runs {
 		list = append(list, &m.Cron.Runs[i].Began)
 	}
 	for _, s := range m.Subs {
-		for _, one := range s.all() {
+		for _, one := range s.allSlots() {
 			list = append(list, &one.Pause)
 			for _, a := range one.Attempts {
 				list = append(list, &a.Since)
@@ -58,7 +58,7 @@ func (m *JobMaster) times() []*time.Time {
 func (m *JobMaster) saveAll() {
 	m.saveHeader()
 	for _, s := range m.Subs {
-		for _, one := range s.all() {
+		for _, one := range s.allSlots() {
 			m.savePart(s, one.Index)
 		}
 	}
@@ -70,15 +70,15 @@ func (m *JobMaster) watchDeadlines() {
 		return
 	}
 	if limit := deadlineOf(m.Job); limit > 0 {
-		m.Alarms.set(alarm{At: m.after(m.Submitted, limit), Kind: deadlineAt})
+		m.Alarms.set(alarm{At: m.dueAfter(m.Submitted, limit), Kind: deadlineAt})
 	}
 	for _, r := range m.Cron.Runs {
 		m.watchRun(r, m.Versions[r.Version].Job)
 	}
 }
 
-// after returns when so much time has passed since then, but no sooner than the clock is trusted, and no later than
+// dueAfter returns when so much time has passed since then, but no sooner than the clock is trusted, and no later than
 // from now on.
-func (m *JobMaster) after(then time.Time, span time.Duration) time.Time {
+func (m *JobMaster) dueAfter(then time.Time, span time.Duration) time.Time {
 	return m.now.Add(min(span, max(then.Add(span).Sub(m.now), m.doubt.Sub(m.now))))
 }

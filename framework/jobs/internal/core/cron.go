@@ -76,13 +76,13 @@ func (m *JobMaster) plan(e Planned) {
 	case e.Latest.Equal(e.Next) && m.now.Sub(e.Next) <= late:
 		m.due(e.Next)
 	case m.Job.Cron.Missed == jobs.RunOnce:
-		m.note("what was due since %s was missed; one run makes up for it", timeText(e.Next))
+		m.addNote("what was due since %s was missed; one run makes up for it", timeText(e.Next))
 		m.due(e.Latest)
 	case m.now.Sub(e.Latest) <= late: // the latest run is on time, and only those before it were missed
-		m.note("what was due from %s on was missed and is skipped, up to the run of %s", timeText(e.Next), timeText(e.Latest))
+		m.addNote("what was due from %s on was missed and is skipped, up to the run of %s", timeText(e.Next), timeText(e.Latest))
 		m.due(e.Latest)
 	default:
-		m.note("what was due from %s to %s was missed, and is skipped", timeText(e.Next), timeText(e.Latest))
+		m.addNote("what was due from %s to %s was missed, and is skipped", timeText(e.Next), timeText(e.Latest))
 		m.Cron.From = e.Latest
 	}
 }
@@ -105,7 +105,7 @@ func (m *JobMaster) due(at time.Time) {
 			m.endRun(older.name(), "replaced")
 		}
 	default:
-		m.note("the run of %s is skipped, for run %d goes on", timeText(at), c.Runs[0].Number)
+		m.addNote("the run of %s is skipped, for run %d goes on", timeText(at), c.Runs[0].Number)
 		return
 	}
 	c.Number = next.Number
@@ -117,7 +117,7 @@ func (m *JobMaster) due(at time.Time) {
 // watchRun sets the alarm for the deadline of a run.
 func (m *JobMaster) watchRun(r run, job jobs.Job) {
 	if limit := time.Duration(job.WithDefaults().Cron.Deadline); limit > 0 {
-		m.Alarms.set(alarm{At: m.after(r.Began, limit), Kind: deadlineAt, SubJob: r.name()})
+		m.Alarms.set(alarm{At: m.dueAfter(r.Began, limit), Kind: deadlineAt, SubJob: r.name()})
 	}
 }
 
@@ -128,7 +128,7 @@ func (m *JobMaster) endRun(name, why string) {
 		return
 	}
 	m.Cron.Runs[at].Ending = why
-	s := m.sub(name)
+	s := m.subJobNamed(name)
 	s.Over = true
 	m.endTasksOf(s)
 	m.saveHeader()
@@ -137,11 +137,11 @@ func (m *JobMaster) endRun(name, why string) {
 // concludeRuns ends the runs that have nothing left to do.
 func (m *JobMaster) concludeRuns() {
 	for _, r := range slices.Clone(m.Cron.Runs) {
-		s := m.sub(r.name())
+		s := m.subJobNamed(r.name())
 		if s.Failed > s.Failures {
 			m.endTasksOf(s)
 		}
-		switch one := s.end(); {
+		switch one := s.ownEnd(); {
 		case s.Slots > 0:
 		case r.Ending != "":
 			m.runEnded(r, r.Ending)
@@ -149,16 +149,16 @@ func (m *JobMaster) concludeRuns() {
 			m.runEnded(r, one.String())
 		}
 	}
-	m.ends() // a run that replaces another one may begin now
+	m.endsOfSubJobs() // a run that replaces another one may begin now
 }
 
 // runEnded keeps of a run what the history needs.
 func (m *JobMaster) runEnded(r run, state string) {
-	c, s := &m.Cron, m.sub(r.name())
+	c, s := &m.Cron, m.subJobNamed(r.name())
 	c.Past = append(c.Past, jobs.CronRun{Number: r.Number, Due: r.Due, Began: r.Began, Ended: m.now, Version: r.Version, State: state,
 		Done: s.Done, Failed: s.Failed})
 	c.Past = slices.Clone(c.Past[max(0, len(c.Past)-m.Job.Cron.Keep):])
-	m.do(s.dropParts()...)
+	m.emit(s.dropParts()...)
 	m.Subs = slices.DeleteFunc(m.Subs, func(one *subJob) bool { return one == s })
 	c.Runs = slices.DeleteFunc(c.Runs, func(one run) bool { return one.Number == r.Number })
 	isIt := func(name string) bool { return name == s.Name }
@@ -169,8 +169,8 @@ func (m *JobMaster) runEnded(r run, state string) {
 		one.After = slices.DeleteFunc(one.After, isIt)
 	}
 	if state != success {
-		m.note("run %d of %s ended: %s; %d done, %d failed", r.Number, timeText(r.Due), state, s.Done, s.Failed)
+		m.addNote("run %d of %s ended: %s; %d done, %d failed", r.Number, timeText(r.Due), state, s.Done, s.Failed)
 	}
 	m.saveHeader()
-	m.prune()
+	m.pruneVersions()
 }

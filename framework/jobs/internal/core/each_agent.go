@@ -19,36 +19,36 @@ const unclaimedMost = time.Hour
 // slotAt returns the slot of the agent; nil: it has none.
 func (s *subJob) slotAt(agent api.AgentID) *slot {
 	if index, is := s.AtAgent[agent]; is {
-		return s.slot(index)
+		return s.slotOf(index)
 	}
 	return nil
 }
 
-// takes reports whether the agent may have the next task of the version.
-func (s *subJob) takes(version, fresh int, agent api.AgentID) bool {
+// mayTake reports whether the agent may have the next task of the version.
+func (s *subJob) mayTake(version, fresh int, agent api.AgentID) bool {
 	if !s.EachAgent {
-		return s.Avoid == 0 || s.head(version, agent) != nil || version == fresh && s.fresh() > 0
+		return s.Avoid == 0 || s.headOfQueue(version, agent) != nil || version == fresh && s.countFresh() > 0
 	}
 	if one := s.slotAt(agent); one != nil {
 		return one.Queued && one.Version == version
 	}
-	return version == fresh && s.fresh() > 0
+	return version == fresh && s.countFresh() > 0
 }
 
 // Takes reports whether the next task of the ask may go to the agent.
 func (m *JobMaster) Takes(ask Ask, agent api.AgentID) bool {
-	s := m.sub(ask.SubJob)
+	s := m.subJobNamed(ask.SubJob)
 	switch {
 	case s == nil:
 		return false
 	case ask.Copy:
-		return s.wish(ask.Version, agent) != nil
+		return s.nextWish(ask.Version, agent) != nil
 	}
-	return s.takes(ask.Version, m.Cron.versionOf(s, m.Version), agent)
+	return s.mayTake(ask.Version, m.Cron.versionOf(s, m.Version), agent)
 }
 
-// bind gives the slot to the agent.
-func (s *subJob) bind(one *slot, agent api.AgentID) {
+// bindAgent gives the slot to the agent.
+func (s *subJob) bindAgent(one *slot, agent api.AgentID) {
 	if s.EachAgent {
 		one.Agent = agent
 		s.AtAgent[agent] = one.Index
@@ -70,26 +70,26 @@ func (s *subJob) emptyParts() (numbers []int) {
 	return numbers
 }
 
-// await lets the slot wait for an agent. In a sub-job with an index on each agent it waits for its own agent, and not
+// awaitAgent lets the slot wait for an agent. In a sub-job with an index on each agent it waits for its own agent, and not
 // without limit.
-func (m *JobMaster) await(s *subJob, one *slot) {
-	s.queue(one)
+func (m *JobMaster) awaitAgent(s *subJob, one *slot) {
+	s.queueSlot(one)
 	if one.Avoids != "" {
-		m.Alarms.set(alarm{At: m.now.Add(backoffOf(m.task(s, one.Version)).AvoidFor()), Kind: avoidOver, SubJob: s.Name, Index: one.Index, Attempt: one.Tries})
+		m.Alarms.set(alarm{At: m.now.Add(backoffOf(m.taskOf(s, one.Version)).AvoidFor()), Kind: avoidOver, SubJob: s.Name, Index: one.Index, Attempt: one.Tries})
 	}
 	if s.EachAgent {
 		m.Alarms.set(alarm{At: m.now.Add(unclaimedMost), Kind: unclaimed, SubJob: s.Name, Index: one.Index})
 	}
 }
 
-// renew removes a slot without a task, so that it does not hold up a change. If the slot's agent is silent, the slot
+// renewSlot removes a slot without a task, so that it does not hold up a change. If the slot's agent is silent, the slot
 // stays and gets the new version, so that an older task that comes back is ended.
-func (s *subJob) renew(one *slot, version int) {
+func (s *subJob) renewSlot(one *slot, version int) {
 	if len(one.Attempts) == 0 {
-		s.drop(one)
+		s.dropSlot(one)
 		return
 	}
-	s.unqueue(one)
+	s.unqueueSlot(one)
 	one.Version, one.Trial = version, false
 }
 

@@ -35,27 +35,27 @@ func (s *subJob) freshGang() int {
 
 // assignGang gives all members to agents. That is in the store before any member is dispatched.
 func (m *JobMaster) assignGang(e AssignedGang) {
-	s := m.sub(e.SubJob)
-	if s == nil || m.Phase != jobs.Running || !s.Together || s.fresh() != len(e.Members) || e.Version != m.Version {
+	s := m.subJobNamed(e.SubJob)
+	if s == nil || m.Phase != jobs.Running || !s.Together || s.countFresh() != len(e.Members) || e.Version != m.Version {
 		return
 	}
 	var dispatches []Effect
 	for index, member := range e.Members {
-		one := s.begin(index, e.Version)
+		one := s.beginSlot(index, e.Version)
 		one.Tries = m.Gang.Row + 1
-		dispatches = append(dispatches, m.launch(s, one, s.part(index).Attempts+1, member))
+		dispatches = append(dispatches, m.launchAttempt(s, one, s.partOf(index).Attempts+1, member))
 	}
-	m.do(dispatches...)
+	m.emit(dispatches...)
 }
 
 // GangTasks returns the tasks of a gang that was just assigned, by index. Each task is told of all members.
 func (m *JobMaster) GangTasks(subJob string) (tasks []api.Task) {
-	s := m.sub(subJob)
+	s := m.subJobNamed(subJob)
 	if s == nil {
 		return nil
 	}
-	list := s.members()
-	for _, one := range s.all() {
+	list := s.listMembers()
+	for _, one := range s.allSlots() {
 		task := m.apiTask(s, one.Version, one.Index, one.live().Number, one.live().Try)
 		task.Command.Env["TENDER_JOB_MEMBERS"] = list
 		tasks = append(tasks, withMembersFile(task))
@@ -63,10 +63,10 @@ func (m *JobMaster) GangTasks(subJob string) (tasks []api.Task) {
 	return tasks
 }
 
-// members lists a gang, with a line for each member: its index, its host and its ports, as in "0 node-7 http=31000".
-func (s *subJob) members() string {
+// listMembers lists a gang, with a line for each member: its index, its host and its ports, as in "0 node-7 http=31000".
+func (s *subJob) listMembers() string {
 	var lines []string
-	for _, one := range s.all() {
+	for _, one := range s.allSlots() {
 		words := []string{strconv.Itoa(one.Index), one.live().Hostname}
 		for _, name := range slices.Sorted(maps.Keys(one.live().Ports)) {
 			words = append(words, fmt.Sprintf("%s=%d", name, one.live().Ports[name]))
@@ -91,25 +91,25 @@ func withMembersFile(task api.Task) api.Task {
 
 // memberOver handles the end of a member that is not done.
 func (m *JobMaster) memberOver(s *subJob, one *slot, live *attempt, said work.Verdict, why string) {
-	s.drop(one)
+	s.dropSlot(one)
 	m.savePart(s, one.Index)
 	if m.Gang.Regroup || live.Kill == work.Unwanted || m.Phase != jobs.Running || said == work.Lost {
 		return
 	}
 	m.Gang.Failures++
-	m.note("%s: %s", live.Task, why)
+	m.addNote("%s: %s", live.Task, why)
 	if said == work.Refused || m.Job.Gang.OnFailure == jobs.FailGang || m.Gang.Failures >= s.Task.Attempts {
-		m.fail(fmt.Sprintf("%s: %s", live.Task, why))
+		m.failJob(fmt.Sprintf("%s: %s", live.Task, why))
 	}
 }
 
-// regroup ends what is left of a gang that is no longer complete. When nothing is left, the gang waits to begin anew.
-func (m *JobMaster) regroup(s *subJob) {
+// regroupGang ends what is left of a gang that is no longer complete. When nothing is left, the gang waits to begin anew.
+func (m *JobMaster) regroupGang(s *subJob) {
 	g := &m.Gang
 	if s.Next > 0 && s.Slots+s.Done < s.Tasks && !g.Regroup {
 		g.Regroup = true
 		g.Row++
-		m.note("a member of %d is missing; the others end, and all begin anew", s.Tasks)
+		m.addNote("a member of %d is missing; the others end, and all begin anew", s.Tasks)
 	}
 	if !g.Regroup {
 		return

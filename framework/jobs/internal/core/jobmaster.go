@@ -89,23 +89,23 @@ func (m *JobMaster) Wake() time.Time { return m.Alarms.Next() }
 func (m *JobMaster) Step(now time.Time, happened Event) []Effect {
 	m.now, m.effects = now, nil
 	if _, is := happened.(ClockSet); !is { // an alarm may stand for a time that was wrong
-		m.ring()
+		m.ringAlarms()
 	}
 	switch e := happened.(type) {
 	case Begun:
-		m.begin()
+		m.beginJob()
 	case Updated:
-		m.update(e.Version)
+		m.updateVersion(e.Version)
 	case Assigned:
-		m.assign(e)
+		m.assignTask(e)
 	case AssignedGang:
 		m.assignGang(e)
 	case Undispatched:
-		m.undispatched(e)
+		m.takeBackAssigned(e)
 	case Heard:
-		m.hear(e.Status)
+		m.hearStatus(e.Status)
 	case Asked:
-		m.ask(e)
+		m.endAsked(e)
 	case Planned:
 		m.plan(e)
 	case ClockSet:
@@ -119,7 +119,7 @@ func (m *JobMaster) Step(now time.Time, happened Event) []Effect {
 	return effects
 }
 
-func (m *JobMaster) do(effects ...Effect) {
+func (m *JobMaster) emit(effects ...Effect) {
 	for _, effect := range effects {
 		if _, is := effect.(Save); !is || !slices.Contains(m.effects, effect) { // one is enough for the whole step
 			m.effects = append(m.effects, effect)
@@ -127,12 +127,12 @@ func (m *JobMaster) do(effects ...Effect) {
 	}
 }
 
-func (m *JobMaster) saveHeader() { m.do(Save{HeaderKey}) }
+func (m *JobMaster) saveHeader() { m.emit(Save{HeaderKey}) }
 
-func (m *JobMaster) savePart(s *subJob, index int) { m.do(Save{partKey(s.Name, index/partSlots)}) }
+func (m *JobMaster) savePart(s *subJob, index int) { m.emit(Save{partKey(s.Name, index/partSlots)}) }
 
-// note adds a note for people.
-func (m *JobMaster) note(format string, values ...any) {
+// addNote adds a note for people.
+func (m *JobMaster) addNote(format string, values ...any) {
 	text := fmt.Sprintf(format, values...)
 	if len(text) > NoteBytesMax {
 		text = strings.ToValidUTF8(text[:NoteBytesMax], "") + "…"
@@ -142,12 +142,12 @@ func (m *JobMaster) note(format string, values ...any) {
 	m.saveHeader()
 }
 
-// begin generates the tasks of a new job.
-func (m *JobMaster) begin() {
-	m.prune()
-	m.ends()
+// beginJob generates the tasks of a new job.
+func (m *JobMaster) beginJob() {
+	m.pruneVersions()
+	m.endsOfSubJobs()
 	for _, s := range m.Subs {
-		m.resize(s)
+		m.resizeSubJob(s)
 	}
 	m.watchProgress()
 	m.watchDeadlines()
@@ -164,55 +164,55 @@ func deadlineOf(job jobs.Job) time.Duration {
 	return 0
 }
 
-// resize gives a sub-job that is kept running as many indexes as it should have, and ends those beyond that.
-func (m *JobMaster) resize(s *subJob) {
+// resizeSubJob gives a sub-job that is kept running as many indexes as it should have, and ends those beyond that.
+func (m *JobMaster) resizeSubJob(s *subJob) {
 	if !s.Keep || s.EachAgent {
 		return
 	}
 	for index := range s.Tasks {
-		if s.slot(index) == nil {
-			s.queue(s.begin(index, m.Version))
+		if s.slotOf(index) == nil {
+			s.queueSlot(s.beginSlot(index, m.Version))
 		}
 	}
-	for _, one := range s.all() {
+	for _, one := range s.allSlots() {
 		if one.Index < s.Tasks {
 			continue
 		}
 		if one.busy() {
-			m.kill(one.live(), work.Unwanted)
+			m.killAttempt(one.live(), work.Unwanted)
 		} else {
-			s.drop(one)
+			s.dropSlot(one)
 			m.savePart(s, one.Index)
 		}
 	}
 }
 
-func (m *JobMaster) kill(a *attempt, why work.Kill) {
+func (m *JobMaster) killAttempt(a *attempt, why work.Kill) {
 	if a.Ends(why) {
-		m.do(Kill{a.Task})
+		m.emit(Kill{a.Task})
 	}
 }
 
-// ring handles the alarms that are due.
-func (m *JobMaster) ring() {
+// ringAlarms handles the alarms that are due.
+func (m *JobMaster) ringAlarms() {
 	for one, is := m.Alarms.Due(m.now); is; one, is = m.Alarms.Due(m.now) {
 		if one.Kind == deadlineAt || one.Kind == runDue || one.Kind == progressDue {
 			m.ringJob(one)
 			continue
 		}
-		s := m.sub(one.SubJob)
+		s := m.subJobNamed(one.SubJob)
 		if s != nil && one.Kind == gangPause {
 			s.Held = m.Gang.Pause.After(m.now)
 			continue
 		}
 		if s != nil && one.Kind == straggles {
-			copying{m, s}.look()
+			copying{m, s}.copyStragglers()
 			continue
 		}
-		if s == nil || s.slot(one.Index) == nil {
+		if s == nil || s.slotOf(one.Index) == nil {
 			continue
 		}
-		m.ringSlot(s, s.slot(one.Index), one)
+		m.ringSlot(s, s.slotOf(one.Index), one)
 	}
 }
 
@@ -228,7 +228,7 @@ func (m *JobMaster) ringJob(one alarm) {
 	case one.Kind == deadlineAt && one.SubJob != "":
 		m.endRun(one.SubJob, "overdue")
 	case one.Kind == deadlineAt:
-		m.fail(fmt.Sprintf("it was not done within %v", deadlineOf(m.Job)))
+		m.failJob(fmt.Sprintf("it was not done within %v", deadlineOf(m.Job)))
 	case !one.At.Equal(m.Cron.Next):
 	case m.now.Sub(one.At) <= jobs.OnTime:
 		m.due(one.At)
@@ -242,35 +242,35 @@ func (m *JobMaster) ringSlot(s *subJob, at *slot, one alarm) {
 	switch {
 	case one.Kind == pauseOver:
 		if !at.Pause.IsZero() && !at.Pause.After(m.now) {
-			s.unpause(at)
-			m.await(s, at)
+			s.endPause(at)
+			m.awaitAgent(s, at)
 		}
 	case one.Kind == unclaimed:
 		if at.Queued && s.EachAgent {
-			s.drop(at)
+			s.dropSlot(at)
 			m.savePart(s, at.Index)
 		}
 	case one.Kind == avoidOver:
 		if at.Queued && at.Tries == one.Attempt {
-			s.avoid(at, "")
+			s.avoidAgent(at, "")
 		}
 	case one.Kind == timeOver:
 		for _, a := range at.Attempts {
 			if a.Number == one.Attempt && !a.Missed {
-				m.kill(a, work.Overdue)
+				m.killAttempt(a, work.Overdue)
 			}
 		}
 	case live == nil || live.Number != one.Attempt:
 	case one.Kind == proofOver:
-		if how := m.Job.Rolling(); m.Roll.first() && how != nil && m.proven(at, time.Duration(how.Proof)) {
+		if how := m.Job.Rolling(); m.Roll.first() && how != nil && m.hasProven(at, time.Duration(how.Proof)) {
 			m.Roll.Progress = m.now
 		}
-	case one.Kind == lostLong && !live.Silent.IsZero() && !live.Silent.Add(s.patience()).After(m.now):
-		m.missed(s, at, live)
+	case one.Kind == lostLong && !live.Silent.IsZero() && !live.Silent.Add(s.lostAfter()).After(m.now):
+		m.giveUpSilent(s, at, live)
 	}
 }
 
-func (m *JobMaster) sub(name string) *subJob {
+func (m *JobMaster) subJobNamed(name string) *subJob {
 	for _, s := range m.Subs {
 		if s.Name == name {
 			return s
@@ -279,8 +279,8 @@ func (m *JobMaster) sub(name string) *subJob {
 	return nil
 }
 
-// task returns what the sub-job's tasks run in this version.
-func (m *JobMaster) task(s *subJob, version int) jobs.Task {
+// taskOf returns what the sub-job's tasks run in this version.
+func (m *JobMaster) taskOf(s *subJob, version int) jobs.Task {
 	if version == m.Version {
 		return s.Task
 	}
@@ -294,8 +294,8 @@ func (m *JobMaster) task(s *subJob, version int) jobs.Task {
 	return s.Task
 }
 
-// ask ends the job because somebody asked for that.
-func (m *JobMaster) ask(e Asked) {
+// endAsked ends the job because somebody asked for that.
+func (m *JobMaster) endAsked(e Asked) {
 	switch {
 	case e.Delete:
 		if m.Phase == jobs.Deleting {
@@ -307,14 +307,14 @@ func (m *JobMaster) ask(e Asked) {
 	default:
 		m.Phase, m.Why = jobs.Stopping, e.Why
 	}
-	m.note("%s", strings.ToLower(string(m.Phase))+": "+e.Why)
+	m.addNote("%s", strings.ToLower(string(m.Phase))+": "+e.Why)
 	m.endTasks()
 }
 
-// fail ends the job because it can no longer succeed.
-func (m *JobMaster) fail(why string) {
+// failJob ends the job because it can no longer succeed.
+func (m *JobMaster) failJob(why string) {
 	m.Phase, m.Why = jobs.Failing, why
-	m.note("it fails: %s", why)
+	m.addNote("it fails: %s", why)
 	m.endTasks()
 }
 
@@ -326,20 +326,20 @@ func (m *JobMaster) endTasks() {
 }
 
 func (m *JobMaster) endTasksOf(s *subJob) {
-	for _, one := range s.all() {
+	for _, one := range s.allSlots() {
 		live := one.live()
 		for _, second := range one.tasks() {
 			if second != live && !second.Missed {
-				m.kill(second, work.Unwanted)
-				s.detach(one, second)
+				m.killAttempt(second, work.Unwanted)
+				s.detachTask(one, second)
 			}
 		}
 		if live != nil {
-			m.kill(live, work.Unwanted)
+			m.killAttempt(live, work.Unwanted)
 		}
 		if live == nil || !live.Silent.IsZero() { // if such a task comes back later, it is killed as a stray
 			m.endAll(s, one)
-			s.drop(one)
+			s.dropSlot(one)
 			m.savePart(s, one.Index)
 		}
 	}
@@ -353,7 +353,7 @@ func (m *JobMaster) conclude() {
 	slots := 0
 	for _, s := range m.Subs {
 		if m.Phase == jobs.Running && m.Job.Cron == nil && !s.Keep && s.Failed > s.Failures && len(s.After)+len(m.Subs) == 1 {
-			m.fail(fmt.Sprintf("%d of %d indexes of %s were given up, %d may be", s.Failed, s.Tasks, s.Name, s.Failures))
+			m.failJob(fmt.Sprintf("%d of %d indexes of %s were given up, %d may be", s.Failed, s.Tasks, s.Name, s.Failures))
 		}
 		slots += s.Slots
 	}
@@ -362,31 +362,31 @@ func (m *JobMaster) conclude() {
 		m.concludeRuns()
 	case m.Phase == jobs.Running:
 		if m.Job.Gang != nil {
-			m.regroup(m.Subs[0])
+			m.regroupGang(m.Subs[0])
 		}
 		m.concludeSteps()
 	case slots > 0:
 	case m.Phase == jobs.Stopping:
-		m.end(jobs.Stopped)
+		m.endJob(jobs.Stopped)
 	case m.Phase == jobs.Failing:
-		m.end(jobs.Failed)
+		m.endJob(jobs.Failed)
 	case m.Phase == jobs.Deleting:
-		m.forget()
+		m.forgetJob()
 	}
 }
 
 // concludeSteps lets each sub-job begin when those before it have ended as it needs. The job ends with the last
 // sub-job, and has failed if one of them has.
 func (m *JobMaster) concludeSteps() {
-	if only := m.Subs[0]; len(m.Subs) == 1 && only.Failed <= only.Failures && only.end() == goesOn { // the usual case
+	if only := m.Subs[0]; len(m.Subs) == 1 && only.Failed <= only.Failures && only.ownEnd() == goesOn { // the usual case
 		return
 	}
-	ends, open, bad := m.ends(), false, ""
+	ends, open, bad := m.endsOfSubJobs(), false, ""
 	for _, s := range m.Subs {
 		one := ends[s.Name]
 		if one == goesOn && s.Failed > s.Failures {
 			m.endTasksOf(s)
-			if one = s.end(); one == endedBadly {
+			if one = s.ownEnd(); one == endedBadly {
 				m.conclude() // for the sub-jobs that come after this one
 				return
 			}
@@ -400,15 +400,15 @@ func (m *JobMaster) concludeSteps() {
 	case open:
 	case bad != "":
 		m.Why = bad
-		m.end(jobs.Failed)
+		m.endJob(jobs.Failed)
 	default:
-		m.end(jobs.Succeeded)
+		m.endJob(jobs.Succeeded)
 	}
 }
 
-// ends returns how far each sub-job is, and which may begin. In the list sub-jobs stand behind those that they come
+// endsOfSubJobs returns how far each sub-job is, and which may begin. In the list sub-jobs stand behind those that they come
 // after.
-func (m *JobMaster) ends() map[string]end {
+func (m *JobMaster) endsOfSubJobs() map[string]end {
 	ends := make(map[string]end, len(m.Subs))
 	for _, s := range m.Subs {
 		var pending, failed, missing bool
@@ -419,7 +419,7 @@ func (m *JobMaster) ends() map[string]end {
 		}
 		begins := s.When == jobs.OnSuccess && !failed && !missing || s.When == jobs.OnFailure && failed || s.When == jobs.Always || len(s.After) == 0
 		s.Blocked = pending || !begins
-		ends[s.Name] = s.end()
+		ends[s.Name] = s.ownEnd()
 		if s.Blocked && !pending && ends[s.Name] == goesOn {
 			ends[s.Name] = skipped
 		}
@@ -427,33 +427,33 @@ func (m *JobMaster) ends() map[string]end {
 	return ends
 }
 
-// end keeps of the job what its history needs.
-func (m *JobMaster) end(phase jobs.Phase) {
+// endJob keeps of the job what its history needs.
+func (m *JobMaster) endJob(phase jobs.Phase) {
 	for _, r := range slices.Clone(m.Cron.Runs) {
 		m.runEnded(r, strings.ToLower(string(phase)))
 	}
 	m.Phase, m.EndedAt, m.Alarms = phase, m.now, alarmClock{}
-	m.note("%s", strings.ToLower(string(phase)))
+	m.addNote("%s", strings.ToLower(string(phase)))
 	m.dropParts()
-	m.do(Ended{phase})
+	m.emit(Ended{phase})
 }
 
 // dropParts deletes the records of the tasks.
 func (m *JobMaster) dropParts() {
 	for _, s := range m.Subs {
-		m.do(s.dropParts()...)
+		m.emit(s.dropParts()...)
 	}
 }
 
-// forget deletes all records of the job.
-func (m *JobMaster) forget() {
+// forgetJob deletes all records of the job.
+func (m *JobMaster) forgetJob() {
 	m.dropParts()
 	numbers := slices.Sorted(maps.Keys(m.Versions))
 	m.Versions, m.Alarms, m.Gone = nil, alarmClock{}, true
 	for _, number := range numbers {
-		m.do(Save{VersionKey(number)})
+		m.emit(Save{VersionKey(number)})
 	}
-	m.do(Save{HeaderKey}, Forgotten{})
+	m.emit(Save{HeaderKey}, Forgotten{})
 }
 
 // parseTask returns the sub-job, index and attempt that a task's ID names: NAME.RUN.SUBJOB.INDEX.ATTEMPT.
@@ -464,7 +464,7 @@ func (m *JobMaster) parseTask(id api.TaskID) (s *subJob, index, attempt int, ok 
 	}
 	index, err := strconv.Atoi(parts[3])
 	attempt, err2 := strconv.Atoi(parts[4])
-	s = m.sub(parts[2])
+	s = m.subJobNamed(parts[2])
 	return s, index, attempt, s != nil && err == nil && err2 == nil
 }
 

@@ -93,7 +93,7 @@ func (w *world) checkSurvey() {
 	s := w.m.Subs[0]
 	said := s.Survey
 	s.Survey.Begin(s.Next)
-	w.m.look(s)
+	w.m.lookAtSlots(s)
 	for _, stand := range []work.Stand{work.Old, work.Tried, work.Changed} {
 		if said.Count(stand) != s.Survey.Count(stand) {
 			w.t.Fatalf("%d slots are remembered as %d, %d are:\n%s", said.Count(stand), stand, s.Survey.Count(stand), w.m.Dump())
@@ -150,7 +150,7 @@ func (w *world) perform(effect Effect) {
 		sub, _, _, known := w.m.parseTask(effect.Task)
 		if known { // else its cron run has ended meanwhile, by a late status; the task is ended
 			for _, name := range sub.After {
-				if w.m.ends()[name] == goesOn {
+				if w.m.endsOfSubJobs()[name] == goesOn {
 					w.t.Fatalf("%s is started before %s has ended", effect.Task, name)
 				}
 			}
@@ -423,7 +423,7 @@ func TestDAGWhateverHappens(t *testing.T) {
 		if !w.m.Phase.Ended() || len(w.open()) > 0 {
 			t.Fatalf("it is %s, and %v run:\n%s", w.m.Phase, w.open(), w.m.Dump())
 		}
-		ends := w.m.ends()
+		ends := w.m.endsOfSubJobs()
 		if (w.m.Phase == jobs.Succeeded) != (ends["a"] == endedWell && ends["b"] == endedWell && ends["last"] == endedWell) {
 			t.Fatalf("it is %s with %v", w.m.Phase, ends)
 		}
@@ -497,7 +497,7 @@ func TestSystemWhateverHappens(t *testing.T) {
 		actions := w.actions(job)
 		actions[""] = func(t *rapid.T) {
 			on := map[api.AgentID]int{}
-			for _, one := range w.m.Subs[0].all() {
+			for _, one := range w.m.Subs[0].allSlots() {
 				if one.busy() {
 					on[one.live().Agent]++
 				}
@@ -514,7 +514,7 @@ func TestSystemWhateverHappens(t *testing.T) {
 		if len(w.open()) != 3 || s.Running != 3 || s.Slots != 3 || len(s.AtAgent) != 3 || w.m.Roll.Active {
 			t.Fatalf("%v run, wanted one on each of three agents:\n%s", w.open(), w.m.Dump())
 		}
-		for _, one := range s.all() {
+		for _, one := range s.allSlots() {
 			if one.Version != w.m.Version && !w.m.Roll.Stopped {
 				t.Fatalf("%s has version %d, wanted %d", one.Agent, one.Version, w.m.Version)
 			}
@@ -570,7 +570,7 @@ func TestServiceWhateverHappens(t *testing.T) {
 		if len(w.open()) != s.Tasks || s.Running != s.Tasks || w.m.Phase != jobs.Running {
 			t.Fatalf("%v run, wanted %d:\n%s", w.open(), s.Tasks, w.m.Dump())
 		}
-		for _, one := range s.all() {
+		for _, one := range s.allSlots() {
 			if one.Version != w.m.Version && !w.m.Roll.Stopped {
 				t.Fatalf("index %d is of version %d, wanted %d", one.Index, one.Version, w.m.Version)
 			}

@@ -77,10 +77,10 @@ func (m *JobMaster) Record(key string) ([]byte, error) {
 		return json.Marshal(m.header())
 	}
 	subJob, number, err := parsePart(key)
-	if err != nil || m.sub(subJob) == nil {
+	if err != nil || m.subJobNamed(subJob) == nil {
 		return nil, err
 	}
-	p := m.sub(subJob).Parts[number]
+	p := m.subJobNamed(subJob).Parts[number]
 	if p == nil {
 		return nil, nil
 	}
@@ -201,7 +201,7 @@ func (m *JobMaster) loadPart(key string, value []byte) (needed bool, err error) 
 	if err != nil {
 		return false, err
 	}
-	s := m.sub(subJob)
+	s := m.subJobNamed(subJob)
 	if s == nil || r.Run != m.Run || m.Phase.Ended() || s.Folded.Parts.Contains(numberOf(number)) {
 		return false, nil
 	}
@@ -218,11 +218,11 @@ func (m *JobMaster) loadPart(key string, value []byte) (needed bool, err error) 
 		}
 		pause := one.Pause
 		one.Pause = time.Time{}
-		s.insert(one)
-		s.bind(one, one.Agent)
+		s.insertSlot(one)
+		s.bindAgent(one, one.Agent)
 		switch live := one.live(); {
 		case live == nil && pause.After(m.now):
-			s.pause(one, m.now.Add(min(pause.Sub(m.now), backoffOf(s.Task).Max)))
+			s.pauseSlot(one, m.now.Add(min(pause.Sub(m.now), backoffOf(s.Task).Max)))
 		case live != nil && live.Copying == work.WantsCopy:
 			s.Pace.Wishes = append(s.Pace.Wishes, one.Index)
 		}
@@ -239,7 +239,7 @@ func (m *JobMaster) resume() {
 		for _, folded := range s.Folded.Parts {
 			s.Next = max(s.Next, min((int(folded.End)+1)*partSlots, s.Tasks))
 		}
-		for _, one := range s.all() {
+		for _, one := range s.allSlots() {
 			switch {
 			case one.busy() && (m.Phase != jobs.Running || s.Over): // the header was stored, but not this task's end
 				for _, a := range one.Attempts {
@@ -248,19 +248,19 @@ func (m *JobMaster) resume() {
 			case one.busy():
 				m.watchTimes(s, one)
 			case s.EachAgent && one.Version != m.Version && !m.Roll.Stopped && m.Phase == jobs.Running: // stored only in part
-				s.renew(one, m.Version)
+				s.renewSlot(one, m.Version)
 			case !one.Pause.IsZero() && m.Phase == jobs.Running && !s.Over:
 				m.Alarms.set(alarm{At: one.Pause, Kind: pauseOver, SubJob: s.Name, Index: one.Index})
 			case s.EachAgent && len(one.Attempts) > 0 && m.Phase == jobs.Running: // the slot waits for its agent
 			case m.Phase == jobs.Running && !s.Over && (!s.Keep || one.Index < s.Tasks):
-				m.await(s, one)
+				m.awaitAgent(s, one)
 			default:
-				s.drop(one)
+				s.dropSlot(one)
 			}
 		}
 	}
 	if m.Phase == jobs.Running {
-		m.begin()
+		m.beginJob()
 		if g := &m.Gang; g.Pause.After(m.now) {
 			g.Pause = m.now.Add(min(g.Pause.Sub(m.now), backoffOf(m.Subs[0].Task).Max))
 		}
@@ -274,7 +274,7 @@ func (m *JobMaster) resumeRoll() {
 	if m.Job.Rolling() == nil || (m.Roll.Active || m.Roll.Stopped) && !m.Roll.first() {
 		return
 	}
-	for _, one := range m.Subs[0].all() {
+	for _, one := range m.Subs[0].allSlots() {
 		if one.Version != m.Version {
 			m.beginRoll(roll{From: m.Stable})
 			return
@@ -287,7 +287,7 @@ func (m *JobMaster) resumeRoll() {
 // them.
 func (m *JobMaster) Unheard() (tasks []api.TaskID) {
 	for _, s := range m.Subs {
-		for _, one := range s.all() {
+		for _, one := range s.allSlots() {
 			for _, a := range one.tasks() {
 				if a.State == api.TaskUnspecified {
 					tasks = append(tasks, a.Task)
@@ -301,7 +301,7 @@ func (m *JobMaster) Unheard() (tasks []api.TaskID) {
 // Kills returns the tasks that have to end. A manager that has taken over asks for their end again.
 func (m *JobMaster) Kills() (tasks []api.TaskID) {
 	for _, s := range m.Subs {
-		for _, one := range s.all() {
+		for _, one := range s.allSlots() {
 			for _, a := range one.tasks() {
 				if a.Kill != work.NotKilled {
 					tasks = append(tasks, a.Task)

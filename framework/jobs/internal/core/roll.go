@@ -26,25 +26,25 @@ type roll struct {
 // first says whether it is the beginning of a job, in which nothing is changed.
 func (r roll) first() bool { return r.Active && r.From == 0 }
 
-// update gives the job another version.
-func (m *JobMaster) update(version jobs.Version) {
+// updateVersion gives the job another version.
+func (m *JobMaster) updateVersion(version jobs.Version) {
 	if m.Phase != jobs.Running {
 		return
 	}
 	if _, known := m.Versions[version.Number]; known {
-		m.note("back to version %d: %s", version.Number, version.Why)
+		m.addNote("back to version %d: %s", version.Number, version.Why)
 	} else {
 		m.Versions[version.Number] = version
-		m.note("version %d: %s", version.Number, version.Why)
+		m.addNote("version %d: %s", version.Number, version.Why)
 	}
 	m.beginRoll(roll{From: m.Stable})
-	m.become(version.Number)
-	m.prune()
+	m.becomeVersion(version.Number)
+	m.pruneVersions()
 	m.saveHeader()
 }
 
-// become makes the job what one of its versions says. The tasks that run are left for rollOn to change.
-func (m *JobMaster) become(number int) {
+// becomeVersion makes the job what one of its versions says. The tasks that run are left for rollOn to change.
+func (m *JobMaster) becomeVersion(number int) {
 	m.Version, m.Job = number, m.Versions[number].Job.WithDefaults()
 	if m.Job.Cron != nil { // runs that go on keep their version
 		m.Cron.From, m.Cron.Next = m.now, time.Time{}
@@ -53,14 +53,14 @@ func (m *JobMaster) become(number int) {
 	for i, planned := range m.Job.Plan().SubJobs {
 		s := m.Subs[i]
 		s.SubJob = planned
-		for _, one := range s.all() {
+		for _, one := range s.allSlots() {
 			if s.EachAgent && !one.busy() { // its agent gets a new slot once no older one is there
-				s.renew(one, number)
+				s.renewSlot(one, number)
 				m.savePart(s, one.Index)
 				continue
 			}
 			// A task holds what it has in the role of its version. It keeps its owner while it goes on unchanged.
-			same := m.task(s, one.Version).Same(planned.Task) && m.Versions[one.Version].Job.Role == m.Job.Role
+			same := m.taskOf(s, one.Version).Same(planned.Task) && m.Versions[one.Version].Job.Role == m.Job.Role
 			if same || !s.Keep && !one.busy() {
 				m.changeTo(s, one, number)
 				if one.Trial = one.Trial && same; one.Trial && one.up() {
@@ -70,11 +70,11 @@ func (m *JobMaster) become(number int) {
 			if !same {
 				unproven := one.Trial || m.Roll.Back
 				if one.Trial = false; unproven && !one.up() { // it is down, and what it was changed to must not run
-					m.change(s, one)
+					m.changeSlot(s, one)
 				}
 			}
 		}
-		m.resize(s)
+		m.resizeSubJob(s)
 	}
 }
 
@@ -85,17 +85,17 @@ func (m *JobMaster) changeTo(s *subJob, one *slot, number int) {
 		return
 	}
 	queued := one.Queued
-	s.unqueue(one)
+	s.unqueueSlot(one)
 	one.Version = number
-	s.avoid(one, "") // another version may do well where this one did not
+	s.avoidAgent(one, "") // another version may do well where this one did not
 	if queued {
-		s.queue(one)
+		s.queueSlot(one)
 	}
 	m.savePart(s, one.Index)
 }
 
-// prune forgets the oldest versions that are no longer needed.
-func (m *JobMaster) prune() {
+// pruneVersions forgets the oldest versions that are no longer needed.
+func (m *JobMaster) pruneVersions() {
 	if len(m.Versions) <= VersionsMax {
 		return
 	}
@@ -104,7 +104,7 @@ func (m *JobMaster) prune() {
 		needed[r.Version] = true
 	}
 	for _, s := range m.Subs {
-		for _, one := range s.all() {
+		for _, one := range s.allSlots() {
 			needed[one.Version] = true
 			for _, a := range one.tasks() {
 				needed[a.Version] = true
@@ -117,7 +117,7 @@ func (m *JobMaster) prune() {
 		}
 		if !needed[number] {
 			delete(m.Versions, number)
-			m.do(Save{VersionKey(number)})
+			m.emit(Save{VersionKey(number)})
 		}
 	}
 }
@@ -129,17 +129,17 @@ func (m *JobMaster) rollOn() {
 	}
 	how := m.Job.Rolling()
 	if how == nil { // tasks of a batch that have begun end as they began
-		m.rolled()
+		m.endRoll()
 		return
 	}
 	s := m.Subs[0]
-	m.look(s)
+	m.lookAtSlots(s)
 	if !m.Roll.Active {
 		return
 	}
 	if m.Roll.first() {
 		if m.allProven(s, time.Duration(how.Proof)) {
-			m.rolled()
+			m.endRoll()
 		}
 		m.giveUpIfStuck(s)
 		return
@@ -150,32 +150,32 @@ func (m *JobMaster) rollOn() {
 		atOnce, proof = how.Canary-changed, time.Duration(how.CanaryProof)
 	}
 	for _, index := range s.Survey.Tried() {
-		if one := s.slot(index); m.proven(one, proof) {
+		if one := s.slotOf(index); m.hasProven(one, proof) {
 			one.Trial = false
 			m.Roll.Progress = m.now
 			s.Survey.Touch(index)
 			m.savePart(s, index)
 		}
 	}
-	m.look(s)
+	m.lookAtSlots(s)
 	if how.Canary > 0 && s.Survey.Count(work.Changed) == how.Canary && !m.Roll.Back {
 		atOnce = how.AtOnce
 	}
 	for index, is := s.Survey.Next(atOnce, false); is; index, is = s.Survey.Next(atOnce, false) {
-		m.change(s, s.slot(index))
-		m.look(s)
+		m.changeSlot(s, s.slotOf(index))
+		m.lookAtSlots(s)
 	}
 	if s.Survey.Count(work.Old)+s.Survey.Count(work.Tried) == 0 {
-		m.rolled()
+		m.endRoll()
 	}
 	m.giveUpIfStuck(s)
-	m.look(s)
+	m.lookAtSlots(s)
 }
 
-// look has the survey look at the slots that were touched.
-func (m *JobMaster) look(s *subJob) {
+// lookAtSlots has the survey look at the slots that were touched.
+func (m *JobMaster) lookAtSlots(s *subJob) {
 	s.Survey.Look(func(index int) (work.Stand, bool) {
-		one := s.slot(index)
+		one := s.slotOf(index)
 		switch {
 		case one == nil || index >= s.Tasks || s.EachAgent && !one.busy() && !one.Trial:
 			return work.Absent, false
@@ -219,7 +219,7 @@ func (m *JobMaster) allProven(s *subJob, proof time.Duration) bool {
 	}
 	for _, p := range s.Parts { // order: irrelevant because all must hold
 		for _, one := range p.Slots { // order: irrelevant because all must hold
-			if (s.EachAgent || one.Index < s.Tasks) && !m.proven(one, proof) {
+			if (s.EachAgent || one.Index < s.Tasks) && !m.hasProven(one, proof) {
 				return false
 			}
 		}
@@ -227,8 +227,8 @@ func (m *JobMaster) allProven(s *subJob, proof time.Duration) bool {
 	return true
 }
 
-// proven says whether the slot's task has run well for so long.
-func (m *JobMaster) proven(one *slot, proof time.Duration) bool {
+// hasProven says whether the slot's task has run well for so long.
+func (m *JobMaster) hasProven(one *slot, proof time.Duration) bool {
 	return one.up() && m.now.Sub(one.live().Up) >= proof
 }
 
@@ -248,8 +248,8 @@ func (m *JobMaster) giveUpIfStuck(s *subJob) {
 		m.goBack(why)
 	case !m.Roll.Stopped:
 		m.Roll.Stopped = true
-		m.note("%s", why)
-		m.judge(m.Version, why)
+		m.addNote("%s", why)
+		m.judgeVersion(m.Version, why)
 		if m.Roll.Why != "" { // why it goes back
 			why = m.Roll.Why + "; and " + why
 		}
@@ -257,8 +257,8 @@ func (m *JobMaster) giveUpIfStuck(s *subJob) {
 	}
 }
 
-// change replaces the slot's task.
-func (m *JobMaster) change(s *subJob, one *slot) {
+// changeSlot replaces the slot's task.
+func (m *JobMaster) changeSlot(s *subJob, one *slot) {
 	if !s.Keep {
 		return
 	}
@@ -266,16 +266,16 @@ func (m *JobMaster) change(s *subJob, one *slot) {
 	one.Trial, one.Row = true, 0
 	switch {
 	case one.busy():
-		m.kill(one.live(), work.Unwanted)
+		m.killAttempt(one.live(), work.Unwanted)
 	case !one.Queued:
-		s.unpause(one)
-		m.await(s, one)
+		s.endPause(one)
+		m.awaitAgent(s, one)
 	}
 	m.savePart(s, one.Index)
 }
 
-// rolled ends a change: all tasks run the version.
-func (m *JobMaster) rolled() {
+// endRoll ends a change: all tasks run the version.
+func (m *JobMaster) endRoll() {
 	if m.Roll.first() {
 		m.Roll = roll{}
 	}
@@ -285,10 +285,10 @@ func (m *JobMaster) rolled() {
 	}
 	m.Stable = m.Version
 	if m.Job.Rolling() != nil {
-		m.note("all run version %d", m.Version)
-		m.judge(m.Version, "")
+		m.addNote("all run version %d", m.Version)
+		m.judgeVersion(m.Version, "")
 	}
-	m.prune()
+	m.pruneVersions()
 	m.saveHeader()
 }
 
@@ -303,45 +303,45 @@ func (m *JobMaster) watchProof(s *subJob, one *slot, a *attempt) {
 	}
 }
 
-// bad handles the end of a changed task that had not proven itself: the service goes back to what it was. It returns
+// handleBad handles the end of a changed task that had not proven itself: the service goes back to what it was. It returns
 // false if the task is not such a task, or if the service does not go back.
-func (m *JobMaster) bad(s *subJob, one *slot, live *attempt, status api.Status) bool {
+func (m *JobMaster) handleBad(s *subJob, one *slot, live *attempt, status api.Status) bool {
 	if !m.Roll.Active || m.Roll.Back || !s.Keep || !one.Trial || live.Version != m.Version || m.Phase != jobs.Running {
 		return false
 	}
-	if !m.goBack(string(live.Task) + ": " + words(live, status, s.Task)) {
+	if !m.goBack(string(live.Task) + ": " + wordsOf(live, status, s.Task)) {
 		return false
 	}
-	if s.slot(one.Index) == nil || one.busy() { // the older version has no such index, or it has a task
+	if s.slotOf(one.Index) == nil || one.busy() { // the older version has no such index, or it has a task
 		return true
 	}
 	m.changeTo(s, one, m.Version)
 	one.Trial = true
-	m.await(s, one)
+	m.awaitAgent(s, one)
 	return true
 }
 
-// judge marks a version as proven or, if why is not "", as bad.
-func (m *JobMaster) judge(number int, why string) {
+// judgeVersion marks a version as proven or, if why is not "", as bad.
+func (m *JobMaster) judgeVersion(number int, why string) {
 	version := m.Versions[number]
 	if proven := why == ""; version.Proven != proven || version.Bad != why {
 		version.Proven, version.Bad = proven, why
 		m.Versions[number] = version
-		m.do(Save{VersionKey(number)})
+		m.emit(Save{VersionKey(number)})
 	}
 }
 
 // goBack makes a service again what it was before a change that has gone wrong. It returns false if the change stops
 // instead, because that is wanted, or because there is nothing to go back to.
 func (m *JobMaster) goBack(why string) bool {
-	m.judge(m.Version, why)
+	m.judgeVersion(m.Version, why)
 	if m.Job.Rolling().KeepBad || m.Roll.From == m.Version {
 		m.Roll.Active, m.Roll.Stopped, m.Roll.Why = false, true, why
-		m.note("the change to version %d has stopped: %s", m.Version, why)
+		m.addNote("the change to version %d has stopped: %s", m.Version, why)
 		return false
 	}
-	m.note("version %d is bad, the service goes back to version %d: %s", m.Version, m.Roll.From, why)
+	m.addNote("version %d is bad, the service goes back to version %d: %s", m.Version, m.Roll.From, why)
 	m.beginRoll(roll{From: m.Roll.From, Back: true, Why: why})
-	m.become(m.Roll.From)
+	m.becomeVersion(m.Roll.From)
 	return true
 }

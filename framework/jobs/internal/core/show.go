@@ -17,10 +17,10 @@ func (m *JobMaster) Status(tasks bool) jobs.Status {
 		Name: m.Job.Name, Type: m.Job.Type, Phase: m.Phase, Why: m.Why, Version: m.Version,
 		Role: m.Job.Role, Owner: m.Versions[m.Version].Owner, Submitted: m.Submitted, Ended: m.EndedAt,
 	}
-	ends := m.ends()
+	ends := m.endsOfSubJobs()
 	for _, s := range m.Subs {
 		one := jobs.SubJobStatus{Name: s.Name, Tasks: s.Tasks, Pausing: s.Pausing, Running: s.Running, Busy: s.Busy, Done: s.Done, Failed: s.Failed}
-		if one.Waiting = s.fresh(); s.EachAgent { // nobody knows how many agents there will be
+		if one.Waiting = s.countFresh(); s.EachAgent { // nobody knows how many agents there will be
 			one.Waiting, one.Tasks = 0, s.Slots
 		}
 		for _, n := range s.Queued { // order: irrelevant because a sum is made
@@ -104,7 +104,7 @@ func (s *subJob) shortage() string {
 
 // assignments returns the tasks and their agents.
 func (s *subJob) assignments() (list []jobs.Assignment) {
-	for _, one := range s.all() {
+	for _, one := range s.allSlots() {
 		for _, a := range one.tasks() {
 			list = append(list, jobs.Assignment{SubJob: s.Name, Index: one.Index, Attempt: a.Try, Version: a.Version, Task: a.Task, Agent: a.Agent,
 				Hostname: a.Hostname, State: a.State, Since: a.Since, Ports: maps.Clone(a.Ports), Failures: one.Failures, Copy: a.IsCopy() && a != one.live(), Why: a.Said})

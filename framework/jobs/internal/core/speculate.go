@@ -25,14 +25,14 @@ type copying struct {
 	s *subJob
 }
 
-// look finds the stragglers, and the time when the next one will be found, once three of four indexes have ended well
+// copyStragglers finds the stragglers, and the time when the next one will be found, once three of four indexes have ended well
 // and nothing else waits.
-func (c copying) look() {
+func (c copying) copyStragglers() {
 	m, s, p := c.JobMaster, c.s, &c.s.Pace
-	if s.Speculate <= 0 || m.Phase != jobs.Running || !p.Asks(m.now, s.Done, s.Tasks, s.fresh() > 0 || len(s.Queued) > 0) {
+	if s.Speculate <= 0 || m.Phase != jobs.Running || !p.Asks(m.now, s.Done, s.Tasks, s.countFresh() > 0 || len(s.Queued) > 0) {
 		return
 	}
-	running, copies, slow := s.straggling()
+	running, copies, slow := s.findStragglers()
 	since := make([]time.Time, len(slow))
 	for i, one := range slow {
 		since[i] = one.live().Running
@@ -40,7 +40,7 @@ func (c copying) look() {
 	for _, one := range slow[:p.Stragglers(m.now, s.Speculate, since, running, copies)] {
 		one.live().Copying = work.WantsCopy
 		p.Wishes = append(p.Wishes, one.Index)
-		m.note("%s runs for %v, half of the others took no more than %v; it gets a copy", one.live().Task, m.now.Sub(one.live().Running), p.Median())
+		m.addNote("%s runs for %v, half of the others took no more than %v; it gets a copy", one.live().Task, m.now.Sub(one.live().Running), p.Median())
 		m.savePart(s, one.Index)
 	}
 	if !p.Check.IsZero() {
@@ -48,11 +48,11 @@ func (c copying) look() {
 	}
 }
 
-// straggling counts the tasks that run, and the copies that run or wait. It also lists the slots that may be copied,
+// findStragglers counts the tasks that run, and the copies that run or wait. It also lists the slots that may be copied,
 // the longest running first.
-func (s *subJob) straggling() (running, copies int, slow []*slot) {
-	waiting := len(s.wishes())
-	for _, one := range s.all() {
+func (s *subJob) findStragglers() (running, copies int, slow []*slot) {
+	waiting := len(s.listWishes())
+	for _, one := range s.allSlots() {
 		live := one.live()
 		if live != nil && len(one.tasks()) > 1 {
 			copies++
@@ -65,10 +65,10 @@ func (s *subJob) straggling() (running, copies int, slow []*slot) {
 	return s.Busy - copies, copies + waiting, slow
 }
 
-// wishes returns the slots that wait for an agent for their copy.
-func (s *subJob) wishes() (list []*slot) {
+// listWishes returns the slots that wait for an agent for their copy.
+func (s *subJob) listWishes() (list []*slot) {
 	s.Pace.Wishes = slices.DeleteFunc(s.Pace.Wishes, func(index int) bool {
-		one := s.slot(index)
+		one := s.slotOf(index)
 		wishes := one != nil && one.busy() && one.live().Copying == work.WantsCopy && one.live().Kill == work.NotKilled
 		if wishes {
 			list = append(list, one)
@@ -78,9 +78,9 @@ func (s *subJob) wishes() (list []*slot) {
 	return list
 }
 
-// wish returns the next slot whose copy may run on the agent; "": on any agent.
-func (s *subJob) wish(version int, agent api.AgentID) *slot {
-	for _, one := range s.wishes() {
+// nextWish returns the next slot whose copy may run on the agent; "": on any agent.
+func (s *subJob) nextWish(version int, agent api.AgentID) *slot {
+	for _, one := range s.listWishes() {
 		if one.live().Version == version && one.live().Agent != agent {
 			return one
 		}
@@ -88,24 +88,24 @@ func (s *subJob) wish(version int, agent api.AgentID) *slot {
 	return nil
 }
 
-// asks returns what the sub-job's copies wait for.
-func (c copying) asks() (asks []Ask) {
+// listAsks returns what the sub-job's copies wait for.
+func (c copying) listAsks() (asks []Ask) {
 	counts := make(map[int]int)
-	for _, one := range c.s.wishes() {
+	for _, one := range c.s.listWishes() {
 		counts[one.live().Version]++
 	}
 	for _, version := range slices.Sorted(maps.Keys(counts)) {
-		asks = append(asks, Ask{SubJob: c.s.Name, Version: version, Role: c.Versions[version].Job.Role, Count: counts[version], Task: c.task(c.s, version), Group: c.Job.Name + "." + c.s.Name,
+		asks = append(asks, Ask{SubJob: c.s.Name, Version: version, Role: c.Versions[version].Job.Role, Count: counts[version], Task: c.taskOf(c.s, version), Group: c.Job.Name + "." + c.s.Name,
 			Copy: true})
 	}
 	return asks
 }
 
-// peek returns the task for the next Assigned copy of the version on that agent; "": on any agent.
-func (c copying) peek(version int, agent api.AgentID) (task api.Task, is bool) {
-	one := c.s.wish(version, agent)
+// peekCopy returns the task for the next Assigned copy of the version on that agent; "": on any agent.
+func (c copying) peekCopy(version int, agent api.AgentID) (task api.Task, is bool) {
+	one := c.s.nextWish(version, agent)
 	if one == nil {
 		return task, false
 	}
-	return c.apiTask(c.s, version, one.Index, c.s.part(one.Index).Attempts+1, one.Tries+1), true
+	return c.apiTask(c.s, version, one.Index, c.s.partOf(one.Index).Attempts+1, one.Tries+1), true
 }

@@ -80,8 +80,8 @@ func newSubJob(planned jobs.SubJob) *subJob {
 		Places: make(map[string]int), AtAgent: make(map[api.AgentID]int)}
 }
 
-// part returns the part of an index; it makes the part if there is none.
-func (s *subJob) part(index int) *part {
+// partOf returns the part of an index; it makes the part if there is none.
+func (s *subJob) partOf(index int) *part {
 	number := index / partSlots
 	p := s.Parts[number]
 	if p == nil {
@@ -91,16 +91,16 @@ func (s *subJob) part(index int) *part {
 	return p
 }
 
-// slot returns the slot of an index; nil: the index has not begun, or has ended.
-func (s *subJob) slot(index int) *slot {
+// slotOf returns the slot of an index; nil: the index has not begun, or has ended.
+func (s *subJob) slotOf(index int) *slot {
 	if p := s.Parts[index/partSlots]; p != nil {
 		return p.Slots[index]
 	}
 	return nil
 }
 
-// ended reports whether the index has ended.
-func (s *subJob) ended(index int) bool {
+// hasEnded reports whether the index has ended.
+func (s *subJob) hasEnded(index int) bool {
 	number := index / partSlots
 	if s.Folded.Parts.Contains(numberOf(number)) {
 		return true
@@ -109,8 +109,8 @@ func (s *subJob) ended(index int) bool {
 	return p != nil && (p.Done.has(index%partSlots) || p.Failed.has(index%partSlots))
 }
 
-// all returns the slots by index.
-func (s *subJob) all() []*slot {
+// allSlots returns the slots by index.
+func (s *subJob) allSlots() []*slot {
 	var list []*slot
 	for _, number := range slices.Sorted(maps.Keys(s.Parts)) {
 		p := s.Parts[number]
@@ -121,35 +121,35 @@ func (s *subJob) all() []*slot {
 	return list
 }
 
-// begin makes a slot for an index.
-func (s *subJob) begin(index, version int) *slot {
+// beginSlot makes a slot for an index.
+func (s *subJob) beginSlot(index, version int) *slot {
 	one := &slot{Index: index, Version: version}
-	s.insert(one)
+	s.insertSlot(one)
 	return one
 }
 
-// insert adds a slot.
-func (s *subJob) insert(one *slot) {
-	s.part(one.Index).Slots[one.Index] = one
+// insertSlot adds a slot.
+func (s *subJob) insertSlot(one *slot) {
+	s.partOf(one.Index).Slots[one.Index] = one
 	s.Slots++
 	s.Next = max(s.Next, one.Index+1)
-	s.count(one, 1)
+	s.countSlot(one, 1)
 }
 
-// drop removes a slot that has no task.
-func (s *subJob) drop(one *slot) {
-	s.unqueue(one)
-	s.unpause(one)
-	s.count(one, -1)
-	delete(s.part(one.Index).Slots, one.Index)
+// dropSlot removes a slot that has no task.
+func (s *subJob) dropSlot(one *slot) {
+	s.unqueueSlot(one)
+	s.endPause(one)
+	s.countSlot(one, -1)
+	delete(s.partOf(one.Index).Slots, one.Index)
 	if s.AtAgent[one.Agent] == one.Index {
 		delete(s.AtAgent, one.Agent)
 	}
 	s.Slots--
 }
 
-// queue lets the slot wait for an agent.
-func (s *subJob) queue(one *slot) {
+// queueSlot lets the slot wait for an agent.
+func (s *subJob) queueSlot(one *slot) {
 	if one.Queued {
 		return
 	}
@@ -158,8 +158,8 @@ func (s *subJob) queue(one *slot) {
 	s.Queued[one.Version]++
 }
 
-// unqueue ends the slot's wait. Its entry in the queue is skipped later.
-func (s *subJob) unqueue(one *slot) {
+// unqueueSlot ends the slot's wait. Its entry in the queue is skipped later.
+func (s *subJob) unqueueSlot(one *slot) {
 	if !one.Queued {
 		return
 	}
@@ -170,24 +170,24 @@ func (s *subJob) unqueue(one *slot) {
 	}
 }
 
-// unpause ends the pause of a slot.
-func (s *subJob) unpause(one *slot) {
+// endPause ends the pause of a slot.
+func (s *subJob) endPause(one *slot) {
 	if !one.Pause.IsZero() {
 		one.Pause = time.Time{}
 		s.Pausing--
 	}
 }
 
-// pause lets the slot wait before it asks for an agent again.
-func (s *subJob) pause(one *slot, until time.Time) {
-	s.unpause(one)
+// pauseSlot lets the slot wait before it asks for an agent again.
+func (s *subJob) pauseSlot(one *slot, until time.Time) {
+	s.endPause(one)
 	one.Pause = until
 	s.Pausing++
 }
 
-// count counts what the slot has into the sums of the sub-job, or out of them (by -1). Who changes it counts it out
+// countSlot counts what the slot has into the sums of the sub-job, or out of them (by -1). Who changes it counts it out
 // before, and in again.
-func (s *subJob) count(one *slot, by int) {
+func (s *subJob) countSlot(one *slot, by int) {
 	s.Survey.Touch(one.Index)
 	for _, a := range one.Attempts {
 		if a.Missed {
@@ -206,44 +206,44 @@ func (s *subJob) count(one *slot, by int) {
 	}
 }
 
-// attach gives the slot a task.
-func (s *subJob) attach(one *slot, a *attempt) {
-	s.unqueue(one)
-	s.unpause(one)
-	s.count(one, -1)
+// attachTask gives the slot a task.
+func (s *subJob) attachTask(one *slot, a *attempt) {
+	s.unqueueSlot(one)
+	s.endPause(one)
+	s.countSlot(one, -1)
 	one.Add(a)
-	s.count(one, 1)
+	s.countSlot(one, 1)
 }
 
-// detach takes a task away from the slot.
-func (s *subJob) detach(one *slot, a *attempt) {
-	s.count(one, -1)
+// detachTask takes a task away from the slot.
+func (s *subJob) detachTask(one *slot, a *attempt) {
+	s.countSlot(one, -1)
 	one.Remove(a)
-	s.count(one, 1)
+	s.countSlot(one, 1)
 }
 
-// miss notes whether a task of the slot is missed.
-func (s *subJob) miss(one *slot, a *attempt, missed bool) {
-	s.count(one, -1)
+// setMissed notes whether a task of the slot is missed.
+func (s *subJob) setMissed(one *slot, a *attempt, missed bool) {
+	s.countSlot(one, -1)
 	a.Missed = missed
-	s.count(one, 1)
+	s.countSlot(one, 1)
 }
 
-// avoid lets the slot avoid an agent; "": none any more.
-func (s *subJob) avoid(one *slot, agent api.AgentID) {
-	s.count(one, -1)
+// avoidAgent lets the slot avoid an agent; "": none any more.
+func (s *subJob) avoidAgent(one *slot, agent api.AgentID) {
+	s.countSlot(one, -1)
 	one.Avoids = agent
-	s.count(one, 1)
+	s.countSlot(one, 1)
 }
 
-// head returns the slot that has waited for longest, of those that do not avoid the agent; nil: no slot of the version
+// headOfQueue returns the slot that has waited for longest, of those that do not avoid the agent; nil: no slot of the version
 // waits for it.
-func (s *subJob) head(version int, agent api.AgentID) *slot {
+func (s *subJob) headOfQueue(version int, agent api.AgentID) *slot {
 	for queue := s.Queues[version]; len(queue) > 0; queue = s.Queues[version] {
-		one := s.slot(queue[0])
+		one := s.slotOf(queue[0])
 		if one != nil && one.Queued && one.Version == version {
 			if agent != "" && one.Avoids == agent {
-				return s.behind(queue, version, agent)
+				return s.slotBehind(queue, version, agent)
 			}
 			return one
 		}
@@ -252,20 +252,20 @@ func (s *subJob) head(version int, agent api.AgentID) *slot {
 	return nil
 }
 
-// behind returns the first slot of a queue that waits and does not avoid the agent; nil: there is none.
-func (s *subJob) behind(queue []int, version int, agent api.AgentID) *slot {
+// slotBehind returns the first slot of a queue that waits and does not avoid the agent; nil: there is none.
+func (s *subJob) slotBehind(queue []int, version int, agent api.AgentID) *slot {
 	for _, index := range queue {
-		if one := s.slot(index); one != nil && one.Queued && one.Version == version && one.Avoids != agent {
+		if one := s.slotOf(index); one != nil && one.Queued && one.Version == version && one.Avoids != agent {
 			return one
 		}
 	}
 	return nil
 }
 
-// next returns the slot that the agent gets; nil: one that has not begun.
-func (s *subJob) next(version int, agent api.AgentID) *slot {
+// nextSlot returns the slot that the agent gets; nil: one that has not begun.
+func (s *subJob) nextSlot(version int, agent api.AgentID) *slot {
 	if !s.EachAgent || agent == "" {
-		return s.head(version, agent)
+		return s.headOfQueue(version, agent)
 	}
 	if one := s.slotAt(agent); one != nil && one.Queued && one.Version == version {
 		return one
@@ -273,8 +273,8 @@ func (s *subJob) next(version int, agent api.AgentID) *slot {
 	return nil
 }
 
-// fresh returns how many indexes may begin now.
-func (s *subJob) fresh() int {
+// countFresh returns how many indexes may begin now.
+func (s *subJob) countFresh() int {
 	switch {
 	case s.EachAgent:
 		return s.freshOnAgents()
@@ -304,8 +304,8 @@ func (e end) String() string {
 // success is the state, as people see it, of a sub-job or a run that has ended well.
 const success = "success"
 
-// end returns how far the sub-job has come by its own tasks.
-func (s *subJob) end() end {
+// ownEnd returns how far the sub-job has come by its own tasks.
+func (s *subJob) ownEnd() end {
 	switch {
 	case s.Keep || s.Slots > 0:
 		return goesOn
@@ -317,15 +317,15 @@ func (s *subJob) end() end {
 	return goesOn
 }
 
-// fold forgets a part whose indexes have all ended; false: some have not.
-func (s *subJob) fold(number int) bool {
+// foldPart forgets a part whose indexes have all ended; false: some have not.
+func (s *subJob) foldPart(number int) bool {
 	p := s.Parts[number]
 	last := min((number+1)*partSlots, s.Tasks)
 	if p == nil || len(p.Slots) > 0 || s.Keep || s.Together || s.Next < last {
 		return false
 	}
 	for index := number * partSlots; index < last; index++ {
-		if !s.ended(index) {
+		if !s.hasEnded(index) {
 			return false
 		}
 	}
