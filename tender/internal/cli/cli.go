@@ -166,7 +166,7 @@ func (a *App) root() *cobra.Command {
 	add(root, groupStart, a.jobsEnv().ManagerCommand(), a.mesosCommand())
 	add(root, groupWork, a.jobsEnv().Command())
 	add(root, groupWork, a.runCommand(), a.attachCommand(), a.logsCommand(), a.filesCommand(), a.cpCommand(), a.execCommand(), a.killCommand(), a.teardownCommand())
-	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand(), a.eventsCommand(), a.topCommand(), a.uiCommand(), a.allocatorCommand(), a.auditCommand(), a.verifyCommand(), a.doctorCommand(), a.debugCommand(), a.whoamiCommand(), a.canICommand())
+	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand(), a.eventsCommand(), a.usageCommand(), a.topCommand(), a.uiCommand(), a.allocatorCommand(), a.auditCommand(), a.verifyCommand(), a.doctorCommand(), a.debugCommand(), a.whoamiCommand(), a.canICommand())
 	add(root, groupOperate, a.markCommands()...)
 	add(root, groupOperate, a.maintenanceCommand())
 	add(root, groupOperate, a.roleCommands()...)

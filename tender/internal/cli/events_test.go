@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,16 +68,7 @@ func TestThePastIsKept(t *testing.T) {
 	follower.await("set          role/eng (person admin)")
 	before := events(t, c.env, "--all")
 
-	for _, p := range c.procs {
-		p.signal(syscall.SIGKILL)
-	}
-	for _, p := range c.procs {
-		p.wait()
-	}
-	again := []*proc{}
-	for _, id := range []string{"m1", "m2", "m3"} {
-		again = append(again, start(t, c.env, "master", "--data-dir", c.folder(id)))
-	}
+	c.killAll()
 	until(t, "a new leader's election is told", func() bool {
 		stdout, _, code := tender(t, c.env, "events", "--kind", "election", "-o", "json")
 		return code == 0 && strings.Contains(stdout, `"what": "won"`)
@@ -112,26 +104,7 @@ func TestThePastIsKept(t *testing.T) {
 		t.Errorf("bob, who may view role eng, sees %v", his)
 	}
 
-	saved := filepath.Join(c.dir, "saved")
-	c.must("raft", "snapshot", "save", saved)
-	for _, p := range again {
-		p.signal(syscall.SIGKILL)
-		p.wait()
-	}
-	restored := c.folder("restored")
-	c.must("raft", "snapshot", "restore", saved, "--data-dir", restored, "--id", "m1", "--raft-address", c.raft[0])
-	if err := os.CopyFS(filepath.Join(restored, "history"), os.DirFS(filepath.Join(c.folder("m1"), "history"))); err != nil {
-		t.Fatal(err)
-	}
-	key, err := os.ReadFile(filepath.Join(c.folder("m1"), "cluster.key"))
-	if err == nil {
-		err = os.WriteFile(filepath.Join(restored, "cluster.key"), key, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := strings.Cut(c.masters[0], ":")
-	start(t, c.env, "master", "--data-dir", restored, "--grpc-port", port, "--raft-port", strings.TrimPrefix(c.raft[0], "127.0.0.1:"), "--http-port", "0")
+	c.restore()
 	until(t, "the restored master tells of its election", func() bool {
 		stdout, _, code := tender(t, c.env, "events", "--kind", "election", "-o", "json")
 		return code == 0 && strings.Contains(stdout, `"epoch": 1`)
@@ -142,6 +115,43 @@ func TestThePastIsKept(t *testing.T) {
 			t.Errorf("after the restore %v is told no more", e)
 		}
 	}
+}
+
+// killAll kills all three masters at once, and starts them again.
+func (c *trusted) killAll() {
+	c.t.Helper()
+	for _, p := range c.procs {
+		p.signal(syscall.SIGKILL)
+	}
+	for i, p := range c.procs {
+		p.wait()
+		c.procs[i] = start(c.t, c.env, "master", "--data-dir", c.folder(fmt.Sprint("m", i+1)))
+	}
+}
+
+// restore saves a snapshot, kills all masters, and starts one of the snapshot alone, with a copy of the first one's
+// history and key.
+func (c *trusted) restore() {
+	c.t.Helper()
+	saved, restored := filepath.Join(c.dir, "saved"), c.folder("restored")
+	c.must("raft", "snapshot", "save", saved)
+	for _, p := range c.procs {
+		p.signal(syscall.SIGKILL)
+		p.wait()
+	}
+	c.must("raft", "snapshot", "restore", saved, "--data-dir", restored, "--id", "m1", "--raft-address", c.raft[0])
+	if err := os.CopyFS(filepath.Join(restored, "history"), os.DirFS(filepath.Join(c.folder("m1"), "history"))); err != nil {
+		c.t.Fatal(err)
+	}
+	key, err := os.ReadFile(filepath.Join(c.folder("m1"), "cluster.key"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(restored, "cluster.key"), key, 0o600)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, port, _ := strings.Cut(c.masters[0], ":")
+	start(c.t, c.env, "master", "--data-dir", restored, "--grpc-port", port, "--raft-port", strings.TrimPrefix(c.raft[0], "127.0.0.1:"), "--http-port", "0")
 }
 
 // agentOf returns the agent that was admitted.

@@ -101,6 +101,18 @@ func (c *cluster) ListRoles(context.Context, *apiv1.ListRequest) (*apiv1.ListRol
 	}}, nil
 }
 
+func (c *cluster) ListUsage(_ context.Context, r *apiv1.ListUsageRequest) (*apiv1.ListUsageResponse, error) {
+	c.requests = append(c.requests, fmt.Sprintf("usage by %v", r.GetBy()))
+	hour := now.Truncate(time.Hour)
+	begin, end := timestamppb.New(hour), timestamppb.New(hour.Add(time.Hour))
+	return &apiv1.ListUsageResponse{Items: []*apiv1.UsageView{
+		{Begin: begin, End: end, Role: "eng", FrameworkId: "framework-1", FrameworkName: "web", Job: "shop",
+			Allocated: map[string]float64{"cpus": 9000, "mem": 2 << 20, "gpus": 1800}, Used: map[string]float64{"cpus": 450.5, "mem": 1 << 20},
+			Ended: map[string]uint64{"FINISHED": 12, "FAILED": 1}},
+		{Begin: begin, End: end, Role: "(others)", FrameworkId: "(others)", FrameworkName: "(others)", Allocated: map[string]float64{"cpus": 60}},
+	}}, nil
+}
+
 func (c *cluster) KillTask(_ context.Context, r *apiv1.KillTaskRequest) (*apiv1.KillTaskResponse, error) {
 	c.requests = append(c.requests, fmt.Sprintf("kill %s %v", r.GetTask(), r.GetGrace().AsDuration()))
 	return c.kill, nil
@@ -205,6 +217,7 @@ func TestTables(t *testing.T) {
 		"get offers -o wide", "get roles", "describe agent agent-1", "describe agent agent-10", "describe framework web",
 		"describe task hello.0", "describe task framework-1/hello.1", "describe role eng", "describe master m1", "describe offer offer-7",
 		"describe task hello", "describe agent nobody", "explain framework-1", "weight eng", "weight nobody",
+		"usage", "usage --by period,framework,job", "usage --by role -o csv", "usage --by colour",
 	} {
 		stdout, stderr, code := s.run(t, strings.Fields(args)...)
 		fmt.Fprintf(&text, "$ tender %s\n%s", args, stdout)
@@ -351,7 +364,7 @@ func TestHelp(t *testing.T) {
 	var text strings.Builder
 	for _, args := range []string{
 		"", "help exit-codes", "dev --help", "master --help", "agent --help", "run --help", "get --help", "describe --help", "logs --help", "kill --help", "teardown --help", "explain --help",
-		"drain --help", "quota --help", "raft --help", "completion --help",
+		"drain --help", "usage --help", "quota --help", "raft --help", "completion --help",
 	} {
 		stdout, stderr, code := (&shell{dial: nobody}).run(t, strings.Fields(args)...)
 		if stderr != "" || code != 0 {

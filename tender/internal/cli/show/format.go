@@ -15,6 +15,7 @@ const (
 	AsWide  = "wide" // a table with more columns
 	AsText  = "text"
 	AsJSON  = "json"
+	AsCSV   = "csv"
 	AsName  = "name" // one name on each line
 )
 
