@@ -249,6 +249,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value, labels...)
 	}
 	collectTally(count, counted)
+	collectUsage(count, counts.Spent)
 	for id, placed := range counts.Placed { // order: irrelevant because the registry sorts
 		count(placedTotal, float64(placed.Node), string(id), "node")
 		count(placedTotal, float64(placed.Near), string(id), "near")

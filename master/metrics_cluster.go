@@ -12,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/internal/datafolder"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/tally"
+	"github.com/tenderhq/tender/master/registry/spent"
 	"github.com/tenderhq/tender/master/view"
 )
 
@@ -49,6 +50,11 @@ var (
 	frameworkLaunches = gauge("tender_framework_launches_total", "Tasks that a framework has launched, since this master leads.", "framework")
 	frameworkEnds     = gauge("tender_framework_tasks_ended_total", "Tasks of a framework that have ended, since this master leads.", "framework", "state", "reason")
 	jobEnds           = gauge("tender_job_tasks_ended_total", "Tasks of a job that have ended, since this master leads.", "job", "state", "reason")
+)
+
+var (
+	usageAllocated = gauge("tender_usage_allocated_seconds_total", "Resources that were held, times the seconds, since this master leads, by role, principal, framework and job.", "by", "name", "resource")
+	usageUsed      = gauge("tender_usage_used_seconds_total", "Resources that were really used, likewise, as agents have measured them.", "by", "name", "resource")
 )
 
 // rolesMax is how many roles have lines of their own: those with the largest shares.
@@ -172,5 +178,32 @@ func collectTally(count putter, counted tally.Counts) {
 	}
 	for key, n := range counted.JobEnds { // order: irrelevant because the registry sorts
 		count(jobEnds, float64(n), key.Of, key.State.String(), key.Reason.String())
+	}
+}
+
+// collectUsage puts who has held and used how much, summed in four ways. What belongs to no principal or no job is not
+// among those.
+func collectUsage(count putter, rows []spent.Row) {
+	type sum struct{ by, name, resource string }
+	held, used := make(map[sum]float64), make(map[sum]float64)
+	for _, row := range rows {
+		for by, name := range map[string]string{ // order: irrelevant because it sums
+			"role": string(row.Role), "principal": row.Principal, "framework": string(row.Framework), "job": row.Job,
+		} {
+			for _, s := range row.Sums {
+				if name != "" {
+					held[sum{by, name, s.Resource}] += inBase(s.Resource, api.Milli(s.Held))
+					used[sum{by, name, s.Resource}] += inBase(s.Resource, api.Milli(s.Used))
+				}
+			}
+		}
+	}
+	for of, amount := range held { // order: irrelevant because the registry sorts
+		count(usageAllocated, amount, of.by, of.name, of.resource)
+	}
+	for of, amount := range used { // order: irrelevant because the registry sorts
+		if amount > 0 {
+			count(usageUsed, amount, of.by, of.name, of.resource)
+		}
 	}
 }

@@ -350,6 +350,7 @@ func (r reader) Figures() view.Figures {
 		Given:      c.agents.overdue.Given(),
 		Versions:   c.versions,
 		Principals: c.holdings(),
+		Spent:      c.accounts.Led(c.now),
 	}
 }
 

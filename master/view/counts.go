@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/registry/spent"
 )
 
 // Figures are what the leader counts all the time.
@@ -15,6 +16,7 @@ type Figures struct {
 	Given      uint64 // agents that were marked gone in this term because they were away for too long
 	Versions   RefusedVersions
 	Principals map[string]Tally // by name; the empty principal is not counted
+	Spent      []spent.Row      // who has held and used how much since the leader began
 }
 
 // Tally is how much a framework has, or all frameworks of a principal together.

@@ -39,6 +39,7 @@ type Accounts struct {
 	of     map[spent.Key]*Account
 	ended  int // tasks that have ended since then
 	hours  hours
+	all    hours          // closed since the leader began, as one hour
 	sent   []spent.Period // proposed, and not committed yet; nil: nothing is
 	// until is until when earlier leaders have recorded what agents held; zero: never.
 	until time.Time
@@ -65,7 +66,7 @@ type sum struct {
 
 // Began returns the accounts of a leader that begins now, with what the registry has by then.
 func Began(now, until time.Time) *Accounts {
-	return &Accounts{led: now, opened: now, of: make(map[spent.Key]*Account), hours: make(hours), until: until}
+	return &Accounts{led: now, opened: now, of: make(map[spent.Key]*Account), hours: make(hours), all: make(hours), until: until}
 }
 
 // Of returns the account of a key; if there are too many, one that sums several keys.
@@ -123,7 +124,7 @@ func (a *Accounts) HeldBefore(in *Account, resources api.Resources, from, to tim
 				row = row.Plus(spent.Row{Sums: []spent.Sum{{Resource: item.Name, Held: uint64(int64(item.Scalar) * span.Milliseconds() / 1000)}}})
 			}
 		}
-		a.hours.add(hour.Begin, row)
+		a.add(hour.Begin, row)
 		from = from.Add(span)
 	}
 }
@@ -188,7 +189,7 @@ func (a *Accounts) Due() (next, hour time.Time) {
 func (a *Accounts) Close(now time.Time) {
 	hour := spent.Hour(a.opened).Begin
 	for _, row := range a.rows(now) {
-		a.hours.add(hour, row)
+		a.add(hour, row)
 	}
 	for key, in := range a.of { // order: irrelevant because each is opened alone
 		in.reopen(now.Sub(a.opened))
@@ -243,6 +244,26 @@ func (in *Account) reopen(after time.Duration) {
 		}
 	}
 	in.sums, in.ends = kept, nil
+}
+
+// add adds a row to a closed hour, and to all of them.
+func (a *Accounts) add(hour time.Time, row spent.Row) {
+	a.hours.add(hour, row)
+	all := a.all[0]
+	row.Key = row.Within(len(all), func(k spent.Key) bool {
+		_, is := all[k]
+		return is
+	})
+	a.all.add(time.Unix(0, 0), row)
+}
+
+// Led returns the rows of all that was counted since the leader began, until now.
+func (a *Accounts) Led(now time.Time) []spent.Row {
+	led := spent.Period{}
+	for _, period := range a.all.periods() {
+		led = period
+	}
+	return led.With(a.rows(now)...).Rows
 }
 
 // add adds a row to an hour.
