@@ -39,6 +39,7 @@ func newChaos(t *rapid.T, policy string) *chaos {
 		policyName: policy, refused: make(map[api.FrameworkID]time.Time)}
 	x.onEffect, x.held, x.follows = x.watch, make(holdings), newFollower()
 	x.follows.seldom = true
+	x.spends = &spends{fail: t.Fatalf}
 	x.lead()
 	return x
 }
@@ -118,6 +119,7 @@ func (x *chaos) moreAgents(pick int) {
 		name := fmt.Sprintf("a%d", len(x.agents)+1)
 		x.newAgent(transcript.Line{Words: []string{name}, Named: map[string]string{
 			"cpus": fmt.Sprint(1 + pick%4), "mem": fmt.Sprint(512 * (1 + pick%3)), "ports": "[31000-31009]"}})
+		x.agents[name].remembers = pick%2 == 0
 	}
 }
 

@@ -45,6 +45,7 @@ type world struct {
 	twins      *twins        // clones of the core; nil: none is made
 	held       holdings      // as the policy was told; nil: not checked
 	follows    *follower     // keeps a copy of the lists by what the core notes; nil: nobody does
+	spends     *spends       // nil: who has held how much is not checked
 }
 
 // fakeAgent is an agent with its checkpoint.
@@ -136,6 +137,7 @@ func (w *world) lead() {
 		w.follows.begin(w.core)
 		w.follows.note(w.core.Changes())
 	}
+	w.spends.begin(w)
 }
 
 func (f *fakeFramework) hangUp() {
@@ -156,7 +158,9 @@ func (w *world) step(what core.Happening) {
 
 func (w *world) tellCore(what core.Happening) {
 	event := core.Event{At: w.now, What: what}
-	w.perform(w.tell(func(c *core.Core) []core.Effect { return c.Step(event) }))
+	w.spends.around(w, what, func() {
+		w.perform(w.tell(func(c *core.Core) []core.Effect { return c.Step(event) }))
+	})
 }
 
 // restAfter is after how many rounds of the allocator at the latest nothing more changes while nothing happens.
