@@ -88,10 +88,7 @@ func (c *Core) usageAnswered(result registry.Result) {
 // countUse counts a sample for the time since the one before, but for no longer than a record waits. What an executor
 // and its tasks use together is on the executor's account; what a task of another account has used of it goes there.
 func (r *usage) countUse(a *agent, sample protocol.UsageReport) {
-	if !a.phase.Reported() {
-		return
-	}
-	span := min(r.now.Sub(r.accounts.Unrecorded(a.counted)), accounting.Every)
+	span := max(min(r.now.Sub(a.counted), accounting.Every), 0)
 	a.counted = r.now
 	for ref, used := range sample.Executors { // order: irrelevant because it sums
 		if x := a.executors[ref]; x != nil {

@@ -2,6 +2,7 @@ package core
 
 import (
 	"slices"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -34,7 +35,7 @@ func (r *inventory) newAgent(id api.AgentID) *agent {
 		offers:     make(map[api.OfferID]*offer),
 	}
 	a.state, a.since, a.policyStale = api.AgentDisconnected, r.now, true
-	a.meter = meter.New()
+	a.meter, a.counted = meter.New(), r.accounts.Unrecorded(time.Time{})
 	a.clock, a.asked = newDeadline(agentSilent{a}), newDeadline(predecessorSilent{a})
 	a.window.turn, a.meterStale = newDeadline(maintenanceTurn{a}), newDeadline(usageOutdated{a})
 	r.agentByID[id] = a

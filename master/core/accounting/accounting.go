@@ -54,14 +54,16 @@ type Account struct {
 	name  string
 	users int // how many hold something in it
 	sums  []sum
-	ends  []spent.Ends
+	// What agents have measured, in thousandths times a millisecond.
+	cpus, mem int64
+	ends      []spent.Ends
 }
 
 // sum counts one resource. What is held is in thousandths, and times are in milliseconds. What was held since the
 // account was opened is held times the time until now, less what was not held all that time.
 type sum struct {
-	resource         string
-	held, less, used int64
+	resource   string
+	held, less int64
 }
 
 // Began returns the accounts of a leader that begins now, with what the registry has by then.
@@ -143,8 +145,8 @@ func (a *Accounts) Unrecorded(since time.Time) time.Time {
 
 // Use counts what was measured of processors and memory over a time.
 func (a *Accounts) Use(in *Account, measured api.Usage, span time.Duration) {
-	in.sumOf("cpus").used += int64(measured.CPU) * span.Milliseconds()
-	in.sumOf("mem").used += int64(measured.Mem) * span.Milliseconds()
+	in.cpus += int64(measured.CPU) * span.Milliseconds()
+	in.mem += int64(measured.Mem) * span.Milliseconds()
 }
 
 // End counts the end of a task. It reports whether the accounts are to be closed sooner now.
@@ -211,39 +213,46 @@ func (a *Accounts) rows(now time.Time) []spent.Row {
 	return all
 }
 
-// row returns what was used since the account was opened, until some time after that.
+// row returns what was held and used since the account was opened, until some time after that.
 func (in *Account) row(after time.Duration) spent.Row {
 	row := spent.Row{Key: in.key, Name: in.name}
-	for _, s := range in.sums {
-		held, used := s.at(after)
+	add := func(resource string, held, used int64) {
 		if held > 0 || used > 0 {
-			row = row.Plus(spent.Row{Sums: []spent.Sum{{Resource: s.resource, Held: uint64(max(held, 0) / 1000), Used: uint64(max(used, 0) / 1000)}}})
+			row = row.Plus(spent.Row{Sums: []spent.Sum{{Resource: resource, Held: uint64(max(held, 0) / 1000), Used: uint64(max(used, 0) / 1000)}}})
 		}
 	}
+	for _, s := range in.sums {
+		add(s.resource, s.at(after), 0)
+	}
+	add("cpus", 0, in.cpus)
+	add("mem", 0, in.mem)
 	for _, ends := range in.ends {
 		row = row.Plus(spent.Row{Ends: []spent.Ends{ends}})
 	}
 	return row
 }
 
-func (s sum) at(after time.Duration) (held, used int64) {
-	return s.held*after.Milliseconds() - s.less, s.used
-}
+// at returns for how long how much was held.
+func (s sum) at(after time.Duration) int64 { return s.held*after.Milliseconds() - s.less }
 
 // reopen begins anew, with what was less than the unit of a row.
 func (in *Account) reopen(after time.Duration) {
 	kept := in.sums[:0]
 	for _, s := range in.sums {
-		held, used := s.at(after)
-		s.less = -(held % 1000)
-		if s.used = used; used > 0 { // what is less than nothing is made up for later
-			s.used %= 1000
-		}
-		if s.held > 0 || s.less != 0 || s.used != 0 {
+		if s.less = -(s.at(after) % 1000); s.held > 0 || s.less != 0 {
 			kept = append(kept, s)
 		}
 	}
 	in.sums, in.ends = kept, nil
+	in.cpus, in.mem = rest(in.cpus), rest(in.mem)
+}
+
+// rest returns what a row does not have of a measured amount. What is less than nothing is made up for later.
+func rest(used int64) int64 {
+	if used > 0 {
+		return used % 1000
+	}
+	return used
 }
 
 // add adds a row to a closed hour, and to all of them.
