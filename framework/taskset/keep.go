@@ -153,7 +153,7 @@ func (s *Set) makeKept(ctx context.Context, one change) error {
 		return err
 	}
 	if one.value == nil {
-		err = s.deleteKept(ctx, one.key)
+		err = s.deleteKey(ctx, s.config.Keep+"/"+one.key)
 	} else {
 		err = s.saveKept(ctx, one.key, value)
 	}
@@ -178,8 +178,9 @@ func (s *Set) saveKept(ctx context.Context, key string, value kept) error {
 	return err
 }
 
-func (s *Set) deleteKept(ctx context.Context, key string) error {
-	err := s.store.Delete(ctx, s.config.Keep+"/"+key, framework.AnyVersion)
+// deleteKey deletes a key of the store.
+func (s *Set) deleteKey(ctx context.Context, key string) error {
+	err := s.store.Delete(ctx, key, framework.AnyVersion)
 	if api.Is(err, api.NotFound) {
 		return nil // it was deleted before
 	}
@@ -222,13 +223,13 @@ func (s *Set) flushOne(key string) func(ctx context.Context) error {
 	if id, is := strings.CutPrefix(key, itemKeys); is {
 		it := s.state.items[id]
 		if it == nil || it.service != nil { // items of services are not kept one by one
-			return func(ctx context.Context) error { return s.deleteKept(ctx, key) }
+			return func(ctx context.Context) error { return s.deleteKey(ctx, s.config.Keep+"/"+key) }
 		}
 		value.Item, err = keepItem(it.Item) // another item with this ID was added meanwhile, or it was not removed after all
 	} else {
 		v := s.state.rollouts.services[strings.TrimPrefix(key, serviceKeys)]
 		if v == nil {
-			return func(ctx context.Context) error { return s.deleteKept(ctx, key) }
+			return func(ctx context.Context) error { return s.deleteKey(ctx, s.config.Keep+"/"+key) }
 		}
 		value, err = keepService(v)
 	}

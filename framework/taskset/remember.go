@@ -96,7 +96,7 @@ func (s *Set) forgetRecords(ctx context.Context) error {
 	s.state.removed = nil
 	s.mu.Unlock()
 	for i, id := range removed {
-		if err := s.forgetRecord(ctx, id); err != nil {
+		if err := s.deleteKey(ctx, s.recordPrefix()+id); err != nil {
 			s.mu.Lock()
 			s.state.removed = append(removed[i:], s.state.removed...)
 			s.mu.Unlock()
@@ -104,20 +104,12 @@ func (s *Set) forgetRecords(ctx context.Context) error {
 		}
 	}
 	for len(s.endings) > s.config.RememberMost {
-		if err := s.forgetRecord(ctx, s.endings[0]); err != nil {
+		if err := s.deleteKey(ctx, s.recordPrefix()+s.endings[0]); err != nil {
 			return err
 		}
 		s.endings = s.endings[1:]
 	}
 	return nil
-}
-
-func (s *Set) forgetRecord(ctx context.Context, id string) error {
-	err := s.store.Delete(ctx, s.recordPrefix()+id, framework.AnyVersion)
-	if api.Is(err, api.NotFound) {
-		return nil // it was deleted before
-	}
-	return err
 }
 
 func (s *state) foreseeRecord(id string, status api.Status, now time.Time) (next record, news bool) {
