@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,10 @@ type action struct {
 	hits func(ctx context.Context, s *Server, form url.Values) (lines []string, wish *apiv1.PrincipalGrant, err error)
 	// command is the same on the command line.
 	command func(form url.Values) string
+	// fill fills the form in with what is so now; nil: nothing is.
+	fill func(ctx context.Context, s *Server, form url.Values)
+	// plan says what the form as it is filled in would change; nil: hits has said all.
+	plan func(ctx context.Context, s *Server, form url.Values) ([]string, error)
 	// do makes the change and says what has come of it.
 	do func(ctx context.Context, s *Server, form url.Values) (string, error)
 	// back is the address to which one goes afterwards.
@@ -40,7 +45,10 @@ type action struct {
 type input struct{ name, label, hint, kind string }
 
 // actions are all changes that the page has a form for; those of the table of rights that a cookie may make (R72).
-var actions = []action{
+var actions = slices.Concat(otherActions, jobActions)
+
+// otherActions are all but those of jobs.
+var otherActions = []action{
 	{
 		name: "kill", title: "Kill a task", danger: true, hits: hitsTask,
 		fields: []input{{"grace", "Time to end by itself", "its own; or such as 10s", ""}},
@@ -138,34 +146,7 @@ var actions = []action{
 		},
 		back: func(url.Values) string { return "/frameworks" },
 	},
-	{
-		name: "stop-job", title: "Stop a job", danger: true, hits: hitsJob("All of its tasks are ended. Its history stays, and it can be begun anew."),
-		command: func(form url.Values) string { return "tender job stop " + words.Quote(form.Get("job")) },
-		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
-			_, err := s.jobs.StopJob(ctx, &apiv1.StopJobRequest{Name: form.Get("job")})
-			return "Its tasks are being ended.", err
-		},
-		back: jobBack,
-	},
-	{
-		name: "rollback-job", title: "Change a job back", hits: hitsJob("Its tasks are changed to the version below, in the steps that the job says."),
-		fields: []input{{"version", "Version", "nothing: the one before", ""}},
-		command: func(form url.Values) string {
-			return "tender job rollback " + words.Quote(form.Get("job")) + flags(form, "version", "")
-		},
-		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
-			version, err := strconv.ParseInt("0"+form.Get("version"), 10, 32)
-			if err != nil {
-				return "", invalid("the version %q is no number", form.Get("version"))
-			}
-			answer, err := s.jobs.RollbackJob(ctx, &apiv1.RollbackJobRequest{Name: form.Get("job"), Version: int32(version)})
-			return fmt.Sprintf("It changes back, as version %d.", answer.GetVersion()), err
-		},
-		back: jobBack,
-	},
 }
-
-func jobBack(form url.Values) string { return "/jobs/" + url.PathEscape(form.Get("job")) }
 
 // mark is an action that marks an agent.
 func mark(name, title string, does apiv1.AgentAction, what string, fields ...input) action {
@@ -207,17 +188,6 @@ func hitsAgent(lines ...string) func(context.Context, *Server, url.Values) ([]st
 		how, _ := condition(agent)
 		first := fmt.Sprintf("Agent %s on %s, which is %s and has %s.", agent.GetId(), agent.GetHostname(), how, words.Count(int(agent.GetTasks()), "task"))
 		return append([]string{first}, lines...), &apiv1.PrincipalGrant{Verb: "mark-agent", Agent: agent.GetId()}, nil
-	}
-}
-
-func hitsJob(lines ...string) func(context.Context, *Server, url.Values) ([]string, *apiv1.PrincipalGrant, error) {
-	return func(ctx context.Context, s *Server, form url.Values) ([]string, *apiv1.PrincipalGrant, error) {
-		job, err := s.jobs.GetJob(ctx, &apiv1.GetJobRequest{Name: form.Get("job")})
-		if err != nil {
-			return nil, nil, err
-		}
-		first := fmt.Sprintf("Job %s, which is %s with %s.", job.GetName(), job.GetPhase(), words.Count(len(job.GetTasks()), "task"))
-		return append([]string{first}, lines...), &apiv1.PrincipalGrant{Verb: "stop-job", Role: job.GetRole()}, nil
 	}
 }
 
@@ -293,14 +263,14 @@ func (a action) ask(s *Server) view {
 		if err != nil {
 			return page{}, err
 		}
-		q := question{action: a, form: form, lines: lines}
+		q := question{action: a, form: form, lines: lines, planned: a.plan == nil}
 		if may, err := s.operator.CanI(r.Context(), &apiv1.CanIRequest{Wish: wish}); err == nil && !may.GetAllowed() {
 			q.refused = may.GetWhy()
 		}
-		return page{
-			title: a.title, still: true,
-			blocks: []block{{key: "ask", title: a.title + "?", body: askView(q), command: a.command(form), wide: true}},
-		}, nil
+		if a.fill != nil {
+			a.fill(r.Context(), s, form)
+		}
+		return q.page(), nil
 	}
 }
 
@@ -309,29 +279,46 @@ type question struct {
 	action  action
 	form    url.Values
 	lines   []string
+	planned bool   // the lines say what the form as it is filled in would change
 	refused string // why this person may not do it
 }
 
-// formBytesMax bounds how many bytes of a form are read.
-const formBytesMax = 16 << 10
+func (q question) page() page {
+	return page{
+		title: q.action.title, still: true,
+		blocks: []block{{key: "ask", title: q.action.title + "?", body: askView(q), command: q.action.command(q.form), wide: true}},
+	}
+}
 
-// act does what a form says, and shows what has come of it.
+// formBytesMax bounds how many bytes of a form are read.
+const formBytesMax = 256 << 10
+
+// act does what a form says, and shows what has come of it; or what would, if the form asks for its plan.
 func (s *Server) act(a action) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, formBytesMax)
-		shown := page{title: a.title, still: true}
-		err := r.ParseForm()
-		var said string
-		if err != nil {
+		shown, err := page{}, r.ParseForm()
+		form := r.PostForm
+		switch {
+		case err != nil:
 			err = api.E("page", api.Invalid, "", errors.New("this form can't be read, or is far too long"))
-		} else if said, err = a.do(r.Context(), s, r.PostForm); err == nil {
-			shown.blocks = []block{{key: "done", title: "Done", body: doneView(said, a.back(r.PostForm)), command: a.command(r.PostForm), wide: true}}
+		case a.plan != nil && form.Has("plan"):
+			form.Del("plan")
+			q := question{action: a, form: form, planned: true}
+			if q.lines, err = a.plan(r.Context(), s, form); err == nil {
+				shown = q.page()
+			}
+		default:
+			var said string
+			if said, err = a.do(r.Context(), s, form); err == nil {
+				shown.blocks = []block{{key: "done", title: "Done", body: doneView(said, a.back(form)), command: a.command(form), wide: true}}
+			}
 		}
 		if err != nil {
 			shown = failed(err)
-			shown.title, shown.still = a.title, true
-			shown.blocks[0].title, shown.blocks[0].command = "It was not done", a.command(r.PostForm)
+			shown.blocks[0].title, shown.blocks[0].command = "It was not done", a.command(form)
 		}
+		shown.title, shown.still = a.title, true
 		shown.head = s.head(r.Context(), shown)
 		Show(w, r, max(shown.code, http.StatusOK), layout(shown, "/"))
 	}

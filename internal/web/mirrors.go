@@ -78,7 +78,7 @@ const everything = "everything"
 // look returns the cluster as the request's person may see it, and why it may not be seen.
 func look(ctx context.Context) (*copied, error) {
 	if one, is := ctx.Value(pastKey{}).(*copied); is {
-		return one, nil
+		return one, one.err
 	}
 	if m, is := ctx.Value(mirrorKey{}).(*mirror); is {
 		one := m.look()

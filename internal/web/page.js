@@ -208,6 +208,25 @@ addEventListener("click", event => {
   if (id) location.href = "/agents/" + encodeURIComponent(id);
 });
 
+// --- colours: as the system has them, or as this browser was told ---
+
+const themes = ["", "light", "dark"], theme = document.getElementById("theme");
+
+function paint(name) {
+  if (name) document.documentElement.dataset.theme = name;
+  else delete document.documentElement.dataset.theme;
+  if (theme) { theme.hidden = false; theme.textContent = "Colours: " + (name || "system"); }
+}
+
+let chosen = "";
+try { chosen = localStorage.getItem("theme") || ""; } catch { /* it may keep nothing */ }
+paint(chosen);
+theme?.addEventListener("click", () => {
+  chosen = themes[(themes.indexOf(chosen) + 1) % themes.length];
+  try { localStorage.setItem("theme", chosen); } catch { /* then for this page only */ }
+  paint(chosen);
+});
+
 // --- keys ---
 
 let going = false;

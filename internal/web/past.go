@@ -167,7 +167,7 @@ func (m *mirror) at(when time.Time) (*copied, time.Time) {
 		m.past.ready = map[int64]*copied{}
 	}
 	one := then.look()
-	one.then = when
+	one.then, one.err = when, m.err
 	m.past.ready[when.Unix()] = one
 	return one, when
 }

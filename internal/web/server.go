@@ -83,25 +83,27 @@ func New(config Config) *Server {
 	s.mirrors = mirrors{by: make(map[string]*mirror), keys: make(map[string]string)}
 	s.ending, s.End = context.WithCancel(context.Background())
 	for pattern, view := range map[string]view{
-		"/{$}":                      s.cluster,
-		"/agents":                   s.agents,
-		"/agents/{id}":              s.agent,
-		"/frameworks":               s.frameworks,
-		"/frameworks/{id}":          s.framework,
-		"/tasks":                    s.tasks,
-		"/tasks/{framework}/{task}": s.task,
-		"/help":                     s.help,
-		"/search":                   s.search,
-		"/roles":                    s.roles,
-		"/shares":                   s.shares,
-		"/offers":                   s.offers,
-		"/masters":                  s.masters,
-		"/jobs":                     s.jobList,
-		"/jobs/{name}":              s.job,
-		"/why":                      s.why,
-		"/access":                   s.access,
-		"/history":                  s.happened,
-		"/":                         s.nothing,
+		"/{$}":                            s.cluster,
+		"/agents":                         s.agents,
+		"/agents/{id}":                    s.agent,
+		"/frameworks":                     s.frameworks,
+		"/frameworks/{id}":                s.framework,
+		"/tasks":                          s.tasks,
+		"/tasks/{framework}/{task}":       s.task,
+		"/tasks/{framework}/{task}/files": s.files,
+		"/usage":                          s.usage,
+		"/help":                           s.help,
+		"/search":                         s.search,
+		"/roles":                          s.roles,
+		"/shares":                         s.shares,
+		"/offers":                         s.offers,
+		"/masters":                        s.masters,
+		"/jobs":                           s.jobList,
+		"/jobs/{name}":                    s.job,
+		"/why":                            s.why,
+		"/access":                         s.access,
+		"/history":                        s.happened,
+		"/":                               s.nothing,
 	} {
 		s.views.Handle("GET "+pattern, s.serve(view)) // order: irrelevant because patterns do not overlap unclearly
 	}
@@ -118,7 +120,10 @@ func (s *Server) Handler() http.Handler {
 		mux.Handle("GET "+path, Files())
 	}
 	mux.HandleFunc("GET /events", s.events)
-	mux.HandleFunc("GET /tasks/{framework}/{task}/{stream}", s.output)
+	mux.HandleFunc("GET /tasks/{framework}/{task}/stdout", s.output)
+	mux.HandleFunc("GET /tasks/{framework}/{task}/stderr", s.output)
+	mux.HandleFunc("GET /tasks/{framework}/{task}/file", s.file)
+	mux.HandleFunc("GET /usage.csv", s.usageFile)
 	for _, action := range actions {
 		mux.HandleFunc("POST /do/"+action.name, s.act(action))
 	}

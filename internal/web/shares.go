@@ -20,6 +20,7 @@ type chart struct {
 	legend     []swatch
 	from, to   time.Time
 	empty      string
+	of         map[string]string // the colours of the holders
 }
 
 // The size of a chart in its own units.
@@ -49,7 +50,7 @@ func (s *Server) shares(r *http.Request) (page, error) {
 		title: "Shares", nav: "/shares", command: "tender get roles",
 		blocks: []block{
 			{key: "chart", title: "Who held how much", note: "of all " + c.size + ", by " + c.fill + ", since this page watches and for an hour at most", wide: true, body: chartView(c)},
-			{key: "now", title: "Against weights, guarantees and limits", note: "thick line: by weight; dashed: guarantee; dotted: limit", wide: true, body: standingsView(standingsOf(one, c.size)), command: "tender get roles"},
+			{key: "now", title: "Against weights, guarantees and limits", note: "thick line: by weight; dashed: guarantee; dotted: limit", wide: true, body: standingsView(standingsOf(one, c.size, c.of)), command: "tender get roles"},
 			{key: "moved", title: "What has moved shares", wide: true, body: tableView(moved), command: "tender events"},
 		},
 	}, nil
@@ -80,6 +81,7 @@ func (m *mirror) draw(c *chart, one *copied) (events []*apiv1.Event) {
 		of.sums[of.by(h.holder)] += h.of(c.size)
 	}
 	names := of.paint()
+	c.of = of.of
 	c.legend = of.legend(c.size)
 	x := func(at time.Time) float64 {
 		return chartWidth * at.Sub(c.from).Seconds() / max(1, c.to.Sub(c.from).Seconds())
@@ -177,10 +179,9 @@ type standing struct {
 }
 
 // standingsOf compares what roles have with what they may have.
-func standingsOf(one *copied, kind string) (all []standing) {
+func standingsOf(one *copied, kind string, of map[string]string) (all []standing) {
 	total := one.sums.total.of(kind)
 	var named []string
-	sums := coloursOf(one.sums.all, "role", kind)
 	for _, role := range one.roles {
 		if !slices.ContainsFunc(one.roles, func(other *apiv1.RoleView) bool { return strings.HasPrefix(other.GetRole(), role.GetRole()+"/") }) {
 			named = append(named, role.GetRole())
@@ -190,7 +191,7 @@ func standingsOf(one *copied, kind string) (all []standing) {
 		name := role.GetRole()
 		has, guarantee, limit := amountsOf(role.GetAllocated()).of(kind), amountsOf(role.GetGuarantee()).of(kind), amountsOf(role.GetLimit()).of(kind)
 		s := standing{
-			role: name, class: cmp.Or(sums.of[name], "c0"), amount: amountText(kind, has), fair: fairShare(name, named, one.roles),
+			role: name, class: cmp.Or(of[name], "c0"), amount: amountText(kind, has), fair: fairShare(name, named, one.roles),
 		}
 		s.told = fmt.Sprintf("%s of all %s; by weight %s", percent(has, total), kind, percent(s.fair, 1))
 		if guarantee > 0 {

@@ -141,7 +141,7 @@ func (s *Server) jobList(r *http.Request) (page, error) {
 	return page{
 		title: "Jobs", nav: "/jobs", command: "tender job list",
 		blocks: []block{{
-			key: "list", title: "Jobs", wide: true, links: []link{{"those that have ended too", "/jobs?all=1"}},
+			key: "list", title: "Jobs", wide: true, actions: []link{does("run-job")}, links: []link{{"those that have ended too", "/jobs?all=1"}},
 			body: listView(shown, filter{"/jobs", query.Get("q"), "Jobs whose name begins with"}),
 		}},
 	}, nil
@@ -193,15 +193,21 @@ func (s *Server) job(r *http.Request) (page, error) {
 	for i, note := range slices.Backward(job.GetNotes()) {
 		notes.rows = append(notes.rows, row{fmt.Sprint(i), []cell{since(timeOf(note.GetAt())), text(note.GetText())}})
 	}
+	present, _ := s.presentOf(r.Context(), name) // without it there are fewer blocks
+	actions := []link{does("update-job", "job", name), does("rollback-job", "job", name), does("stop-job", "job", name)}
+	if mayScale(job) {
+		actions = append([]link{does("scale-job", "job", name)}, actions...)
+	}
 	return page{
 		title: name, nav: "/jobs", command: "tender job status " + words.Quote(name),
-		blocks: []block{
-			{key: "facts", title: "Job " + name, body: fieldsView(facts), actions: []link{does("stop-job", "job", name), does("rollback-job", "job", name)}},
+		blocks: slices.Concat([]block{
+			{key: "facts", title: "Job " + name, body: fieldsView(facts), actions: actions},
 			{key: "groups", title: "Its groups", body: tableView(groups)},
+		}, jobBlocks(job, present, s.config.Clock()), []block{
 			{key: "tasks", title: "Its tasks", body: tableView(tasks), wide: true},
 			{key: "notes", title: "What has happened", body: tableView(notes)},
 			{key: "versions", title: "Its versions", body: tableView(s.versions(r.Context(), name)), command: "tender job history " + words.Quote(name)},
-		},
+		}),
 	}, nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -307,6 +308,13 @@ func TestAnotherSitesFormIsRefused(t *testing.T) {
 // TestFormsAreWhatACookieMayChange: each change that the table of rights gives to cookies has a form, and no other has.
 func TestFormsAreWhatACookieMayChange(t *testing.T) {
 	cluster := answering("x")
+	service, err := structpb.NewStruct(map[string]any{"name": "x", "service": map[string]any{"count": 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.answers["GetJobHistory"] = func() (proto.Message, error) {
+		return &apiv1.GetJobHistoryResponse{Items: []*apiv1.JobVersion{{Current: true, Job: service}}}, nil
+	}
 	page := web.New(web.Config{Cluster: cluster}).Handler()
 	for _, path := range views("x") {
 		path, query, is := strings.Cut(path, "?")

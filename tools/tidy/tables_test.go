@@ -48,7 +48,7 @@ var floors = []floor{
 	{"internal/wire", "api api/v1 internal/protocol internal/trust/rights"},
 	{"internal/lookout", "api api/v1 internal/lookout/leadersearch internal/wire internal/pause internal/protocol"},
 	{"internal/sandbox", "api internal/trust"},
-	{"internal/web", "api api/v1 client internal/pause internal/sandbox internal/wire internal/words"},
+	{"internal/web", "api api/v1 client internal/calendar internal/pause internal/sandbox internal/wire internal/words"},
 	{"internal/health", "api"},
 	{"internal/trust", "api"},
 	{"internal/trust/transport", "internal/trust"},

@@ -146,8 +146,8 @@ var Table = []Row{
 	{Call: store + "List", Verb: Run, On: OnFrameworks, Check: ownStore},
 	{Call: store + "Watch", Verb: Run, On: OnFrameworks, Check: ownStore},
 
-	{Call: jobs + "SubmitJob", Verb: Run, Action: "submit-job", On: OnRoles, Changes: true, Check: jobManager},
-	{Call: jobs + "UpdateJob", Verb: Run, Action: "update-job", On: OnRoles, Changes: true, Check: jobManager},
+	{Call: jobs + "SubmitJob", Verb: Run, Action: "submit-job", On: OnRoles, Changes: true, Page: true, Check: jobManager},
+	{Call: jobs + "UpdateJob", Verb: Run, Action: "update-job", On: OnRoles, Changes: true, Page: true, Check: jobManager},
 	{Call: jobs + "RollbackJob", Verb: Run, Action: "rollback-job", On: OnRoles, Changes: true, Page: true, Check: jobManager},
 	{Call: jobs + "StopJob", Verb: Run, Or: Operate, Action: "stop-job", On: OnRoles, Changes: true, Page: true, Check: jobManager},
 	{Call: jobs + "DeleteJob", Verb: Run, Action: "delete-job", On: OnRoles, Changes: true, Check: jobManager},

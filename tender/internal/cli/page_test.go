@@ -204,6 +204,13 @@ func TestThePageInABrowser(t *testing.T) {
 	c.three()
 	c.agents("a1", "a2", "a3", "a4")
 	c.must("weight", "eng/web", "2")
+	start(t, []string{"TENDER_TOKEN=" + c.must("token", "create", "framework", "--principal", "jobs"), "TENDER_MASTER=" + c.masters[0]}, "jobs", "--port", strconv.Itoa(freePort(t)))
+	job := c.folder("site.json")
+	if err := os.WriteFile(job, []byte(`{"name":"site","type":"service","task":{"command":"sleep 1000","cpus":0.1,"mem":16},"service":{"count":2}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a job manager runs", func() bool { return strings.Contains(c.must("get", "frameworks", "-o", "json"), `"jobs": "`) })
+	c.must("job", "submit", job)
 	link := c.uiOf(c.env)
 	base, _, _ := strings.Cut(link, "/?")
 	w := openWindow(t, base)
@@ -222,21 +229,22 @@ func TestThePageInABrowser(t *testing.T) {
 	// Every view, in both colours and on a wide and on a narrow screen.
 	framework := strings.Split(path, "/")[2]
 	views := []string{
-		"/", "/?by=state&fill=framework&size=mem", "/agents", "/agents/a1", "/frameworks", "/frameworks/" + framework, "/roles", "/shares", "/shares?fill=framework&size=mem", "/jobs", "/tasks", "/tasks?at=1", "/tasks?all=1", path,
+		"/", "/?by=state&fill=framework&size=mem", "/agents", "/agents/a1", "/frameworks", "/frameworks/" + framework, "/roles", "/shares", "/shares?fill=framework&size=mem", "/jobs", "/tasks", "/tasks?at=1", "/tasks?all=1", path, path + "/files", "/usage", "/usage?by=role,period&span=all", "/jobs/site", "/do/run-job", "/do/update-job?job=site",
 		"/offers", "/masters", "/why", "/why?q=short", "/access", "/history", "/history?all=1", "/search?q=web", "/help", "/do/kill?framework=" + framework + "&task=short.0", "/do/role?role=eng", "/nothing",
 	}
-	for _, scheme := range []string{"light", "dark"} {
-		for _, width := range []int64{1280, 360} {
-			w.look(scheme, width)
-			for _, view := range views {
-				w.goTo(view)
-				wrong, err := chromedp.Run(w.ctx, chromedp.Evaluate[[]string](checks))
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, one := range wrong {
-					t.Errorf("%s, %s, %d wide: %s", view, scheme, width, one)
-				}
+	for _, as := range []struct {
+		scheme string
+		width  int64
+	}{{"light", 1280}, {"dark", 360}} { // the style has no rule for both together
+		w.look(as.scheme, as.width)
+		for _, view := range views {
+			w.goTo(view)
+			wrong, err := chromedp.Run(w.ctx, chromedp.Evaluate[[]string](checks))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, one := range wrong {
+				t.Errorf("%s, %s, %d wide: %s", view, as.scheme, as.width, one)
 			}
 		}
 	}
@@ -269,11 +277,29 @@ func TestThePageInABrowser(t *testing.T) {
 		w.look("light", 1280)
 	}
 
+	// A file of the task, the colours, and a job that is scaled by its plan.
+	w.goTo(path + "/files")
+	w.reads("main td", "stdout")
+	evaluated[any](w, "document.getElementById('theme').click(), document.getElementById('theme').click()")
+	w.awaitThat("getComputedStyle(document.documentElement).colorScheme === 'dark'")
+	evaluated[any](w, "document.getElementById('theme').click()")
+	w.goTo("/jobs/site")
+	w.click(`a[href^="/do/scale-job"]`)
+	w.types(`input[name="count"]`, "3")
+	w.click(`button[name="plan"]`)
+	w.reads("main", "The plan is to update site.")
+	w.click(`form.ask button:not([name])`)
+	w.reads("main", "It changes to version 2.")
+	w.goTo("/jobs/site")
+	w.awaitThat("document.querySelectorAll('.indexes svg a').length === 3")
+
 	// A task is killed, and an agent is drained.
 	w.goTo("/tasks")
 	const rows = `[...document.querySelectorAll("tr[data-row]")].map(row => row.dataset.row + " " + row.innerText.split("\t")[4]).join("; ")`
-	before, then := evaluated[int64](w, "Math.floor(Date.now() / 1000)"), evaluated[string](w, rows)
-	w.awaitThat("Date.now() >= %d", 1000*(before+1)) // what happens now is later
+	w.awaitThat(`document.querySelectorAll("tr[data-row*='/site.'] .good").length === 3`) // nothing is on its way
+	before := evaluated[int64](w, "Math.ceil(Date.now() / 1000)")
+	w.awaitThat("Date.now() > %d", 1000*before) // what happens now is later
+	then := evaluated[string](w, rows)
 	w.goTo(path)
 	w.click(`a[href^="/do/kill"]`)
 	w.reads("main", "Its framework is told")

@@ -1,0 +1,404 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/calendar"
+	"github.com/tenderhq/tender/internal/words"
+)
+
+const (
+	// indexesMax is how many indexes of a group are drawn.
+	indexesMax = 2000
+	// runsAhead is how many of the next runs of a cron job are shown.
+	runsAhead = 10
+)
+
+// jobBlocks are the blocks of a job that has them: steps, a change under way, indexes and runs.
+func jobBlocks(job *apiv1.JobStatus, present *structpb.Struct, now time.Time) (blocks []block) {
+	if steps := stepsOf(job, present); len(steps.steps) > 0 {
+		blocks = append(blocks, block{key: "steps", title: "Its steps", note: "each begins when those before it have ended as it wants", wide: true, body: stepsView(steps)})
+	}
+	if roll := job.GetRoll(); roll != nil {
+		blocks = append(blocks, block{key: "roll", title: "The change under way", body: standingsView(rollOf(job))})
+	}
+	if grids := gridsOf(job); len(grids) > 0 {
+		blocks = append(blocks, block{key: "indexes", title: "Its indexes", note: "each square one; what has no agent now is empty", wide: true, body: gridsView(grids)})
+	}
+	if cron := present.GetFields()["cron"].GetStructValue(); cron != nil {
+		blocks = append(blocks, block{key: "runs", title: "Its runs", body: tableView(runsOf(job, cron, now))})
+	}
+	return blocks
+}
+
+// steps are the steps of a job as a graph, from left to right.
+type steps struct {
+	steps  []stepBox
+	arrows []string
+	width  int
+	height int
+}
+
+type stepBox struct {
+	x, y                     int
+	name, state, class, told string
+}
+
+// The sizes of a graph of steps, in its own units.
+const (
+	stepWidth, stepHeight = 150, 42
+	stepsApart, rowsApart = 50, 16
+)
+
+// stepsOf draws the steps that a job's file names.
+func stepsOf(job *apiv1.JobStatus, present *structpb.Struct) (g steps) {
+	list := present.GetFields()["steps"].GetListValue().GetValues()
+	after, depth := map[string][]string{}, map[string]int{}
+	for _, step := range list {
+		fields := step.GetStructValue().GetFields()
+		name := fields["name"].GetStringValue()
+		after[name] = nil
+		for _, before := range fields["after"].GetListValue().GetValues() {
+			after[name] = append(after[name], before.GetStringValue())
+		}
+	}
+	for range after { // a path is no longer than there are steps
+		for name, before := range after { // order: irrelevant because the depths only grow to the same end
+			for _, one := range before {
+				depth[name] = max(depth[name], depth[one]+1)
+			}
+		}
+	}
+	rows, at := map[int]int{}, map[string]stepBox{}
+	for _, step := range list {
+		name := step.GetStructValue().GetFields()["name"].GetStringValue()
+		box := stepBox{x: depth[name] * (stepWidth + stepsApart), y: rows[depth[name]] * (stepHeight + rowsApart), name: name, class: "soft"}
+		rows[depth[name]]++
+		if i := slices.IndexFunc(job.GetSubJobs(), func(sub *apiv1.SubJobStatus) bool { return sub.GetName() == name }); i >= 0 {
+			sub := job.GetSubJobs()[i]
+			box.state, box.class = sub.GetState(), stateClass(sub.GetState())
+			box.told = fmt.Sprintf("%s: %s of %d; %d done, %d running, %d failed", name, sub.GetState(), sub.GetTasks(), sub.GetDone(), sub.GetRunning(), sub.GetFailed())
+		}
+		at[name] = box
+		g.steps = append(g.steps, box)
+		g.width, g.height = max(g.width, box.x+stepWidth), max(g.height, box.y+stepHeight)
+	}
+	for _, box := range g.steps {
+		for _, before := range after[box.name] {
+			from := at[before]
+			middle := stepHeight / 2
+			g.arrows = append(g.arrows, fmt.Sprintf("M%d %dC%d %d %d %d %d %d", from.x+stepWidth, from.y+middle, from.x+stepWidth+stepsApart/2, from.y+middle,
+				box.x-stepsApart/2, box.y+middle, box.x, box.y+middle))
+		}
+	}
+	return g
+}
+
+func stateClass(state string) string {
+	switch state {
+	case "running", "success":
+		return "good"
+	case "failure":
+		return "bad"
+	case "blocked":
+		return "warn"
+	}
+	return "soft"
+}
+
+// rollOf shows the versions of which tasks run, side by side.
+func rollOf(job *apiv1.JobStatus) (all []standing) {
+	counts := map[int32]int{}
+	for _, task := range job.GetTasks() {
+		counts[task.GetVersion()]++
+	}
+	roll := job.GetRoll()
+	for _, version := range slices.Sorted(maps.Keys(counts)) {
+		s := standing{
+			role: fmt.Sprint("version ", version), amount: grouped(counts[version]), class: "c3", has: float64(counts[version]) / float64(len(job.GetTasks())),
+			told: words.Count(counts[version], "task"), fair: -1,
+		}
+		if version == roll.GetTo() {
+			s.class, s.fair = "c1", float64(roll.GetChanged())/float64(max(1, roll.GetOf()))
+			s.told = fmt.Sprintf("%d of %d changed and proven, %d tried", roll.GetChanged(), roll.GetOf(), roll.GetTrying())
+			if roll.GetStopped() {
+				s.told += "; no more are changed, as one was bad"
+			}
+			if roll.GetBack() {
+				s.told += "; it is being changed back"
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// grid is the indexes of a group of tasks.
+type grid struct {
+	name    string
+	columns int
+	rows    int
+	cells   []gridCell
+	told    string
+}
+
+type gridCell struct {
+	x, y               int
+	class, title, href string
+}
+
+// gridsOf draws the indexes of each group of more than one.
+func gridsOf(job *apiv1.JobStatus) (all []grid) {
+	for _, sub := range job.GetSubJobs() {
+		n := min(int(sub.GetTasks()), indexesMax)
+		if n < 2 {
+			continue
+		}
+		g := grid{name: sub.GetName(), columns: max(10, int(math.Ceil(math.Sqrt(float64(5*n)))))}
+		g.rows = (n + g.columns - 1) / g.columns
+		g.told = fmt.Sprintf("%d running, %d waiting, %d done, %d failed of %d", sub.GetRunning(), sub.GetWaiting()+sub.GetPausing(), sub.GetDone(), sub.GetFailed(), sub.GetTasks())
+		latest := map[int32]*apiv1.JobTask{}
+		for _, task := range job.GetTasks() {
+			if had := latest[task.GetIndex()]; task.GetSubJob() == sub.GetName() && (had == nil || had.GetAttempt() < task.GetAttempt()) {
+				latest[task.GetIndex()] = task
+			}
+		}
+		for i := range n {
+			cell := gridCell{x: i % g.columns * step, y: i / g.columns * step, class: "free", title: fmt.Sprintf("%s %d has no agent now", sub.GetName(), i)}
+			if task := latest[int32(i)]; task != nil {
+				cell.class = "fill-" + cmp.Or(gradeOf(&apiv1.TaskView{State: task.GetState()}), "soft")
+				cell.href = "/tasks/" + url.PathEscape(job.GetFrameworkId()) + "/" + url.PathEscape(task.GetTaskId())
+				cell.title = strings.TrimSuffix(fmt.Sprintf("%s %d, version %d: %s on %s; %s", sub.GetName(), i, task.GetVersion(), cmp.Or(task.GetState(), "on its way"), task.GetHostname(), task.GetWhy()), "; ")
+			}
+			g.cells = append(g.cells, cell)
+		}
+		all = append(all, g)
+	}
+	return all
+}
+
+// runsOf lists the runs of a cron job that are kept, and the next ones.
+func runsOf(job *apiv1.JobStatus, cron *structpb.Struct, now time.Time) table {
+	shown := table{columns: []string{"Run", "Due", "Is", "Done", "Failed"}, empty: "No run is kept or known."}
+	schedule, zone := cron.GetFields()["schedule"].GetStringValue(), cron.GetFields()["zone"].GetStringValue()
+	next := now
+	var ahead []row
+	for i := range runsAhead {
+		due, err := calendar.Next(schedule, zone, next)
+		if err != nil || job.GetNextRun() == nil {
+			break
+		}
+		ahead = append(ahead, row{fmt.Sprint("next", i), []cell{text("next"), since(due), {text: "to come", class: "soft"}, {}, {}}})
+		next = due
+	}
+	slices.Reverse(ahead)
+	shown.rows = ahead
+	for _, run := range slices.Backward(job.GetRuns()) {
+		shown.rows = append(shown.rows, row{fmt.Sprint(run.GetNumber()), []cell{
+			number(fmt.Sprint(run.GetNumber())), since(timeOf(run.GetDue())), {text: run.GetState(), class: stateClass(run.GetState())},
+			number(fmt.Sprint(run.GetDone())), number(fmt.Sprint(run.GetFailed())),
+		}})
+	}
+	return shown
+}
+
+// presentOf returns what a job is now, with the words of its file.
+func (s *Server) presentOf(ctx context.Context, name string) (*structpb.Struct, error) {
+	history, err := s.jobs.GetJobHistory(ctx, &apiv1.GetJobHistoryRequest{Name: name})
+	if err != nil {
+		return nil, err
+	}
+	for _, version := range history.GetItems() {
+		if version.GetCurrent() {
+			return version.GetJob(), nil
+		}
+	}
+	return nil, missing("version of job", name)
+}
+
+// textOfJob writes a job for people who change it.
+func textOfJob(job *structpb.Struct) string {
+	var text bytes.Buffer
+	writer := json.NewEncoder(&text)
+	writer.SetEscapeHTML(false)
+	writer.SetIndent("", "  ")
+	_ = writer.Encode(job.AsMap()) // what came as a message can be written
+	return text.String()
+}
+
+// jobIn reads the job that a form has.
+func jobIn(form url.Values) (*structpb.Struct, error) {
+	job := &structpb.Struct{}
+	if err := job.UnmarshalJSON([]byte(form.Get("text"))); err != nil {
+		return nil, invalid("this is no job in JSON: %v", err)
+	}
+	return job, nil
+}
+
+// scaled returns a service with the number of tasks that a form says.
+func (s *Server) scaled(ctx context.Context, form url.Values) (*structpb.Struct, error) {
+	count, err := strconv.ParseUint(form.Get("count"), 10, 31)
+	if err != nil {
+		return nil, invalid("%q is no number of tasks", form.Get("count"))
+	}
+	job, err := s.presentOf(ctx, form.Get("job"))
+	if err != nil {
+		return nil, err
+	}
+	service := job.GetFields()["service"].GetStructValue()
+	if service == nil {
+		return nil, invalid("only a service has a number of tasks that is kept running")
+	}
+	if service.Fields == nil {
+		service.Fields = map[string]*structpb.Value{}
+	}
+	service.Fields["count"] = structpb.NewNumberValue(float64(count))
+	return job, nil
+}
+
+// planOf says what a job would change.
+func (s *Server) planOf(ctx context.Context, job *structpb.Struct) ([]string, error) {
+	plan, err := s.jobs.PlanJob(ctx, &apiv1.PlanJobRequest{Job: job})
+	if err != nil {
+		return nil, err
+	}
+	lines := []string{fmt.Sprintf("The plan is to %s %s.", plan.GetAction(), job.GetFields()["name"].GetStringValue())}
+	if plan.GetAction() == "nothing" {
+		lines[0] = "It is so already: nothing would change."
+	}
+	lines = append(lines, plan.GetChanges()...)
+	for _, sub := range plan.GetSubJobs() {
+		lines = append(lines, fmt.Sprintf("%s: %s.", sub.GetName(), words.Count(int(sub.GetTasks()), "task")))
+	}
+	return lines, nil
+}
+
+// jobActions are the changes of jobs.
+var jobActions = []action{
+	{
+		name: "stop-job", title: "Stop a job", danger: true, hits: hitsJob("stop-job", "All of its tasks are ended. Its history stays, and it can be begun anew."),
+		command: func(form url.Values) string { return "tender job stop " + words.Quote(form.Get("job")) },
+		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
+			_, err := s.jobs.StopJob(ctx, &apiv1.StopJobRequest{Name: form.Get("job")})
+			return "Its tasks are being ended.", err
+		},
+		back: jobBack,
+	},
+	{
+		name: "rollback-job", title: "Change a job back", hits: hitsJob("rollback-job", "Its tasks are changed to the version below, in the steps that the job says."),
+		fields: []input{{"version", "Version", "nothing: the one before", ""}},
+		command: func(form url.Values) string {
+			return "tender job rollback " + words.Quote(form.Get("job")) + flags(form, "version", "")
+		},
+		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
+			version, err := strconv.ParseInt("0"+form.Get("version"), 10, 32)
+			if err != nil {
+				return "", invalid("the version %q is no number", form.Get("version"))
+			}
+			answer, err := s.jobs.RollbackJob(ctx, &apiv1.RollbackJobRequest{Name: form.Get("job"), Version: int32(version)})
+			return fmt.Sprintf("It changes back, as version %d.", answer.GetVersion()), err
+		},
+		back: jobBack,
+	},
+	{
+		name: "scale-job", title: "Scale a job", hits: hitsJob("update-job", "It becomes a new version with this number of tasks."),
+		fields:  []input{{"count", "Tasks", "how many are kept running", ""}},
+		command: func(url.Values) string { return "tender job update FILE" },
+		plan: func(ctx context.Context, s *Server, form url.Values) ([]string, error) {
+			job, err := s.scaled(ctx, form)
+			if err != nil {
+				return nil, err
+			}
+			return s.planOf(ctx, job)
+		},
+		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
+			job, err := s.scaled(ctx, form)
+			if err != nil {
+				return "", err
+			}
+			return s.update(ctx, job)
+		},
+		back: jobBack,
+	},
+	{
+		name: "update-job", title: "Update a job", hits: hitsJob("update-job", "It becomes a new version, in the steps that it says. Look at the plan first."),
+		fields: []input{{"text", "The job, with the words of its file, as JSON", "", "text"}}, fill: func(ctx context.Context, s *Server, form url.Values) {
+			if job, err := s.presentOf(ctx, form.Get("job")); err == nil && form.Get("text") == "" {
+				form.Set("text", textOfJob(job))
+			}
+		},
+		command: func(url.Values) string { return "tender job update FILE" }, plan: planIn,
+		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
+			job, err := jobIn(form)
+			if err != nil {
+				return "", err
+			}
+			return s.update(ctx, job)
+		},
+		back: jobBack,
+	},
+	{
+		name: "run-job", title: "Run a job",
+		fields: []input{{"text", "The job, with the words of a job's file, as JSON", "", "text"}}, fill: func(_ context.Context, _ *Server, form url.Values) {
+			if form.Get("text") == "" {
+				form.Set("text", "{\n  \"name\": \"hello\",\n  \"type\": \"batch\",\n  \"task\": { \"command\": \"echo hello\", \"cpus\": 0.1, \"mem\": \"32MB\" }\n}\n")
+			}
+		},
+		hits: func(context.Context, *Server, url.Values) ([]string, *apiv1.PrincipalGrant, error) {
+			return []string{"A job manager begins it, and runs it whatever fails. Look at the plan first."}, &apiv1.PrincipalGrant{Verb: "submit-job"}, nil
+		},
+		command: func(url.Values) string { return "tender job run FILE" }, plan: planIn,
+		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
+			job, err := jobIn(form)
+			if err != nil {
+				return "", err
+			}
+			version, err := s.jobs.SubmitJob(ctx, &apiv1.SubmitJobRequest{Job: job})
+			return fmt.Sprintf("%s is begun, as version %d.", version.GetName(), version.GetVersion()), err
+		},
+		back: func(url.Values) string { return "/jobs" },
+	},
+}
+
+func planIn(ctx context.Context, s *Server, form url.Values) ([]string, error) {
+	job, err := jobIn(form)
+	if err != nil {
+		return nil, err
+	}
+	return s.planOf(ctx, job)
+}
+
+func (s *Server) update(ctx context.Context, job *structpb.Struct) (string, error) {
+	version, err := s.jobs.UpdateJob(ctx, &apiv1.UpdateJobRequest{Job: job})
+	return fmt.Sprintf("It changes to version %d.", version.GetVersion()), err
+}
+
+func jobBack(form url.Values) string { return "/jobs/" + url.PathEscape(form.Get("job")) }
+
+func hitsJob(verb string, lines ...string) func(context.Context, *Server, url.Values) ([]string, *apiv1.PrincipalGrant, error) {
+	return func(ctx context.Context, s *Server, form url.Values) ([]string, *apiv1.PrincipalGrant, error) {
+		job, err := s.jobs.GetJob(ctx, &apiv1.GetJobRequest{Name: form.Get("job")})
+		if err != nil {
+			return nil, nil, err
+		}
+		first := fmt.Sprintf("Job %s, which is %s with %s.", job.GetName(), job.GetPhase(), words.Count(len(job.GetTasks()), "task"))
+		return append([]string{first}, lines...), &apiv1.PrincipalGrant{Verb: verb, Role: job.GetRole()}, nil
+	}
+}
+
+// mayScale reports whether a job keeps a number of tasks running.
+func mayScale(job *apiv1.JobStatus) bool { return job.GetType() == "service" }
