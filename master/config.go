@@ -82,6 +82,8 @@ type Config struct {
 	AllocatorJournal string
 	// History says how much of what happens this master keeps on its disk.
 	History History
+	// Snapshots says how often this master saves its registry.
+	Snapshots Snapshots
 	// Core configures the leader's core: times and limits. Its fields Master, Client, Version and Compile are set by
 	// this package, and so is ReceiptKey where the cluster has a key.
 	Core core.Config
@@ -315,7 +317,7 @@ func (c Config) check() error {
 	if err := c.checkTrust(); err != nil {
 		bad = append(bad, err)
 	}
-	if err := c.History.check(); err != nil {
+	if err := errors.Join(c.History.check(), c.Snapshots.check()); err != nil {
 		bad = append(bad, err)
 	}
 	bad = append(bad, c.checkListeners()...)

@@ -49,6 +49,7 @@ type underWay struct {
 	leaving        atomic.Bool    // this master is ending: callers that wait for a leader must not wait any longer
 	beside         sync.WaitGroup // goroutines that read and write streams
 	snapshots      chan struct{}  // holds one entry for each snapshot that is being saved
+	saved          atomic.Int64   // when a snapshot was last saved as planned, in nanoseconds since 1970; 0: never
 }
 
 func newUnderWay() underWay { return underWay{snapshots: make(chan struct{}, snapshotsMax)} }

@@ -350,6 +350,7 @@ func (m *Master) Run(ctx context.Context) error {
 	part(func() error { m.announce(ctx); return nil })
 	part(func() error { m.watchCluster(ctx); return nil })
 	part(func() error { m.keepHistory(ctx); return nil })
+	part(func() error { m.saveSnapshots(ctx); return nil })
 	part(func() error { m.guard.Watch(ctx, m.rights.wait); return nil })
 	part(func() error { return m.keepIdentity(ctx) })
 	part(func() error { m.joinQuorum(ctx); return nil })

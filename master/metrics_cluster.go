@@ -23,6 +23,7 @@ var (
 	certGauge     = gauge("tender_certificate_expires_timestamp_seconds", "When this master's certificate ends.")
 	renewGauge    = gauge("tender_certificate_renewal_timestamp_seconds", "When it should be renewed: at half of its life.")
 	snapshotGauge = gauge("tender_raft_snapshot_timestamp_seconds", "When the newest snapshot of this master's registry was made; 0: there is none yet.")
+	savedGauge    = gauge("tender_snapshot_saved_timestamp_seconds", "When a snapshot was last saved as --snapshot-every says; 0: never.")
 	roomGauge     = gauge("tender_data_free_bytes", "How much more the disk of this master's data folder can hold.")
 	inodesGauge   = gauge("tender_data_free_inodes", "How many more files it can hold; absent where there is no such limit.")
 
@@ -73,6 +74,9 @@ func (c collector) collectOwn(put putter) {
 	}
 	if m.config.DataDir == "" {
 		return
+	}
+	if m.config.Snapshots.Every > 0 {
+		put(savedGauge, float64(m.under.saved.Load())/1e9)
 	}
 	if room, err := datafolder.RoomOf(m.config.DataDir); err == nil {
 		put(roomGauge, float64(room.Free))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -203,14 +204,28 @@ func (f *folder) save() error {
 
 // WriteFileSynced replaces a file so that a crash leaves either the old or the new one.
 func WriteFileSynced(path string, data []byte) error {
+	return WriteSynced(path, func(to io.Writer) error { _, err := to.Write(data); return err }, nil)
+}
+
+// WriteSynced is WriteFileSynced for what is written piece by piece. With check, what was written is read back first,
+// and an error leaves the old file.
+func WriteSynced(path string, write func(io.Writer) error, check func(io.Reader) error) error {
 	temporary := path + ".tmp"
-	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	file, err := os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(data)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
+	err = write(file)
+	if err == nil {
+		err = file.Sync()
+	}
+	if _, sought := file.Seek(0, io.SeekStart); err == nil && check != nil {
+		if err = sought; err == nil {
+			err = check(file)
+		}
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return errors.Join(err, os.Remove(temporary))
 	}
 	if err := os.Rename(temporary, path); err != nil {
 		return err

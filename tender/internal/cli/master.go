@@ -48,6 +48,7 @@ type masterFlags struct {
 	storeBytes                   int64
 	lives                        trust.Lives
 	history                      master.History
+	snapshots                    master.Snapshots
 	times                        core.Config
 	goneAfterOf                  []string
 	addressed                    bool // an address was given; otherwise the folder may know a better one
@@ -82,6 +83,9 @@ func (a *App) masterCommand() *cobra.Command {
 	flags.StringVar(&f.audit, "audit-log", "", "file that gets a line of JSON for each change that somebody asks for; '-' = standard output, 'off' = none (default audit.log in the data folder)")
 	flags.Int64Var(&f.history.Bytes, "history-size", history.BytesDefault, "how many bytes each half of the history on this master's disk may take: what is notable, and routine")
 	flags.DurationVar(&f.history.Age, "history-age", history.AgeDefault, "how long the history keeps what has happened, as far as there is room")
+	flags.DurationVar(&f.snapshots.Every, "snapshot-every", 0, "how often this master saves a snapshot of the registry, for 'tender raft snapshot restore'; 0 = never")
+	flags.IntVar(&f.snapshots.Keep, "snapshot-keep", 7, "how many of these snapshots are kept")
+	flags.StringVar(&f.snapshots.Folder, "snapshot-dir", "", "folder for these snapshots, best on another disk (default snapshots in the data folder)")
 	flags.StringVar(&f.minOffer, "min-offer", "", "smallest offer for frameworks that set none themselves: any one of these amounts is enough; must be the same on all masters (default 'cpus:0.01;mem:32')")
 	flags.Int64Var(&f.storeBytes, "store-bytes-max", 1<<30, "how many bytes the stores of all frameworks may hold together; must be the same on all masters")
 	flags.DurationVar(&f.lives.Others, "certificate-life", trust.Lives{}.Of(trust.Master), "how long certificates of masters, frameworks and people are valid; they are renewed at half of it; must be the same on all masters")
@@ -159,7 +163,7 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	config := master.Config{
 		ID: f.idOr(d), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Trust: master.Trust{Insecure: d.insecure, OpenHTTP: d.openHTTP, Lives: f.lives},
 		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log.Logger, Log: master.Log{Written: log.written, Level: log.level},
-		AllocatorConfig: allocator.Config{MinOffer: least}, Access: master.Access{AuditLog: f.audit}, DNS: f.dns, NoPage: !f.ui, History: f.history,
+		AllocatorConfig: allocator.Config{MinOffer: least}, Access: master.Access{AuditLog: f.audit}, DNS: f.dns, NoPage: !f.ui, History: f.history, Snapshots: f.snapshots,
 	}
 	config.Core.StoreBytesMax = f.storeBytes
 	if f.addressed {
@@ -359,6 +363,12 @@ func (f *masterFlags) check() (wrong []error) {
 	}
 	if margin := f.times.RevocableMargin; margin < 1 || margin > 100 {
 		wrong = append(wrong, fmt.Errorf("--revocable-margin is %d; write percents from 1 to 100", margin))
+	}
+	if f.snapshots.Keep < 1 {
+		wrong = append(wrong, fmt.Errorf("--snapshot-keep is %d; write how many, 1 or more", f.snapshots.Keep))
+	}
+	if every := f.snapshots.Every; every < 0 || every > 0 && every < time.Second {
+		wrong = append(wrong, fmt.Errorf("--snapshot-every is %v; write a time such as 6h, at least 1s, or 0 for never", every))
 	}
 	if f.times.GoneAfter < 0 {
 		wrong = append(wrong, fmt.Errorf("--gone-after is %v; write a time such as 168h, or 0 for never", f.times.GoneAfter))

@@ -1,0 +1,143 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/master/internal/raftlog"
+)
+
+// This file saves snapshots of the registry from time to time, for `tender raft snapshot restore`. Each master saves its
+// own registry, so that the loss of a machine, also of the leader's, leaves the snapshots of the others.
+
+// Snapshots says how often a master saves its registry into a folder.
+type Snapshots struct {
+	// Every is the time between two. Default: none are saved.
+	Every time.Duration
+	// Keep is how many are kept. Default 7.
+	Keep int
+	// Folder holds them. Default: snapshots in the data folder.
+	Folder string
+}
+
+const (
+	snapshotsFolder = "snapshots" // below the data folder
+	snapshotsKept   = 7
+	// snapshotEveryMin: a snapshot copies the whole registry.
+	snapshotEveryMin = time.Second
+	// snapshotAgain is after how long a snapshot that failed is tried again, if the next is not due before.
+	snapshotAgain = time.Minute
+
+	snapshotPrefix, snapshotSuffix = "registry-", ".snapshot"
+	snapshotTime                   = "20060102T150405.000Z"
+)
+
+func (s Snapshots) check() error {
+	if s.Every < 0 || s.Every > 0 && s.Every < snapshotEveryMin {
+		return fmt.Errorf("snapshots are saved every %v; it must be %v or more, or 0 for never", s.Every, snapshotEveryMin)
+	}
+	if s.Keep < 0 {
+		return fmt.Errorf("%d snapshots are kept; it must be 1 or more", s.Keep)
+	}
+	return nil
+}
+
+func (s Snapshots) withDefaults(dataDir string) Snapshots {
+	if s.Keep == 0 {
+		s.Keep = snapshotsKept
+	}
+	if s.Folder == "" {
+		s.Folder = filepath.Join(dataDir, snapshotsFolder)
+	}
+	return s
+}
+
+// saveSnapshots saves a snapshot whenever one is due, counted from the newest that an earlier process has left.
+func (m *Master) saveSnapshots(ctx context.Context) {
+	s := m.config.Snapshots
+	if s.Every == 0 || m.config.DataDir == "" {
+		return
+	}
+	s = s.withDefaults(m.config.DataDir)
+	if names, err := savedIn(s.Folder); err == nil && len(names) > 0 {
+		if at, err := savedAt(names[len(names)-1]); err == nil && at.Before(time.Now()) {
+			m.under.saved.Store(at.UnixNano())
+		}
+	}
+	due := time.Unix(0, m.under.saved.Load()).Add(s.Every)
+	for pause.For(ctx, time.Until(due)) {
+		now := time.Now()
+		name, err := m.saveSnapshot(s, now)
+		due = now.Add(s.Every)
+		switch {
+		case errors.Is(err, errNothingYet):
+			due = now.Add(min(s.Every, snapshotEveryMin))
+		case err != nil:
+			due = now.Add(min(s.Every, snapshotAgain))
+			m.log.Error().Err(err).Str("folder", s.Folder).Msg("no snapshot of the registry could be saved")
+		default:
+			m.under.saved.Store(now.UnixNano())
+			m.log.Info().Str("file", name).Msg("snapshot of the registry saved")
+		}
+	}
+}
+
+// errNothingYet says that this master has no cluster yet of which it could save anything.
+var errNothingYet = errors.New("the cluster is not founded yet")
+
+// saveSnapshot writes a snapshot, reads it back, and only then gives it its name and removes the oldest ones.
+func (m *Master) saveSnapshot(s Snapshots, now time.Time) (name string, err error) {
+	known := m.raft.Outline()
+	if known.Cluster == "" {
+		return "", errNothingYet
+	}
+	if err := os.MkdirAll(s.Folder, 0o700); err != nil {
+		return "", err
+	}
+	name = filepath.Join(s.Folder, fmt.Sprintf("%s%s-%d%s", snapshotPrefix, now.UTC().Format(snapshotTime), known.Index, snapshotSuffix))
+	if err := raftlog.WriteSynced(name, m.raft.Snapshot, inspects); err != nil {
+		return "", err
+	}
+	names, err := savedIn(s.Folder)
+	for _, old := range names[:max(0, len(names)-s.Keep)] {
+		err = errors.Join(err, os.Remove(filepath.Join(s.Folder, old)))
+	}
+	return name, err
+}
+
+// inspects says whether a file is a whole snapshot.
+func inspects(file io.Reader) error {
+	_, err := InspectSnapshot(file)
+	return err
+}
+
+// savedIn returns the names of the snapshots in a folder, the oldest first. What else is in it is left alone.
+func savedIn(folder string) (names []string, err error) {
+	entries, err := os.ReadDir(folder)
+	for _, entry := range entries {
+		if _, err := savedAt(entry.Name()); err == nil {
+			names = append(names, entry.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+// savedAt reads from its name when a snapshot was saved.
+func savedAt(name string) (time.Time, error) {
+	middle, is := strings.CutPrefix(name, snapshotPrefix)
+	middle, whole := strings.CutSuffix(middle, snapshotSuffix)
+	at, _, numbered := strings.Cut(middle, "-")
+	if !is || !whole || !numbered {
+		return time.Time{}, fmt.Errorf("%s is no snapshot that was saved here", name)
+	}
+	return time.Parse(snapshotTime, at)
+}
