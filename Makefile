@@ -18,7 +18,7 @@ SHELL       := bash
 
 .DEFAULT_GOAL := quick
 .PHONY: quick help build demo demo-jobs demo-rdd demo-share locality test test-ui test-long stress check format vet lint proto components tidy-modules darwin exported api \
-        vulnerabilities generate rewrite bench bench-agent bench-allocator bench-micro check-cost sim mutants fuzz chaos chaos-agent mesos clean
+        vulnerabilities generate rewrite bench bench-agent bench-allocator bench-micro check-cost sim mutants fuzz chaos chaos-agent mesos release test-release test-alerts clean
 
 quick: build format vet ## Build, the quick checks, the unit tests: a minute, before every push
 	go test -short -timeout 5m ./...
@@ -179,6 +179,20 @@ chaos-agent: build ## An agent with 50 executors, killed and started again: CYCL
 	CGO_ENABLED=0 go build -trimpath -o bin/chaos ./tools/chaos
 	bin/chaos -binary bin/tender -executors 50 -rounds '$(CYCLES)' $(if $(SEED),-seed '$(SEED)') $(ARGS)
 
+# The engine of Prometheus is fetched by its module, tools/alerts; without a network there is nothing to run.
+test-alerts: ## Each alert rule of deploy/ fires on Prometheus's own engine in its trouble, and none in a healthy cluster
+	@go -C tools/alerts mod download || { echo 'test-alerts: skipped, as the engine of Prometheus can not be fetched'; exit 0; }; \
+	go -C tools/alerts vet ./... && go -C tools/alerts test -count=1 -timeout 15m ./...
+
+# The commit's own time is that of all files, so that whoever builds the same commit gets the same bytes.
+release: .tools/nfpm ## Archives, packages, a list of modules and checksums in bin/release: VERSION=v0.1.0
+	go run ./tools/release -version '$(if $(findstring command line,$(origin VERSION)),$(VERSION))' -commit '$(COMMIT)' \
+		-time "$$(git -c safe.directory='$(CURDIR)' log -1 --format=%ct 2>/dev/null || echo 0)" $(ARGS)
+
+test-release: ## Make a release for this machine, unpack, install and run what is in it
+	@$(MAKE) --no-print-directory .tools/nfpm || { echo 'test-release: skipped, as nfpm could not be built'; exit 0; }; \
+	TENDER_TEST_RELEASE=$(CURDIR)/.tools/nfpm go test -count=1 -v -timeout 15m ./tools/release
+
 clean: ## Remove what make made
 	rm -rf bin .tools bench.txt
 
@@ -190,4 +204,8 @@ clean: ## Remove what make made
 
 .tools/golangci-lint: tools/pinned/lint/go.mod tools/pinned/lint/go.sum
 	go build -C tools/pinned/lint -o ../../../.tools/ tool
+	@touch $@
+
+.tools/nfpm: tools/pinned/packager/go.mod tools/pinned/packager/go.sum
+	go build -C tools/pinned/packager -o ../../../.tools/ tool
 	@touch $@

@@ -147,6 +147,7 @@ var floors = []floor{
 	{"tools/exported", ""}, // reads sources, compiles nothing
 	{"tools/loopback", ""}, // knows addresses only
 	{"tools/mutants", ""},  // changes sources, knows nothing of them
+	{"tools/release", ""},  // builds and packs the program
 	{"tools/stress", ""},   // runs the tests, knows nothing of them
 	{"tools/tidy", ""},     // reads sources
 
@@ -184,7 +185,7 @@ type names struct{ ban, only string }
 // programs are the packages that may read flags and the environment and end the process. Tests may too. The spawner of
 // tasks' namespaces is one of them, because the agent's program runs it under another name.
 const programs = ". tender/internal/cli/... tools/demo tools/bench tools/bench/allocator tools/chaos tools/exported " +
-	"tools/stress tools/mutants tools/cost agent/walls/spaces"
+	"tools/stress tools/mutants tools/cost tools/release agent/walls/spaces"
 
 // exampleMains are programs as well, but only in their package main.
 const exampleMains = "examples/..."
