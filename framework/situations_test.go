@@ -189,6 +189,46 @@ func TestTwoInstancesWithStandby(t *testing.T) {
 	})
 }
 
+// TestWritesOfATurnThatIsOver: what an instance has asked to be written while it was cut off is not written when it is
+// active again behind another one, whose writes stand.
+func TestWritesOfATurnThatIsOver(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		config := framework.Config{Name: "twice", Standby: true, FailoverTimeout: time.Hour}
+		first := c.Start(config, &actor{})
+		c.Await("the first to be active", func() bool { return first.ID() != "" })
+		store := first.Client().Store()
+		first.Isolate()
+		late, ctx := make(chan error, 1), c.T().Context()
+		go func() {
+			_, err := store.Put(ctx, "key", []byte("old"), framework.AnyVersion)
+			late <- err
+		}()
+		second := c.Start(config, &actor{})
+		c.Await("the second to be active", func() bool { return second.ID() != "" })
+		if _, err := second.Client().Store().Put(c.T().Context(), "key", []byte("new"), 0); err != nil {
+			t.Fatal(err)
+		}
+		first.Rejoin()
+		c.Advance(5 * time.Second)
+		second.Kill()
+		var err error
+		c.Await("the first to be active again", func() bool {
+			select {
+			case err = <-late:
+				return true
+			default:
+				return false
+			}
+		})
+		if !api.Is(err, api.Fenced) || first.Client().Takeovers() != 1 {
+			t.Errorf("after %d takeovers the write of the turn before ends with %v", first.Client().Takeovers(), err)
+		}
+		if entry, err := store.Get(c.T().Context(), "key"); err != nil || string(entry.Value) != "new" {
+			t.Errorf("the store has %q, %v", entry.Value, err)
+		}
+	})
+}
+
 // TestUpdateThatErrors: the status is told again, with growing pauses, and the error is in the log. Everything else
 // goes on.
 func TestUpdateThatErrors(t *testing.T) {

@@ -308,9 +308,6 @@ func (r *agents) readmitReported(a *agent, got *report) {
 			r.refuseVoice(a, "framework "+string(info.ID))
 			continue
 		}
-		if info.CheckSize() != nil { // its description is from an older version, so only its identity is taken
-			info = api.Framework{ID: info.ID, Name: info.Name, Principal: info.Principal, Standby: info.Standby}
-		}
 		copies[info.ID] = info
 	}
 	named := func(id api.FrameworkID, role api.Role) {
