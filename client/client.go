@@ -34,7 +34,8 @@ import (
 
 // Config says which masters to try, and as whom. The zero value is usable.
 type Config struct {
-	// Masters are gRPC addresses, host:port, of some or all masters. Default 127.0.0.1:5060.
+	// Masters are gRPC addresses, host:port, of some or all masters. Default 127.0.0.1:5060. [Dial] adds the others of the
+	// `tender dev` of the same user on this machine that has one of them.
 	Masters []string
 	// Token lets a program into a cluster with certificates: [Dial] gets a certificate by it, which is renewed until
 	// the client is closed. Default: the environment variable TENDER_TOKEN; if that is not set, the token of the `tender

@@ -19,12 +19,7 @@ const tokenVariable = "TENDER_TOKEN"
 // config must not be set.
 func Dial(ctx context.Context, config Config) (*Client, error) {
 	near := nearby.UsersOf(os.LookupEnv)
-	if len(config.Masters) == 0 {
-		config.Masters = nearby.Masters(near, DefaultMaster)
-	}
-	if len(config.Masters) == 0 {
-		config.Masters = []string{DefaultMaster}
-	}
+	config.Masters = nearby.Masters(near, config.Masters, DefaultMaster)
 	told, _ := os.LookupEnv(tokenVariable)
 	text := cmp.Or(config.Token, told, nearby.Token(near, config.Masters))
 	if text == "" {

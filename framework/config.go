@@ -24,8 +24,8 @@ const (
 
 // Config says who the framework is and how it works. All fields but Name have a default.
 type Config struct {
-	// Masters are gRPC addresses, host:port, of some or all masters. Default 127.0.0.1:5060, with the other masters of
-	// the cluster of `tender dev` that the same user runs there.
+	// Masters are gRPC addresses, host:port, of some or all masters. Default 127.0.0.1:5060. If the same user runs a
+	// `tender dev` on this machine that has one of them, the others of that cluster are known too.
 	Masters []string
 	// Token lets the framework join a cluster with certificates. It gets a certificate, which Run renews for as long as
 	// it goes on. Default: the environment variable TENDER_TOKEN; if that is not set, the token of the `tender dev`

@@ -45,9 +45,7 @@ func identify(config Config) (*identity, error) {
 	i := &identity{proved: make(chan struct{})}
 	if config.Dialer == nil {
 		i.near, i.looking = nearby.UsersOf(os.LookupEnv), config.Token == ""
-		if len(config.Masters) == 0 {
-			config.Masters = nearby.Masters(i.near, DefaultMaster)
-		}
+		config.Masters = nearby.Masters(i.near, config.Masters, DefaultMaster)
 	}
 	var err error
 	i.config, err = config.complete()

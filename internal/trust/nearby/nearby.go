@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -157,14 +158,20 @@ func Token(users Users, masters []string) string {
 	return token
 }
 
-// Masters returns the addresses of all masters of the cluster that has this one; none if it does not run. So who knows
-// only one master finds the others when that one is gone.
-func Masters(users Users, master string) []string {
-	_, all, _ := strings.Cut(find(users, []string{master}), "\n")
-	if all == "" {
-		return nil
+// Masters returns these addresses of masters, or the default when there are none, and behind them those of the other
+// masters of the cluster that has one of them, if it runs. So who knows only one finds the others when that one is gone.
+func Masters(users Users, known []string, otherwise string) []string {
+	if len(known) == 0 {
+		known = []string{otherwise}
 	}
-	return strings.Split(all, ",")
+	all := slices.Clone(known)
+	_, others, _ := strings.Cut(find(users, known), "\n")
+	for other := range strings.SplitSeq(others, ",") {
+		if other != "" && !slices.Contains(all, other) {
+			all = append(all, other)
+		}
+	}
+	return all
 }
 
 // find returns the content of the first file for one of the masters that a process holds: a token, and all masters.

@@ -47,8 +47,11 @@ func TestATokenIsFoundForAsLongAsItsClusterRuns(t *testing.T) {
 	if got := nearby.Token(me(), []string{"10.0.0.1:5060", other}); got != "t1" {
 		t.Errorf("by one of its masters: %q", got)
 	}
-	if got := nearby.Masters(me(), one); !slices.Equal(got, []string{one, other}) {
+	if got := nearby.Masters(me(), nil, other); !slices.Equal(got, []string{other, one}) {
 		t.Errorf("its masters, by one of them: %q", got)
+	}
+	if got := nearby.Masters(me(), []string{"m9:5060", one}, other); !slices.Equal(got, []string{"m9:5060", one, other}) {
+		t.Errorf("its masters, by those that are named: %q", got)
 	}
 	file := filepath.Join("/tmp", fmt.Sprintf("tender-dev-%d", os.Geteuid()), one)
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
@@ -60,7 +63,7 @@ func TestATokenIsFoundForAsLongAsItsClusterRuns(t *testing.T) {
 	if got := nearby.Token(me(), []string{one, other}); got != "" {
 		t.Errorf("after its end: %q", got)
 	}
-	if got := nearby.Masters(me(), one); len(got) > 0 {
+	if got := nearby.Masters(me(), nil, one); len(got) > 1 {
 		t.Errorf("its masters after its end: %q", got)
 	}
 	if _, err := os.Stat(file); !os.IsNotExist(err) {

@@ -99,3 +99,19 @@ func TestBatchExample(t *testing.T) {
 		}
 	}
 }
+
+// TestAProgramFindsAllMastersOfDev: a framework is told of one master of 'tender dev', and finds the others when that one
+// is gone before it starts.
+func TestAProgramFindsAllMastersOfDev(t *testing.T) {
+	needsBinary(t)
+	program := buildExample(t, "hello")
+	d := startDev(t, "--masters", "3", "--agents", "1", "--master-processes", "--no-heal")
+	if err := syscall.Kill(d.Masters[0].PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	d.await("ended: signal: killed")
+	hello := launchProgram(t, program, []string{"TENDER_MASTER=" + d.Masters[0].GRPC}, true, nil)
+	if code := hello.wait(); code != 0 || !strings.Contains(hello.stdout.String(), "hello-1 is FINISHED") {
+		t.Errorf("exit code %d, %s%s", code, &hello.stdout, &hello.stderr)
+	}
+}

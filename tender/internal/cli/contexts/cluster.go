@@ -85,8 +85,8 @@ func Find(ctx context.Context, wish Wish) (Cluster, error) {
 		return found, err
 	}
 	if name == "" {
-		if len(found.Masters) == 0 {
-			found.Masters = nearby.Masters(found.near, wish.Master)
+		if all := nearby.Masters(found.near, nil, wish.Master); len(found.Masters) == 0 && len(all) > 1 {
+			found.Masters = all
 		}
 		return found, found.joinByToken(ctx, wish)
 	}

@@ -52,7 +52,10 @@ func (n *news) of(status *apiv1.JobStatus) (lines []string) {
 			lines = append(lines, line)
 		}
 	}
-	if why := status.GetWhy(); why != "" && status.GetPhase() == "RUNNING" && !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, why) }) {
+	if why := status.GetWhy(); why != "" && status.GetPhase() == "RUNNING" {
+		if slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, why) }) {
+			n.lines[wrong] = why // a note has told it
+		}
 		tell(wrong, why)
 	}
 	for _, one := range status.GetSubJobs() {

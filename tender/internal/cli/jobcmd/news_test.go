@@ -45,6 +45,20 @@ func TestNews(t *testing.T) {
 	}
 }
 
+// TestAReasonIsToldOnce: why a job is not well is told, unless the note of what has happened says the same.
+func TestAReasonIsToldOnce(t *testing.T) {
+	said := newNews(time.Time{})
+	failed := &apiv1.JobStatus{Phase: "RUNNING", Why: "a.1: FAILED", Notes: []*apiv1.JobNote{{Text: "a.1: FAILED"}}}
+	other := &apiv1.JobStatus{Phase: "RUNNING", Why: "a.2: FAILED", Notes: failed.Notes}
+	var got []string
+	for _, status := range []*apiv1.JobStatus{failed, failed, other, other} {
+		got = append(got, said.of(status)...)
+	}
+	if want := []string{"a.1: FAILED", "a.2: FAILED"}; !slices.Equal(got, want) {
+		t.Errorf("told is %q, not %q", got, want)
+	}
+}
+
 // TestSettled: following a job without an end stops when everything of it runs.
 func TestSettled(t *testing.T) {
 	for _, test := range []struct {
