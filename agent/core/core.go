@@ -47,7 +47,7 @@ func New(config Config, records []Record) *Core {
 	b.state.allRead()
 	c := &Core{base: b}
 	c.leader = &leader{base: b, interval: config.HeartbeatInterval, timeout: config.SessionTimeout}
-	c.sandboxes = &sandboxes{base: b, stubsOf: map[api.ExecutorRef]int{}, kept: map[api.TaskRef]time.Time{}, bytes: map[api.TaskRef]int64{}}
+	c.sandboxes = &sandboxes{base: b, stubsOf: map[api.ExecutorRef]int{}, kept: map[api.TaskRef]time.Time{}, bytes: map[api.TaskRef]int64{}, emptied: map[api.TaskRef]bool{}}
 	c.reports = &reports{base: b, leader: c.leader}
 	c.volumes = &volumes{base: b, leader: c.leader, destroying: map[api.VolumeID]uint64{}, held: map[api.VolumeID]int64{}}
 	c.pressure = &pressure{base: b, leader: c.leader, reports: c.reports}
@@ -171,8 +171,8 @@ func (c *Core) takeSample(w Sampled) {
 	}
 }
 
-// diskRoom notes how full the disk is. While it is full no launch is accepted (R14). When it is full or nearly full a
-// tenth of the old sandboxes is removed.
+// diskRoom notes how full the disk is. While it is full no launch is accepted (R14). When it is full or nearly full
+// old sandboxes are removed.
 func (c *Core) diskRoom(w DiskRoom) {
 	lack := w.lack()
 	if lack != c.reports.diskLack {
@@ -181,7 +181,7 @@ func (c *Core) diskRoom(w DiskRoom) {
 		c.reports.tellUnable()
 	}
 	if w.Full || w.Low {
-		c.sandboxes.giveUpTenth()
+		c.sandboxes.makeRoom(w.Full)
 	}
 }
 

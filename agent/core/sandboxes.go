@@ -21,12 +21,15 @@ type sandboxes struct {
 	// bytes holds the measured sizes of the stubs' sandboxes, and sum is the total of these.
 	bytes map[api.TaskRef]int64
 	sum   int64
+	// emptied has the tasks whose sandbox was removed, though nobody has acknowledged their end.
+	emptied map[api.TaskRef]bool
 }
 
 // keepStub counts the stub that a settled task has become, and drops the oldest when there are too many. A stub's
 // sandbox is removed with it (R15).
 func (sb *sandboxes) keepStub(t *task) {
 	sb.stubsOf[t.executor]++
+	delete(sb.emptied, t.ref)
 	if last := len(sb.state.stubs) - 1; last >= 0 && sb.state.stubs[last].TaskRef == t.ref {
 		sb.keepSandbox(sb.state.stubs[last])
 	}
@@ -121,10 +124,23 @@ func (sb *sandboxes) keepMeasures(measured map[api.TaskRef]int64) {
 // sum can't overflow.
 const sandboxBytesMost = 1 << 40
 
-// giveUpTenth drops the oldest tenth of the stubs with their sandboxes, for a disk that is nearly full.
-func (sb *sandboxes) giveUpTenth() {
+// makeRoom drops the oldest tenth of the stubs with their sandboxes, for a disk that is nearly full. When it is full and
+// there is none, it drops the oldest sandbox of those tasks whose end nobody has acknowledged for a minute: their
+// frameworks may be away for days, in which the agent could start nothing.
+func (sb *sandboxes) makeRoom(full bool) {
+	dropped := false
 	for range (len(sb.state.stubs) + 9) / 10 {
-		sb.dropOldestStub()
+		dropped = sb.dropOldestStub() || dropped
+	}
+	if dropped || !full {
+		return
+	}
+	for _, t := range sb.state.tasksInOrder() {
+		if _, shares := sb.state.sharers[t.ref]; t.ended() && sb.now.Sub(t.latest.At) > time.Minute && t.durable == nil && !sb.emptied[t.ref] && !shares {
+			sb.emptied[t.ref] = true
+			sb.emit(RemoveFolder{sb.taskFolder(t.executor, t.ref.Task)})
+			return
+		}
 	}
 }
 

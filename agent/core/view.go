@@ -146,7 +146,9 @@ func (c *Core) Folders() map[string]bool {
 		folders[c.executorFolder(e.ref())] = true
 	}
 	for _, t := range c.state.tasksInOrder() {
-		keep(t.executor, t.ref.Task)
+		if folders[c.executorFolder(t.executor)] = true; !c.sandboxes.emptied[t.ref] {
+			keep(t.executor, t.ref.Task)
+		}
 	}
 	for _, stub := range c.state.stubs {
 		keep(executorOf(stub), stub.Task)

@@ -2,6 +2,7 @@
 // it twice: one instance works, the other waits, and takes over the pool as it is when the first one dies.
 //
 //	dask -max 8 &
+//	tender get endpoints dask    # where the scheduler's port tcp is
 //	python3 -c 'from dask.distributed import Client; print(Client("127.0.0.1:31600").submit(sum, [1, 2]).result())'
 package main
 
