@@ -228,6 +228,8 @@ func (t *task) judge(status api.Status, full bool) verdict {
 	switch {
 	case status.Number > 0 && status.Previous > t.seen:
 		return ignore // the missing status and this one come again, in order
+	case status.Number > 0 && status.Number <= t.seen && status.Reason != api.ReasonReconciliation:
+		return t.judgeCopy(status) // its agent has sent it again: it is no answer to what was asked
 	case t.asked && !t.isOver():
 		return deliver
 	case status.Number > 0 && status.Number <= t.seen:
