@@ -15,6 +15,7 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // usageBys are what one may tell usage apart by.
@@ -60,7 +61,10 @@ func (s *Server) usage(r *http.Request) (page, error) {
 			number(short(held["mem"]/1024/3600)), number(percent(used["mem"], held["mem"])), text(endedText(one.GetEnded())))
 		shown.rows = append(shown.rows, row{fmt.Sprint(i), cells})
 	}
-	command := "tender usage --by " + strings.Join(by, ",")
+	command := "tender usage --by " + words.Quote(strings.Join(by, ","))
+	if request.GetSince() != nil {
+		command += " --since " + words.Quote(span)
+	}
 	return page{
 		title: "Usage", nav: "/usage", command: command,
 		blocks: []block{{
