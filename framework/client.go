@@ -196,6 +196,20 @@ func (c *Client) Message(agent api.AgentID, executor api.ExecutorID, data []byte
 	return c.tell("executor.message", core.CallAsked{Call: protocol.MessageExecutor{Agent: agent, Executor: executor, Data: data}})
 }
 
+// TellJob tells watchers of the cluster, and the masters' history, what has happened to a job of this framework. It is
+// for what people look for later: versions, changes that went wrong, runs that failed. It is lost if there is no session
+// at that moment, and refused (Limit) beyond 10 a second after 1,000 at once; [RefusalWatcher] is told of that.
+func (c *Client) TellJob(event api.JobEvent) error {
+	const op = "framework.event"
+	if err := event.Check(); err != nil {
+		return api.E(op, api.Invalid, event.Job, err)
+	}
+	if err := c.checkRoles(op, event.Role); err != nil {
+		return err
+	}
+	return c.tell(op, core.CallAsked{Call: protocol.JobEvent{Event: event}})
+}
+
 // Shutdown ends an executor and its tasks: after the executor's own ShutdownGrace it is killed. The SDK asks for it
 // only once; [ExecutorWatcher] is told of the end. Between sessions Shutdown does nothing.
 func (c *Client) Shutdown(agent api.AgentID, executor api.ExecutorID) error {

@@ -159,6 +159,7 @@ type SchedulerCall struct {
 	//	*SchedulerCall_Teardown
 	//	*SchedulerCall_Heartbeat
 	//	*SchedulerCall_Operations
+	//	*SchedulerCall_JobEvent
 	Call          isSchedulerCall_Call `protobuf_oneof:"call"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -361,6 +362,15 @@ func (x *SchedulerCall) GetOperations() *ReconcileOperations {
 	return nil
 }
 
+func (x *SchedulerCall) GetJobEvent() *JobEvent {
+	if x != nil {
+		if x, ok := x.Call.(*SchedulerCall_JobEvent); ok {
+			return x.JobEvent
+		}
+	}
+	return nil
+}
+
 type isSchedulerCall_Call interface {
 	isSchedulerCall_Call()
 }
@@ -433,6 +443,10 @@ type SchedulerCall_Operations struct {
 	Operations *ReconcileOperations `protobuf:"bytes,18,opt,name=operations,proto3,oneof"`
 }
 
+type SchedulerCall_JobEvent struct {
+	JobEvent *JobEvent `protobuf:"bytes,19,opt,name=job_event,json=jobEvent,proto3,oneof"`
+}
+
 func (*SchedulerCall_Subscribe) isSchedulerCall_Call() {}
 
 func (*SchedulerCall_Unsettled) isSchedulerCall_Call() {}
@@ -466,6 +480,8 @@ func (*SchedulerCall_Teardown) isSchedulerCall_Call() {}
 func (*SchedulerCall_Heartbeat) isSchedulerCall_Call() {}
 
 func (*SchedulerCall_Operations) isSchedulerCall_Call() {}
+
+func (*SchedulerCall_JobEvent) isSchedulerCall_Call() {}
 
 // Subscribe opens the session. It is sent once, as the first call of a stream.
 type Subscribe struct {
@@ -1766,6 +1782,99 @@ func (*Teardown) Descriptor() ([]byte, []int) {
 	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{22}
 }
 
+// JobEvent says that something has happened to a job of the framework, which is a group of its tasks with the label
+// tender.job. Watchers are told, and the history keeps it, in the room of this framework (R84). It is not kept when it is
+// sent between two leaders. A framework that sends them faster than 10 a second, after 1,000 at once, is refused (LIMIT).
+type JobEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The job's name.
+	Job string `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	// What has happened, in a word or two of the framework's choice, such as updated; at most 32 bytes.
+	What string `protobuf:"bytes,2,opt,name=what,proto3" json:"what,omitempty"`
+	// A sentence for people; at most 1 KiB.
+	Why string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	// The role in which the job's tasks run: one of the framework's. Who may see it may see the event.
+	Role string `protobuf:"bytes,4,opt,name=role,proto3" json:"role,omitempty"`
+	// The principal for whom the job's tasks run, as in Task.owner. May be empty.
+	Owner string `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`
+	// True: nobody looks for it later, such as a run of every minute that went well.
+	Routine       bool `protobuf:"varint,6,opt,name=routine,proto3" json:"routine,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobEvent) Reset() {
+	*x = JobEvent{}
+	mi := &file_api_v1_scheduler_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobEvent) ProtoMessage() {}
+
+func (x *JobEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_scheduler_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobEvent.ProtoReflect.Descriptor instead.
+func (*JobEvent) Descriptor() ([]byte, []int) {
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *JobEvent) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *JobEvent) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *JobEvent) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *JobEvent) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *JobEvent) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *JobEvent) GetRoutine() bool {
+	if x != nil {
+		return x.Routine
+	}
+	return false
+}
+
 // SchedulerHeartbeat keeps the session alive. It is sent every heartbeat_interval and answered by MasterHeartbeat.
 type SchedulerHeartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1775,7 +1884,7 @@ type SchedulerHeartbeat struct {
 
 func (x *SchedulerHeartbeat) Reset() {
 	*x = SchedulerHeartbeat{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[23]
+	mi := &file_api_v1_scheduler_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1787,7 +1896,7 @@ func (x *SchedulerHeartbeat) String() string {
 func (*SchedulerHeartbeat) ProtoMessage() {}
 
 func (x *SchedulerHeartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[23]
+	mi := &file_api_v1_scheduler_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1800,7 +1909,7 @@ func (x *SchedulerHeartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerHeartbeat.ProtoReflect.Descriptor instead.
 func (*SchedulerHeartbeat) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{23}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{24}
 }
 
 // SchedulerEvents is a batch of events of one term, in order. A batch without a term ends the stream.
@@ -1814,7 +1923,7 @@ type SchedulerEvents struct {
 
 func (x *SchedulerEvents) Reset() {
 	*x = SchedulerEvents{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[24]
+	mi := &file_api_v1_scheduler_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1826,7 +1935,7 @@ func (x *SchedulerEvents) String() string {
 func (*SchedulerEvents) ProtoMessage() {}
 
 func (x *SchedulerEvents) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[24]
+	mi := &file_api_v1_scheduler_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1839,7 +1948,7 @@ func (x *SchedulerEvents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerEvents.ProtoReflect.Descriptor instead.
 func (*SchedulerEvents) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SchedulerEvents) GetTerm() *Term {
@@ -1883,7 +1992,7 @@ type SchedulerEvent struct {
 
 func (x *SchedulerEvent) Reset() {
 	*x = SchedulerEvent{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[25]
+	mi := &file_api_v1_scheduler_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +2004,7 @@ func (x *SchedulerEvent) String() string {
 func (*SchedulerEvent) ProtoMessage() {}
 
 func (x *SchedulerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[25]
+	mi := &file_api_v1_scheduler_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,7 +2017,7 @@ func (x *SchedulerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerEvent.ProtoReflect.Descriptor instead.
 func (*SchedulerEvent) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SchedulerEvent) GetEvent() isSchedulerEvent_Event {
@@ -2165,7 +2274,7 @@ type Subscribed struct {
 
 func (x *Subscribed) Reset() {
 	*x = Subscribed{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[26]
+	mi := &file_api_v1_scheduler_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2177,7 +2286,7 @@ func (x *Subscribed) String() string {
 func (*Subscribed) ProtoMessage() {}
 
 func (x *Subscribed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[26]
+	mi := &file_api_v1_scheduler_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2190,7 +2299,7 @@ func (x *Subscribed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscribed.ProtoReflect.Descriptor instead.
 func (*Subscribed) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Subscribed) GetClusterId() string {
@@ -2252,7 +2361,7 @@ type Waiting struct {
 
 func (x *Waiting) Reset() {
 	*x = Waiting{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[27]
+	mi := &file_api_v1_scheduler_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2264,7 +2373,7 @@ func (x *Waiting) String() string {
 func (*Waiting) ProtoMessage() {}
 
 func (x *Waiting) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[27]
+	mi := &file_api_v1_scheduler_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2277,7 +2386,7 @@ func (x *Waiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
 func (*Waiting) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Waiting) GetActiveInstance() string {
@@ -2309,7 +2418,7 @@ type Offer struct {
 
 func (x *Offer) Reset() {
 	*x = Offer{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[28]
+	mi := &file_api_v1_scheduler_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2321,7 +2430,7 @@ func (x *Offer) String() string {
 func (*Offer) ProtoMessage() {}
 
 func (x *Offer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[28]
+	mi := &file_api_v1_scheduler_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2334,7 +2443,7 @@ func (x *Offer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offer.ProtoReflect.Descriptor instead.
 func (*Offer) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Offer) GetId() string {
@@ -2432,7 +2541,7 @@ type Window struct {
 
 func (x *Window) Reset() {
 	*x = Window{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[29]
+	mi := &file_api_v1_scheduler_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2444,7 +2553,7 @@ func (x *Window) String() string {
 func (*Window) ProtoMessage() {}
 
 func (x *Window) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[29]
+	mi := &file_api_v1_scheduler_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2457,7 +2566,7 @@ func (x *Window) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Window.ProtoReflect.Descriptor instead.
 func (*Window) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Window) GetStart() *timestamppb.Timestamp {
@@ -2484,7 +2593,7 @@ type Offers struct {
 
 func (x *Offers) Reset() {
 	*x = Offers{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[30]
+	mi := &file_api_v1_scheduler_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +2605,7 @@ func (x *Offers) String() string {
 func (*Offers) ProtoMessage() {}
 
 func (x *Offers) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[30]
+	mi := &file_api_v1_scheduler_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,7 +2618,7 @@ func (x *Offers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offers.ProtoReflect.Descriptor instead.
 func (*Offers) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Offers) GetOffers() []*Offer {
@@ -2530,7 +2639,7 @@ type Rescind struct {
 
 func (x *Rescind) Reset() {
 	*x = Rescind{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[31]
+	mi := &file_api_v1_scheduler_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2542,7 +2651,7 @@ func (x *Rescind) String() string {
 func (*Rescind) ProtoMessage() {}
 
 func (x *Rescind) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[31]
+	mi := &file_api_v1_scheduler_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2555,7 +2664,7 @@ func (x *Rescind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rescind.ProtoReflect.Descriptor instead.
 func (*Rescind) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Rescind) GetOfferIds() []string {
@@ -2583,7 +2692,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[32]
+	mi := &file_api_v1_scheduler_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2595,7 +2704,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[32]
+	mi := &file_api_v1_scheduler_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2608,7 +2717,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Refused) GetNumber() uint64 {
@@ -2635,7 +2744,7 @@ type FrameworkUpdated struct {
 
 func (x *FrameworkUpdated) Reset() {
 	*x = FrameworkUpdated{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[33]
+	mi := &file_api_v1_scheduler_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2647,7 +2756,7 @@ func (x *FrameworkUpdated) String() string {
 func (*FrameworkUpdated) ProtoMessage() {}
 
 func (x *FrameworkUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[33]
+	mi := &file_api_v1_scheduler_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2660,7 +2769,7 @@ func (x *FrameworkUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkUpdated.ProtoReflect.Descriptor instead.
 func (*FrameworkUpdated) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *FrameworkUpdated) GetNumber() uint64 {
@@ -2684,7 +2793,7 @@ type OperationResult struct {
 
 func (x *OperationResult) Reset() {
 	*x = OperationResult{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[34]
+	mi := &file_api_v1_scheduler_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2696,7 +2805,7 @@ func (x *OperationResult) String() string {
 func (*OperationResult) ProtoMessage() {}
 
 func (x *OperationResult) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[34]
+	mi := &file_api_v1_scheduler_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2709,7 +2818,7 @@ func (x *OperationResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationResult.ProtoReflect.Descriptor instead.
 func (*OperationResult) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *OperationResult) GetId() string {
@@ -2748,7 +2857,7 @@ type InverseOffer struct {
 
 func (x *InverseOffer) Reset() {
 	*x = InverseOffer{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[35]
+	mi := &file_api_v1_scheduler_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2760,7 +2869,7 @@ func (x *InverseOffer) String() string {
 func (*InverseOffer) ProtoMessage() {}
 
 func (x *InverseOffer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[35]
+	mi := &file_api_v1_scheduler_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2773,7 +2882,7 @@ func (x *InverseOffer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InverseOffer.ProtoReflect.Descriptor instead.
 func (*InverseOffer) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *InverseOffer) GetId() string {
@@ -2828,7 +2937,7 @@ type InverseOffers struct {
 
 func (x *InverseOffers) Reset() {
 	*x = InverseOffers{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[36]
+	mi := &file_api_v1_scheduler_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2840,7 +2949,7 @@ func (x *InverseOffers) String() string {
 func (*InverseOffers) ProtoMessage() {}
 
 func (x *InverseOffers) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[36]
+	mi := &file_api_v1_scheduler_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2853,7 +2962,7 @@ func (x *InverseOffers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InverseOffers.ProtoReflect.Descriptor instead.
 func (*InverseOffers) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *InverseOffers) GetOffers() []*InverseOffer {
@@ -2875,7 +2984,7 @@ type MessageFramework struct {
 
 func (x *MessageFramework) Reset() {
 	*x = MessageFramework{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[37]
+	mi := &file_api_v1_scheduler_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +2996,7 @@ func (x *MessageFramework) String() string {
 func (*MessageFramework) ProtoMessage() {}
 
 func (x *MessageFramework) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[37]
+	mi := &file_api_v1_scheduler_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +3009,7 @@ func (x *MessageFramework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageFramework.ProtoReflect.Descriptor instead.
 func (*MessageFramework) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *MessageFramework) GetAgentId() string {
@@ -2936,7 +3045,7 @@ type ExecutorLost struct {
 
 func (x *ExecutorLost) Reset() {
 	*x = ExecutorLost{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[38]
+	mi := &file_api_v1_scheduler_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2948,7 +3057,7 @@ func (x *ExecutorLost) String() string {
 func (*ExecutorLost) ProtoMessage() {}
 
 func (x *ExecutorLost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[38]
+	mi := &file_api_v1_scheduler_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2961,7 +3070,7 @@ func (x *ExecutorLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorLost.ProtoReflect.Descriptor instead.
 func (*ExecutorLost) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ExecutorLost) GetAgentId() string {
@@ -3000,7 +3109,7 @@ type AgentLost struct {
 
 func (x *AgentLost) Reset() {
 	*x = AgentLost{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[39]
+	mi := &file_api_v1_scheduler_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3012,7 +3121,7 @@ func (x *AgentLost) String() string {
 func (*AgentLost) ProtoMessage() {}
 
 func (x *AgentLost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[39]
+	mi := &file_api_v1_scheduler_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3025,7 +3134,7 @@ func (x *AgentLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentLost.ProtoReflect.Descriptor instead.
 func (*AgentLost) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AgentLost) GetAgentId() string {
@@ -3060,7 +3169,7 @@ type MasterHeartbeat struct {
 
 func (x *MasterHeartbeat) Reset() {
 	*x = MasterHeartbeat{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[40]
+	mi := &file_api_v1_scheduler_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3072,7 +3181,7 @@ func (x *MasterHeartbeat) String() string {
 func (*MasterHeartbeat) ProtoMessage() {}
 
 func (x *MasterHeartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[40]
+	mi := &file_api_v1_scheduler_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3085,7 +3194,7 @@ func (x *MasterHeartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterHeartbeat.ProtoReflect.Descriptor instead.
 func (*MasterHeartbeat) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{40}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *MasterHeartbeat) GetMasters() []string {
@@ -3105,7 +3214,7 @@ type Settled struct {
 
 func (x *Settled) Reset() {
 	*x = Settled{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[41]
+	mi := &file_api_v1_scheduler_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3117,7 +3226,7 @@ func (x *Settled) String() string {
 func (*Settled) ProtoMessage() {}
 
 func (x *Settled) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[41]
+	mi := &file_api_v1_scheduler_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3130,7 +3239,7 @@ func (x *Settled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settled.ProtoReflect.Descriptor instead.
 func (*Settled) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{41}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{42}
 }
 
 var File_api_v1_scheduler_proto protoreflect.FileDescriptor
@@ -3139,7 +3248,7 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"\x16api/v1/scheduler.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"@\n" +
 	"\x0eSchedulerCalls\x12.\n" +
-	"\x05calls\x18\x01 \x03(\v2\x18.tender.v1.SchedulerCallR\x05calls\"\xb4\a\n" +
+	"\x05calls\x18\x01 \x03(\v2\x18.tender.v1.SchedulerCallR\x05calls\"\xe8\a\n" +
 	"\rSchedulerCall\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x124\n" +
 	"\tsubscribe\x18\x02 \x01(\v2\x14.tender.v1.SubscribeH\x00R\tsubscribe\x124\n" +
@@ -3161,7 +3270,8 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\theartbeat\x18\x11 \x01(\v2\x1d.tender.v1.SchedulerHeartbeatH\x00R\theartbeat\x12@\n" +
 	"\n" +
 	"operations\x18\x12 \x01(\v2\x1e.tender.v1.ReconcileOperationsH\x00R\n" +
-	"operationsB\x06\n" +
+	"operations\x122\n" +
+	"\tjob_event\x18\x13 \x01(\v2\x13.tender.v1.JobEventH\x00R\bjobEventB\x06\n" +
 	"\x04call\"\xf8\x01\n" +
 	"\tSubscribe\x12\x1d\n" +
 	"\n" +
@@ -3253,7 +3363,14 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\x0fUpdateFramework\x122\n" +
 	"\tframework\x18\x01 \x01(\v2\x14.tender.v1.FrameworkR\tframework\"\n" +
 	"\n" +
-	"\bTeardown\"\x14\n" +
+	"\bTeardown\"\x86\x01\n" +
+	"\bJobEvent\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
+	"\x04what\x18\x02 \x01(\tR\x04what\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\x12\x12\n" +
+	"\x04role\x18\x04 \x01(\tR\x04role\x12\x14\n" +
+	"\x05owner\x18\x05 \x01(\tR\x05owner\x12\x18\n" +
+	"\aroutine\x18\x06 \x01(\bR\aroutine\"\x14\n" +
 	"\x12SchedulerHeartbeat\"i\n" +
 	"\x0fSchedulerEvents\x12#\n" +
 	"\x04term\x18\x01 \x01(\v2\x0f.tender.v1.TermR\x04term\x121\n" +
@@ -3378,7 +3495,7 @@ func file_api_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_api_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_api_v1_scheduler_proto_goTypes = []any{
 	(OperationKind)(0),            // 0: tender.v1.OperationKind
 	(*SchedulerCalls)(nil),        // 1: tender.v1.SchedulerCalls
@@ -3404,36 +3521,37 @@ var file_api_v1_scheduler_proto_goTypes = []any{
 	(*AnswerInverse)(nil),         // 21: tender.v1.AnswerInverse
 	(*UpdateFramework)(nil),       // 22: tender.v1.UpdateFramework
 	(*Teardown)(nil),              // 23: tender.v1.Teardown
-	(*SchedulerHeartbeat)(nil),    // 24: tender.v1.SchedulerHeartbeat
-	(*SchedulerEvents)(nil),       // 25: tender.v1.SchedulerEvents
-	(*SchedulerEvent)(nil),        // 26: tender.v1.SchedulerEvent
-	(*Subscribed)(nil),            // 27: tender.v1.Subscribed
-	(*Waiting)(nil),               // 28: tender.v1.Waiting
-	(*Offer)(nil),                 // 29: tender.v1.Offer
-	(*Window)(nil),                // 30: tender.v1.Window
-	(*Offers)(nil),                // 31: tender.v1.Offers
-	(*Rescind)(nil),               // 32: tender.v1.Rescind
-	(*Refused)(nil),               // 33: tender.v1.Refused
-	(*FrameworkUpdated)(nil),      // 34: tender.v1.FrameworkUpdated
-	(*OperationResult)(nil),       // 35: tender.v1.OperationResult
-	(*InverseOffer)(nil),          // 36: tender.v1.InverseOffer
-	(*InverseOffers)(nil),         // 37: tender.v1.InverseOffers
-	(*MessageFramework)(nil),      // 38: tender.v1.MessageFramework
-	(*ExecutorLost)(nil),          // 39: tender.v1.ExecutorLost
-	(*AgentLost)(nil),             // 40: tender.v1.AgentLost
-	(*MasterHeartbeat)(nil),       // 41: tender.v1.MasterHeartbeat
-	(*Settled)(nil),               // 42: tender.v1.Settled
-	nil,                           // 43: tender.v1.Offer.AttributesEntry
-	(*Term)(nil),                  // 44: tender.v1.Term
-	(*Framework)(nil),             // 45: tender.v1.Framework
-	(TaskState)(0),                // 46: tender.v1.TaskState
-	(*durationpb.Duration)(nil),   // 47: google.protobuf.Duration
-	(*Task)(nil),                  // 48: tender.v1.Task
-	(*Resource)(nil),              // 49: tender.v1.Resource
-	(*Status)(nil),                // 50: tender.v1.Status
-	(*timestamppb.Timestamp)(nil), // 51: google.protobuf.Timestamp
-	(*Error)(nil),                 // 52: tender.v1.Error
-	(Reason)(0),                   // 53: tender.v1.Reason
+	(*JobEvent)(nil),              // 24: tender.v1.JobEvent
+	(*SchedulerHeartbeat)(nil),    // 25: tender.v1.SchedulerHeartbeat
+	(*SchedulerEvents)(nil),       // 26: tender.v1.SchedulerEvents
+	(*SchedulerEvent)(nil),        // 27: tender.v1.SchedulerEvent
+	(*Subscribed)(nil),            // 28: tender.v1.Subscribed
+	(*Waiting)(nil),               // 29: tender.v1.Waiting
+	(*Offer)(nil),                 // 30: tender.v1.Offer
+	(*Window)(nil),                // 31: tender.v1.Window
+	(*Offers)(nil),                // 32: tender.v1.Offers
+	(*Rescind)(nil),               // 33: tender.v1.Rescind
+	(*Refused)(nil),               // 34: tender.v1.Refused
+	(*FrameworkUpdated)(nil),      // 35: tender.v1.FrameworkUpdated
+	(*OperationResult)(nil),       // 36: tender.v1.OperationResult
+	(*InverseOffer)(nil),          // 37: tender.v1.InverseOffer
+	(*InverseOffers)(nil),         // 38: tender.v1.InverseOffers
+	(*MessageFramework)(nil),      // 39: tender.v1.MessageFramework
+	(*ExecutorLost)(nil),          // 40: tender.v1.ExecutorLost
+	(*AgentLost)(nil),             // 41: tender.v1.AgentLost
+	(*MasterHeartbeat)(nil),       // 42: tender.v1.MasterHeartbeat
+	(*Settled)(nil),               // 43: tender.v1.Settled
+	nil,                           // 44: tender.v1.Offer.AttributesEntry
+	(*Term)(nil),                  // 45: tender.v1.Term
+	(*Framework)(nil),             // 46: tender.v1.Framework
+	(TaskState)(0),                // 47: tender.v1.TaskState
+	(*durationpb.Duration)(nil),   // 48: google.protobuf.Duration
+	(*Task)(nil),                  // 49: tender.v1.Task
+	(*Resource)(nil),              // 50: tender.v1.Resource
+	(*Status)(nil),                // 51: tender.v1.Status
+	(*timestamppb.Timestamp)(nil), // 52: google.protobuf.Timestamp
+	(*Error)(nil),                 // 53: tender.v1.Error
+	(Reason)(0),                   // 54: tender.v1.Reason
 }
 var file_api_v1_scheduler_proto_depIdxs = []int32{
 	2,  // 0: tender.v1.SchedulerCalls.calls:type_name -> tender.v1.SchedulerCall
@@ -3452,64 +3570,65 @@ var file_api_v1_scheduler_proto_depIdxs = []int32{
 	21, // 13: tender.v1.SchedulerCall.inverse:type_name -> tender.v1.AnswerInverse
 	22, // 14: tender.v1.SchedulerCall.update:type_name -> tender.v1.UpdateFramework
 	23, // 15: tender.v1.SchedulerCall.teardown:type_name -> tender.v1.Teardown
-	24, // 16: tender.v1.SchedulerCall.heartbeat:type_name -> tender.v1.SchedulerHeartbeat
+	25, // 16: tender.v1.SchedulerCall.heartbeat:type_name -> tender.v1.SchedulerHeartbeat
 	13, // 17: tender.v1.SchedulerCall.operations:type_name -> tender.v1.ReconcileOperations
-	44, // 18: tender.v1.Subscribe.term:type_name -> tender.v1.Term
-	45, // 19: tender.v1.Subscribe.framework:type_name -> tender.v1.Framework
-	5,  // 20: tender.v1.Unsettled.tasks:type_name -> tender.v1.UnsettledTask
-	46, // 21: tender.v1.UnsettledTask.state:type_name -> tender.v1.TaskState
-	7,  // 22: tender.v1.Accept.operations:type_name -> tender.v1.Operation
-	47, // 23: tender.v1.Accept.refuse:type_name -> google.protobuf.Duration
-	0,  // 24: tender.v1.Operation.kind:type_name -> tender.v1.OperationKind
-	48, // 25: tender.v1.Operation.tasks:type_name -> tender.v1.Task
-	49, // 26: tender.v1.Operation.resources:type_name -> tender.v1.Resource
-	47, // 27: tender.v1.Decline.refuse:type_name -> google.protobuf.Duration
-	47, // 28: tender.v1.Kill.grace:type_name -> google.protobuf.Duration
-	11, // 29: tender.v1.Acknowledge.items:type_name -> tender.v1.Acknowledgement
-	5,  // 30: tender.v1.Reconcile.tasks:type_name -> tender.v1.UnsettledTask
-	17, // 31: tender.v1.SetDemand.shapes:type_name -> tender.v1.Shape
-	49, // 32: tender.v1.Shape.resources:type_name -> tender.v1.Resource
-	18, // 33: tender.v1.Shape.spread:type_name -> tender.v1.Spread
-	45, // 34: tender.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
-	44, // 35: tender.v1.SchedulerEvents.term:type_name -> tender.v1.Term
-	26, // 36: tender.v1.SchedulerEvents.events:type_name -> tender.v1.SchedulerEvent
-	27, // 37: tender.v1.SchedulerEvent.subscribed:type_name -> tender.v1.Subscribed
-	28, // 38: tender.v1.SchedulerEvent.waiting:type_name -> tender.v1.Waiting
-	31, // 39: tender.v1.SchedulerEvent.offers:type_name -> tender.v1.Offers
-	32, // 40: tender.v1.SchedulerEvent.rescind:type_name -> tender.v1.Rescind
-	50, // 41: tender.v1.SchedulerEvent.update:type_name -> tender.v1.Status
-	33, // 42: tender.v1.SchedulerEvent.refused:type_name -> tender.v1.Refused
-	35, // 43: tender.v1.SchedulerEvent.operation:type_name -> tender.v1.OperationResult
-	37, // 44: tender.v1.SchedulerEvent.inverse_offers:type_name -> tender.v1.InverseOffers
-	32, // 45: tender.v1.SchedulerEvent.rescind_inverse:type_name -> tender.v1.Rescind
-	38, // 46: tender.v1.SchedulerEvent.message:type_name -> tender.v1.MessageFramework
-	39, // 47: tender.v1.SchedulerEvent.executor_lost:type_name -> tender.v1.ExecutorLost
-	40, // 48: tender.v1.SchedulerEvent.agent_lost:type_name -> tender.v1.AgentLost
-	41, // 49: tender.v1.SchedulerEvent.heartbeat:type_name -> tender.v1.MasterHeartbeat
-	42, // 50: tender.v1.SchedulerEvent.settled:type_name -> tender.v1.Settled
-	34, // 51: tender.v1.SchedulerEvent.updated:type_name -> tender.v1.FrameworkUpdated
-	47, // 52: tender.v1.Subscribed.heartbeat_interval:type_name -> google.protobuf.Duration
-	47, // 53: tender.v1.Subscribed.session_timeout:type_name -> google.protobuf.Duration
-	49, // 54: tender.v1.Offer.resources:type_name -> tender.v1.Resource
-	43, // 55: tender.v1.Offer.attributes:type_name -> tender.v1.Offer.AttributesEntry
-	47, // 56: tender.v1.Offer.timeout:type_name -> google.protobuf.Duration
-	30, // 57: tender.v1.Offer.unavailable:type_name -> tender.v1.Window
-	51, // 58: tender.v1.Window.start:type_name -> google.protobuf.Timestamp
-	47, // 59: tender.v1.Window.duration:type_name -> google.protobuf.Duration
-	29, // 60: tender.v1.Offers.offers:type_name -> tender.v1.Offer
-	52, // 61: tender.v1.Refused.error:type_name -> tender.v1.Error
-	52, // 62: tender.v1.OperationResult.error:type_name -> tender.v1.Error
-	49, // 63: tender.v1.InverseOffer.resources:type_name -> tender.v1.Resource
-	51, // 64: tender.v1.InverseOffer.deadline:type_name -> google.protobuf.Timestamp
-	53, // 65: tender.v1.InverseOffer.reason:type_name -> tender.v1.Reason
-	36, // 66: tender.v1.InverseOffers.offers:type_name -> tender.v1.InverseOffer
-	1,  // 67: tender.v1.SchedulerService.Session:input_type -> tender.v1.SchedulerCalls
-	25, // 68: tender.v1.SchedulerService.Session:output_type -> tender.v1.SchedulerEvents
-	68, // [68:69] is the sub-list for method output_type
-	67, // [67:68] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	24, // 18: tender.v1.SchedulerCall.job_event:type_name -> tender.v1.JobEvent
+	45, // 19: tender.v1.Subscribe.term:type_name -> tender.v1.Term
+	46, // 20: tender.v1.Subscribe.framework:type_name -> tender.v1.Framework
+	5,  // 21: tender.v1.Unsettled.tasks:type_name -> tender.v1.UnsettledTask
+	47, // 22: tender.v1.UnsettledTask.state:type_name -> tender.v1.TaskState
+	7,  // 23: tender.v1.Accept.operations:type_name -> tender.v1.Operation
+	48, // 24: tender.v1.Accept.refuse:type_name -> google.protobuf.Duration
+	0,  // 25: tender.v1.Operation.kind:type_name -> tender.v1.OperationKind
+	49, // 26: tender.v1.Operation.tasks:type_name -> tender.v1.Task
+	50, // 27: tender.v1.Operation.resources:type_name -> tender.v1.Resource
+	48, // 28: tender.v1.Decline.refuse:type_name -> google.protobuf.Duration
+	48, // 29: tender.v1.Kill.grace:type_name -> google.protobuf.Duration
+	11, // 30: tender.v1.Acknowledge.items:type_name -> tender.v1.Acknowledgement
+	5,  // 31: tender.v1.Reconcile.tasks:type_name -> tender.v1.UnsettledTask
+	17, // 32: tender.v1.SetDemand.shapes:type_name -> tender.v1.Shape
+	50, // 33: tender.v1.Shape.resources:type_name -> tender.v1.Resource
+	18, // 34: tender.v1.Shape.spread:type_name -> tender.v1.Spread
+	46, // 35: tender.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
+	45, // 36: tender.v1.SchedulerEvents.term:type_name -> tender.v1.Term
+	27, // 37: tender.v1.SchedulerEvents.events:type_name -> tender.v1.SchedulerEvent
+	28, // 38: tender.v1.SchedulerEvent.subscribed:type_name -> tender.v1.Subscribed
+	29, // 39: tender.v1.SchedulerEvent.waiting:type_name -> tender.v1.Waiting
+	32, // 40: tender.v1.SchedulerEvent.offers:type_name -> tender.v1.Offers
+	33, // 41: tender.v1.SchedulerEvent.rescind:type_name -> tender.v1.Rescind
+	51, // 42: tender.v1.SchedulerEvent.update:type_name -> tender.v1.Status
+	34, // 43: tender.v1.SchedulerEvent.refused:type_name -> tender.v1.Refused
+	36, // 44: tender.v1.SchedulerEvent.operation:type_name -> tender.v1.OperationResult
+	38, // 45: tender.v1.SchedulerEvent.inverse_offers:type_name -> tender.v1.InverseOffers
+	33, // 46: tender.v1.SchedulerEvent.rescind_inverse:type_name -> tender.v1.Rescind
+	39, // 47: tender.v1.SchedulerEvent.message:type_name -> tender.v1.MessageFramework
+	40, // 48: tender.v1.SchedulerEvent.executor_lost:type_name -> tender.v1.ExecutorLost
+	41, // 49: tender.v1.SchedulerEvent.agent_lost:type_name -> tender.v1.AgentLost
+	42, // 50: tender.v1.SchedulerEvent.heartbeat:type_name -> tender.v1.MasterHeartbeat
+	43, // 51: tender.v1.SchedulerEvent.settled:type_name -> tender.v1.Settled
+	35, // 52: tender.v1.SchedulerEvent.updated:type_name -> tender.v1.FrameworkUpdated
+	48, // 53: tender.v1.Subscribed.heartbeat_interval:type_name -> google.protobuf.Duration
+	48, // 54: tender.v1.Subscribed.session_timeout:type_name -> google.protobuf.Duration
+	50, // 55: tender.v1.Offer.resources:type_name -> tender.v1.Resource
+	44, // 56: tender.v1.Offer.attributes:type_name -> tender.v1.Offer.AttributesEntry
+	48, // 57: tender.v1.Offer.timeout:type_name -> google.protobuf.Duration
+	31, // 58: tender.v1.Offer.unavailable:type_name -> tender.v1.Window
+	52, // 59: tender.v1.Window.start:type_name -> google.protobuf.Timestamp
+	48, // 60: tender.v1.Window.duration:type_name -> google.protobuf.Duration
+	30, // 61: tender.v1.Offers.offers:type_name -> tender.v1.Offer
+	53, // 62: tender.v1.Refused.error:type_name -> tender.v1.Error
+	53, // 63: tender.v1.OperationResult.error:type_name -> tender.v1.Error
+	50, // 64: tender.v1.InverseOffer.resources:type_name -> tender.v1.Resource
+	52, // 65: tender.v1.InverseOffer.deadline:type_name -> google.protobuf.Timestamp
+	54, // 66: tender.v1.InverseOffer.reason:type_name -> tender.v1.Reason
+	37, // 67: tender.v1.InverseOffers.offers:type_name -> tender.v1.InverseOffer
+	1,  // 68: tender.v1.SchedulerService.Session:input_type -> tender.v1.SchedulerCalls
+	26, // 69: tender.v1.SchedulerService.Session:output_type -> tender.v1.SchedulerEvents
+	69, // [69:70] is the sub-list for method output_type
+	68, // [68:69] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_scheduler_proto_init() }
@@ -3536,8 +3655,9 @@ func file_api_v1_scheduler_proto_init() {
 		(*SchedulerCall_Teardown)(nil),
 		(*SchedulerCall_Heartbeat)(nil),
 		(*SchedulerCall_Operations)(nil),
+		(*SchedulerCall_JobEvent)(nil),
 	}
-	file_api_v1_scheduler_proto_msgTypes[25].OneofWrappers = []any{
+	file_api_v1_scheduler_proto_msgTypes[26].OneofWrappers = []any{
 		(*SchedulerEvent_Subscribed)(nil),
 		(*SchedulerEvent_Waiting)(nil),
 		(*SchedulerEvent_Offers)(nil),
@@ -3560,7 +3680,7 @@ func file_api_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_scheduler_proto_rawDesc), len(file_api_v1_scheduler_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   43,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

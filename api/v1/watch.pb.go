@@ -81,13 +81,14 @@ type Event struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Cursor *Cursor                `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	At     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
-	// What it is about: agent, framework, task, executor, offer, operation, role, volume, reservation, maintenance, master,
-	// election, secret, token, principal or authority.
+	// What it is about: agent, framework, task, executor, offer, operation, job, role, volume, reservation, maintenance,
+	// master, election, secret, token, principal or authority.
 	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The name of the thing: an ID, FRAMEWORK/TASK of a task, FRAMEWORK/EXECUTOR of an executor, AGENT of a reservation or a
 	// maintenance, AGENT/VOLUME of a volume, TERM of an election.
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
-	// What happened, one word of a closed list for each kind, such as launched, running, failed, declined, drained.
+	// What happened, one word of a closed list for each kind, such as launched, running, failed, declined, drained. What
+	// happens to a job is said in the words of its framework (JobEvent).
 	What string `protobuf:"bytes,5,opt,name=what,proto3" json:"what,omitempty"`
 	// A sentence for people, as explain and refusals have it. May be empty.
 	Why string `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
@@ -205,7 +206,7 @@ type Change struct {
 	// What is no more, written KIND/NAME; then there is no view.
 	Removed string `protobuf:"bytes,2,opt,name=removed,proto3" json:"removed,omitempty"`
 	// The thing as it is. Executors, operations, reservations, volumes and maintenance have no view of their own; they are
-	// in that of their agent.
+	// in that of their agent. Of jobs masters know only events; JobService shows them.
 	//
 	// Types that are valid to be assigned to View:
 	//

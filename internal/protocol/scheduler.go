@@ -73,6 +73,7 @@ type (
 		Offers []api.OfferID
 		Accept bool
 	}
+	JobEvent           struct{ Event api.JobEvent }
 	UpdateFramework    struct{ Framework api.Framework }
 	Teardown           struct{}
 	SchedulerHeartbeat struct{}
@@ -111,6 +112,7 @@ func (SetDemand) schedulerCall()           {}
 func (MessageExecutor) schedulerCall()     {}
 func (ShutdownExecutor) schedulerCall()    {}
 func (AnswerInverse) schedulerCall()       {}
+func (JobEvent) schedulerCall()            {}
 func (UpdateFramework) schedulerCall()     {}
 func (Teardown) schedulerCall()            {}
 func (SchedulerHeartbeat) schedulerCall()  {}

@@ -80,6 +80,10 @@ func schedulerCallToProto(numbered protocol.NumberedCall) *apiv1.SchedulerCall {
 	case protocol.AnswerInverse:
 		m.Call = &apiv1.SchedulerCall_Inverse{Inverse: &apiv1.AnswerInverse{
 			InverseOfferIds: Texts(call.Offers), Accept: call.Accept}}
+	case protocol.JobEvent:
+		m.Call = &apiv1.SchedulerCall_JobEvent{JobEvent: &apiv1.JobEvent{
+			Job: clean(call.Event.Job), What: clean(call.Event.What), Why: clean(call.Event.Why), Role: clean(call.Event.Role),
+			Owner: clean(call.Event.Owner), Routine: call.Event.Routine}}
 	case protocol.UpdateFramework:
 		m.Call = &apiv1.SchedulerCall_Update{Update: &apiv1.UpdateFramework{Framework: FrameworkToProto(call.Framework)}}
 	case protocol.Teardown:
@@ -124,6 +128,8 @@ func (c *checker) schedulerCall(m *apiv1.SchedulerCall) protocol.SchedulerCall {
 		return protocol.ShutdownExecutor{Agent: agent, Executor: executor}
 	case *apiv1.SchedulerCall_Inverse:
 		return protocol.AnswerInverse{Offers: c.offerIDs(call.Inverse.GetInverseOfferIds()), Accept: call.Inverse.GetAccept()}
+	case *apiv1.SchedulerCall_JobEvent:
+		return protocol.JobEvent{Event: c.jobEvent(call.JobEvent)}
 	case *apiv1.SchedulerCall_Update:
 		return protocol.UpdateFramework{Framework: c.keptFramework(call.Update.GetFramework())}
 	case *apiv1.SchedulerCall_Teardown:
@@ -133,6 +139,15 @@ func (c *checker) schedulerCall(m *apiv1.SchedulerCall) protocol.SchedulerCall {
 	}
 	c.failKind(api.Unsupported, "a call of a kind that is unknown here; is the master older than the scheduler?")
 	return nil
+}
+
+func (c *checker) jobEvent(m *apiv1.JobEvent) api.JobEvent {
+	event := api.JobEvent{
+		Job: m.GetJob(), What: c.text("what has happened", m.GetWhat()), Why: c.text("why", m.GetWhy()), Role: c.role(m.GetRole()),
+		Owner: c.optionalID("owner", m.GetOwner()), Routine: m.GetRoutine(),
+	}
+	c.size(event.Check())
+	return event
 }
 
 func subscribeToProto(call protocol.Subscribe) *apiv1.Subscribe {

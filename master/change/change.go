@@ -31,6 +31,8 @@ type Record struct {
 
 	By  Actor
 	Why string // a sentence, or ""
+	// Routine is what a framework says of an event of its jobs; of all others the kind and the word say it.
+	Routine bool
 	// Reason is that of a task's status.
 	Reason api.Reason
 	// Asked is what a framework has asked for in a role: all that it wants there from now on. Never edited.
@@ -62,6 +64,8 @@ func (r *Record) Of() (name, within string) {
 		return string(r.Framework), ""
 	case Role:
 		return string(r.Role), ""
+	case Job:
+		return r.Job, ""
 	default:
 		return r.Name, ""
 	}
@@ -72,7 +76,7 @@ func (r *Record) Sentence() string {
 	if r.Decision != nil {
 		return r.Decision.Words()
 	}
-	if r.What == Asked {
+	if r.Kind == Framework && r.What == Asked {
 		return asked(r.Asked)
 	}
 	if r.Why == "" && r.Reason != api.ReasonNone {
@@ -115,6 +119,8 @@ func (r *Record) Notable() bool {
 		return r.What != Asked
 	case Executor, Operation:
 		return r.What == Refused
+	case Job:
+		return !r.Routine
 	case Task:
 		switch r.What {
 		case Launched, Reported, What("staging"), What("starting"), What("running"), What("killing"), What("finished"), What("killed"):

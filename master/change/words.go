@@ -18,6 +18,7 @@ const (
 	Executor    Kind = "executor"
 	Offer       Kind = "offer"
 	Operation   Kind = "operation"
+	Job         Kind = "job"
 	Role        Kind = "role"
 	Volume      Kind = "volume"
 	Reservation Kind = "reservation"
@@ -31,10 +32,11 @@ const (
 )
 
 // Kinds are all kinds, in the order in which people are shown them.
-var Kinds = []Kind{Agent, Framework, Task, Executor, Offer, Operation, Role, Volume, Reservation, Maintenance, Master, Election, Secret,
+var Kinds = []Kind{Agent, Framework, Task, Executor, Offer, Operation, Job, Role, Volume, Reservation, Maintenance, Master, Election, Secret,
 	Token, Principal, Authority}
 
-// What is what has happened to a thing, in one word. Each kind has a closed list: [Whats].
+// What is what has happened to a thing, in one word. Each kind has a closed list: [Whats]. Only of jobs their frameworks
+// say it in their own words.
 type What string
 
 // What can happen. The states of agents and tasks are words too, in lower case, and so are the outcomes of offers.

@@ -10,6 +10,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/transcript"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/core"
 )
 
@@ -196,5 +197,35 @@ func TestADeadSessionLeavesNoQuestions(t *testing.T) {
 	w.pass(2 * time.Second)
 	if h.answers < 61_440 {
 		t.Errorf("%d of the last session's 61440 questions are answered", h.answers)
+	}
+}
+
+// TestAFrameworkTellsOfItsJobs (R84): what a framework tells of its jobs becomes events; not in a role of others, and not
+// without bounds.
+func TestAFrameworkTellsOfItsJobs(t *testing.T) {
+	w, f, h := withTasks(1)
+	w.follows = newFollower()
+	w.follows.begin(w.core)
+	told := func(what string, role api.Role) protocol.JobEvent {
+		return protocol.JobEvent{Event: api.JobEvent{Job: "web", What: what, Why: "version 2", Role: role, Owner: "ann"}}
+	}
+	var calls []protocol.SchedulerCall
+	for range 1200 {
+		calls = append(calls, told("updated", api.DefaultRole))
+	}
+	w.call(f, append(calls, told("stolen", "other"))...)
+	seen := w.follows.seen[change.Job]
+	if seen["updated"] != 1000 || h.refused["limit"] != 200 || seen["stolen"] != 0 || h.refused["invalid"] != 1 {
+		t.Errorf("of 1200 events at once %v are noted, and refused are %v", seen, h.refused)
+	}
+	w.pass(3 * time.Second)
+	w.call(f, calls...)
+	if seen["updated"] != 1030 {
+		t.Errorf("three seconds later %d more are noted", seen["updated"]-1000)
+	}
+	w.pass(time.Hour)
+	w.call(f, calls...)
+	if seen["updated"] != 2030 {
+		t.Errorf("an hour later %d more are noted", seen["updated"]-1030)
 	}
 }

@@ -80,7 +80,7 @@ func (f *follower) note(records []change.Record) {
 				f.seen[r.Kind] = make(map[change.What]int)
 			}
 			f.seen[r.Kind][r.What]++
-			if !slices.Contains(change.Whats[r.Kind], r.What) {
+			if r.Kind != change.Job && !slices.Contains(change.Whats[r.Kind], r.What) {
 				name, within := r.Of()
 				f.wrong = fmt.Errorf("the core notes that %s %s %s was %q, a word that its list lacks", r.Kind, name, within, r.What)
 			}

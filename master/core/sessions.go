@@ -55,11 +55,11 @@ type session struct {
 	waiting   bool   // it was told that it is a standby (R6)
 	masters   uint64 // the version of the masters' addresses that it was last told (base.mastersAt)
 
-	refusedAt time.Time // when the second began in which refusals are being counted
-	refusals  int       // refused calls since then
+	refused refusedCalls
 
 	changes int // how many changes of its framework are on their way to the quorum
 
+	jobEvents eventAllowance
 	sessionAnswers
 	sessionAccepts
 }
@@ -235,6 +235,8 @@ func (r *sessions) call(s *session, number uint64, call protocol.SchedulerCall) 
 		r.executors.shutdownExecutor(s, number, call)
 	case protocol.AnswerInverse:
 		r.inverses.answerInverse(s, call)
+	case protocol.JobEvent:
+		r.jobEvent(s, number, call.Event)
 	case protocol.UpdateFramework:
 		r.updateFramework(s, number, call)
 	case protocol.Teardown:
@@ -252,19 +254,25 @@ func (r *sessions) call(s *session, number uint64, call protocol.SchedulerCall) 
 // next line gives their number.
 const refusalsSaidMax = 8
 
+// refusedCalls counts the refused calls of a second.
+type refusedCalls struct {
+	since time.Time // when the second began
+	count int
+}
+
 func (b *base) reportRefusal(s *session, err *api.Error) {
 	fields := []Field{field("framework", s.framework.id), field("why", err.Error())}
 	switch {
-	case b.now.Sub(s.refusedAt) >= time.Second:
-		if unsaid := s.refusals - refusalsSaidMax; unsaid > 0 {
+	case b.now.Sub(s.refused.since) >= time.Second:
+		if unsaid := s.refused.count - refusalsSaidMax; unsaid > 0 {
 			fields = append(fields, field("and_before", strconv.Itoa(unsaid)))
 		}
-		s.refusedAt, s.refusals = b.now, 1
-	case s.refusals >= refusalsSaidMax:
-		s.refusals++
+		s.refused = refusedCalls{b.now, 1}
+	case s.refused.count >= refusalsSaidMax:
+		s.refused.count++
 		return
 	default:
-		s.refusals++
+		s.refused.count++
 	}
 	b.info("call refused", fields...)
 }

@@ -24,7 +24,7 @@ func shareOf(e *wire.Event) key {
 	case taskKind, "executor":
 		framework, _, _ := strings.Cut(e.Name, "/")
 		return keyOf(frameworkKind, "/", framework)
-	case "offer", "operation":
+	case "offer", "operation", "job":
 		for _, thing := range e.About {
 			if strings.HasPrefix(thing, frameworkKind+"/") {
 				return keyOf(thing)

@@ -286,6 +286,8 @@ func (m *Manager) performOne(one pending) error {
 		return m.client.Kill(effect.Task)
 	case core.Acknowledge:
 		return m.client.Acknowledge(effect.Status)
+	case core.Tell:
+		_ = m.client.TellJob(effect.Event) // people read it, and nothing depends on it
 	case core.Forgotten:
 		if e := m.jobs[one.name]; e != nil && e.master.Gone {
 			m.removeJob(one.name)

@@ -20,6 +20,7 @@ type masters interface {
 	Join(ctx context.Context, role api.Role) error // makes it one of Roles, and waits until the masters have agreed
 	Kill(task api.TaskID) error
 	Acknowledge(status api.Status) error
+	TellJob(event api.JobEvent) error
 	Reconcile(tasks ...api.TaskID) error
 	ExplainShape(ctx context.Context, role api.Role, shape api.Shape, together bool) (reasons []string, inVain bool, err error)
 	Put(ctx context.Context, key string, value []byte, keepFree int) error

@@ -34,6 +34,8 @@ func (t *twin) Roles() []api.Role            { return []api.Role{api.DefaultRole
 func (t *twin) Kill(api.TaskID) error        { return nil }
 func (t *twin) Acknowledge(api.Status) error { return nil }
 
+func (t *twin) TellJob(api.JobEvent) error { return nil }
+
 func (t *twin) ExplainShape(context.Context, api.Role, api.Shape, bool) (reasons []string, inVain bool, err error) {
 	return nil, false, nil
 }

@@ -79,6 +79,8 @@ func schedulerCallPrice(call protocol.SchedulerCall) int {
 		return askedOrAll(len(call.Operations))
 	case protocol.Kill:
 		return killPrice
+	case protocol.JobEvent:
+		return messagePrice + messageBytePrice*len(call.Event.Why)
 	case protocol.SetDemand:
 		return demandPrice * (1 + len(call.Shapes))
 	case protocol.MessageExecutor:

@@ -232,7 +232,7 @@ func (t *thing) seen(by rights.Scope, state *registry.State) bool {
 	switch change.Kind(t.kind) {
 	case change.Framework:
 		return by.CoversAny(t.object(state), state.Frameworks[api.FrameworkID(t.framework)].Framework.Roles)
-	case change.Task, change.Offer, change.Executor, change.Operation, change.Secret:
+	case change.Task, change.Offer, change.Executor, change.Operation, change.Secret, change.Job:
 		return by.Covers(t.object(state))
 	case change.Principal, change.Authority:
 		return by.Covers(rights.Object{})

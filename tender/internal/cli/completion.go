@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 )
 
@@ -58,6 +59,28 @@ func (a *App) completeIDs(kindName string) completer {
 func (a *App) completeManyIDs(kindName string) completer {
 	return func(command *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
 		return a.ids(command.Context(), kindName, start), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeThings suggests for a flag first a kind of what events are about, then KIND/ID.
+func (a *App) completeThings(command *cobra.Command, flag string) {
+	complete := func(command *cobra.Command, _ []string, start string) (things []string, _ cobra.ShellCompDirective) {
+		kind, id, named := strings.Cut(start, "/")
+		if !named {
+			for _, one := range change.Kinds {
+				if strings.HasPrefix(string(one), kind) {
+					things = append(things, string(one)+"/")
+				}
+			}
+			return things, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		}
+		for _, one := range a.ids(command.Context(), kind, id) {
+			things = append(things, kind+"/"+one)
+		}
+		return things, cobra.ShellCompDirectiveNoFileComp
+	}
+	if err := command.RegisterFlagCompletionFunc(flag, complete); err != nil {
+		panic(err) // the flag is there: only a bug of ours leads here
 	}
 }
 

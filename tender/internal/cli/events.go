@@ -38,8 +38,7 @@ func (a *App) eventsCommand() *cobra.Command {
 			"keeps it on its disk, for 30 days unless its flags say otherwise. All masters are asked, and what they know is joined;\n" +
 			"no leader is needed. What nobody may have kept is said.\n\n" +
 			"Without --of, --kind and --all routine is left out: offers, and tasks that start and end as they should.\n\n" +
-			"KIND is one of " + kindsOfEvents() + ".\n" +
-			"--of also takes job/NAME.",
+			"KIND is one of " + kindsOfEvents() + ".",
 		Example: "  tender events --since 14:00 --until 14:10\n" +
 			"  tender events --of agent/agent-7\n" +
 			"  tender events --of task/framework-3/web.0 -o wide\n" +
@@ -57,6 +56,7 @@ func (a *App) eventsCommand() *cobra.Command {
 	flags.BoolVarP(&w.all, "all", "a", false, "show routine too")
 	flags.IntVar(&w.limit, "limit", eventsShown, "show at most this many, the newest ones (0 = all)")
 	format := show.FormatFlag(flags, show.AsText, show.AsWide, show.AsJSON)
+	a.completeThings(command, "of")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if err := saidEmpty(flags); err != nil {
 			return usage(err)
@@ -94,8 +94,8 @@ func (a *App) eventsQuery(w eventsWish) (q history.Query, err error) {
 		if !named || name == "" {
 			return q, fmt.Errorf("--of: %q is not KIND/NAME, such as agent/agent-7", w.of)
 		}
-		if of := append(known, "job"); !slices.Contains(of, kind) {
-			return q, fmt.Errorf("--of: %w", unknownWord("kind", kind, of))
+		if !slices.Contains(known, kind) {
+			return q, fmt.Errorf("--of: %w", unknownWord("kind", kind, known))
 		}
 	}
 	q = history.Query{Of: w.of, Kinds: w.kinds, By: w.by, NotableOnly: !w.all && w.of == "" && len(w.kinds) == 0, Limit: w.limit}

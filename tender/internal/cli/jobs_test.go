@@ -82,6 +82,20 @@ func TestJobsOutliveTheirManager(t *testing.T) {
 	if plan := good("job", "plan", web); !strings.Contains(plan, "nothing would change") {
 		t.Errorf("the plan says %s", plan)
 	}
+	for args, wanted := range map[string][]string{
+		"events --of job/sum":    {"submitted    job/sum", "succeeded    job/sum"},
+		"events --kind job":      {"submitted    job/web", "proven       job/web: all run version 1"},
+		"describe job sum":       {"SUCCEEDED", "Latest events", "succeeded    job/sum"},
+		"explain sum --at 0s":    {"job/sum at ", "succeeded"},
+		"get jobs --all -o name": {"sum\nweb\n"},
+	} {
+		text := good(strings.Fields(args)...)
+		for _, want := range wanted {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q:\n%s", args, want, text)
+			}
+		}
+	}
 	watch.await(`"phase":"SUCCEEDED"`)
 	if code := watch.wait(); code != 0 {
 		t.Errorf("the watch of a job that has succeeded ended with %d", code)

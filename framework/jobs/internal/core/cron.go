@@ -76,13 +76,13 @@ func (m *JobMaster) plan(e Planned) {
 	case e.Latest.Equal(e.Next) && m.now.Sub(e.Next) <= late:
 		m.due(e.Next)
 	case m.Job.Cron.Missed == jobs.RunOnce:
-		m.addNote("what was due since %s was missed; one run makes up for it", timeText(e.Next))
+		m.tellEvent("missed", "what was due since %s was missed; one run makes up for it", timeText(e.Next))
 		m.due(e.Latest)
 	case m.now.Sub(e.Latest) <= late: // the latest run is on time, and only those before it were missed
-		m.addNote("what was due from %s on was missed and is skipped, up to the run of %s", timeText(e.Next), timeText(e.Latest))
+		m.tellEvent("missed", "what was due from %s on was missed and is skipped, up to the run of %s", timeText(e.Next), timeText(e.Latest))
 		m.due(e.Latest)
 	default:
-		m.addNote("what was due from %s to %s was missed, and is skipped", timeText(e.Next), timeText(e.Latest))
+		m.tellEvent("missed", "what was due from %s to %s was missed, and is skipped", timeText(e.Next), timeText(e.Latest))
 		m.Cron.From = e.Latest
 	}
 }
@@ -105,13 +105,22 @@ func (m *JobMaster) due(at time.Time) {
 			m.endRun(older.name(), "replaced")
 		}
 	default:
-		m.addNote("the run of %s is skipped, for run %d goes on", timeText(at), c.Runs[0].Number)
+		m.tellEvent("skipped", "the run of %s is skipped, for run %d goes on", timeText(at), c.Runs[0].Number)
 		return
 	}
 	c.Number = next.Number
 	c.Runs = append(c.Runs, next)
 	m.Subs = append(m.Subs, next.subJob(m.Job))
 	m.watchRun(next, m.Job)
+	m.tellRoutine("run started", "run %d of %s", next.Number, timeText(at))
+}
+
+// tellRoutine tells the masters' history what a cron job does all the time. It is no note for people, as it would push
+// out all others.
+func (m *JobMaster) tellRoutine(what, format string, values ...any) {
+	told := m.makeEvent(what, fmt.Sprintf(format, values...))
+	told.Event.Routine = true
+	m.emit(told)
 }
 
 // watchRun sets the alarm for the deadline of a run.
@@ -169,7 +178,9 @@ func (m *JobMaster) runEnded(r run, state string) {
 		one.After = slices.DeleteFunc(one.After, isIt)
 	}
 	if state != success {
-		m.addNote("run %d of %s ended: %s; %d done, %d failed", r.Number, timeText(r.Due), state, s.Done, s.Failed)
+		m.tellEvent("run failed", "run %d of %s ended: %s; %d done, %d failed", r.Number, timeText(r.Due), state, s.Done, s.Failed)
+	} else {
+		m.tellRoutine("run done", "run %d of %s", r.Number, timeText(r.Due))
 	}
 	m.saveHeader()
 	m.pruneVersions()

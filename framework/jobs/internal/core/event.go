@@ -88,6 +88,8 @@ type (
 	Kill struct{ Task api.TaskID }
 	// Acknowledge says that a status has been handled.
 	Acknowledge struct{ Status api.Status }
+	// Tell tells the masters' history what has happened to the job.
+	Tell struct{ Event api.JobEvent }
 	// Ended says that the job has ended for good; the records of its parts are deleted.
 	Ended struct{ Phase jobs.Phase }
 	// Forgotten says that the job is gone.
@@ -98,5 +100,6 @@ func (Save) effect()        {}
 func (Dispatch) effect()    {}
 func (Kill) effect()        {}
 func (Acknowledge) effect() {}
+func (Tell) effect()        {}
 func (Ended) effect()       {}
 func (Forgotten) effect()   {}

@@ -109,7 +109,7 @@ func (m *JobMaster) regroupGang(s *subJob) {
 	if s.Next > 0 && s.Slots+s.Done < s.Tasks && !g.Regroup {
 		g.Regroup = true
 		g.Row++
-		m.addNote("a member of %d is missing; the others end, and all begin anew", s.Tasks)
+		m.tellEvent("gang lost", "a member of %d is missing; the others end, and all begin anew", s.Tasks)
 	}
 	if !g.Regroup {
 		return

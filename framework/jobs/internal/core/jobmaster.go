@@ -93,6 +93,7 @@ func (m *JobMaster) Step(now time.Time, happened Event) []Effect {
 	}
 	switch e := happened.(type) {
 	case Begun:
+		m.emit(m.makeEvent("submitted", cutText(m.Versions[m.Version].Why)))
 		m.beginJob()
 	case Updated:
 		m.updateVersion(e.Version)
@@ -133,13 +134,28 @@ func (m *JobMaster) savePart(s *subJob, index int) { m.emit(Save{partKey(s.Name,
 
 // addNote adds a note for people.
 func (m *JobMaster) addNote(format string, values ...any) {
-	text := fmt.Sprintf(format, values...)
+	m.Notes = append(m.Notes, jobs.Note{At: m.now, Text: cutText(fmt.Sprintf(format, values...))})
+	m.Notes = m.Notes[max(0, len(m.Notes)-NotesMax):]
+	m.saveHeader()
+}
+
+// cutText cuts a note off where it becomes too long.
+func cutText(text string) string {
 	if len(text) > NoteBytesMax {
 		text = strings.ToValidUTF8(text[:NoteBytesMax], "") + "…"
 	}
-	m.Notes = append(m.Notes, jobs.Note{At: m.now, Text: text})
-	m.Notes = m.Notes[max(0, len(m.Notes)-NotesMax):]
-	m.saveHeader()
+	return text
+}
+
+// tellEvent adds a note for people, which the masters' history keeps too.
+func (m *JobMaster) tellEvent(what, format string, values ...any) {
+	m.addNote(format, values...)
+	m.emit(m.makeEvent(what, m.Notes[len(m.Notes)-1].Text))
+}
+
+// makeEvent makes an event of the job.
+func (m *JobMaster) makeEvent(what, why string) Tell {
+	return Tell{api.JobEvent{Job: m.Job.Name, What: what, Why: why, Role: m.Job.Role, Owner: m.Versions[m.Version].Owner}}
 }
 
 // beginJob generates the tasks of a new job.
@@ -307,14 +323,14 @@ func (m *JobMaster) endAsked(e Asked) {
 	default:
 		m.Phase, m.Why = jobs.Stopping, e.Why
 	}
-	m.addNote("%s", strings.ToLower(string(m.Phase))+": "+e.Why)
+	m.tellEvent(strings.ToLower(string(m.Phase)), "%s", strings.ToLower(string(m.Phase))+": "+e.Why)
 	m.endTasks()
 }
 
 // failJob ends the job because it can no longer succeed.
 func (m *JobMaster) failJob(why string) {
 	m.Phase, m.Why = jobs.Failing, why
-	m.addNote("it fails: %s", why)
+	m.tellEvent("failing", "it fails: %s", why)
 	m.endTasks()
 }
 
@@ -433,7 +449,7 @@ func (m *JobMaster) endJob(phase jobs.Phase) {
 		m.runEnded(r, strings.ToLower(string(phase)))
 	}
 	m.Phase, m.EndedAt, m.Alarms = phase, m.now, alarmClock{}
-	m.addNote("%s", strings.ToLower(string(phase)))
+	m.tellEvent(strings.ToLower(string(phase)), "%s", strings.ToLower(string(phase)))
 	m.dropParts()
 	m.emit(Ended{phase})
 }

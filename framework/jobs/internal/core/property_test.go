@@ -172,7 +172,7 @@ func (w *world) perform(effect Effect) {
 		if task != nil && len(task.told) > 0 && task.told[0].Number == effect.Status.Number {
 			task.told = task.told[1:]
 		}
-	case Ended, Forgotten:
+	case Tell, Ended, Forgotten:
 	}
 }
 

@@ -32,10 +32,10 @@ func (m *JobMaster) updateVersion(version jobs.Version) {
 		return
 	}
 	if _, known := m.Versions[version.Number]; known {
-		m.addNote("back to version %d: %s", version.Number, version.Why)
+		m.tellEvent("updated", "back to version %d: %s", version.Number, version.Why)
 	} else {
 		m.Versions[version.Number] = version
-		m.addNote("version %d: %s", version.Number, version.Why)
+		m.tellEvent("updated", "version %d: %s", version.Number, version.Why)
 	}
 	m.beginRoll(roll{From: m.Stable})
 	m.becomeVersion(version.Number)
@@ -248,7 +248,7 @@ func (m *JobMaster) giveUpIfStuck(s *subJob) {
 		m.goBack(why)
 	case !m.Roll.Stopped:
 		m.Roll.Stopped = true
-		m.addNote("%s", why)
+		m.tellEvent("not proven", "%s", why)
 		m.judgeVersion(m.Version, why)
 		if m.Roll.Why != "" { // why it goes back
 			why = m.Roll.Why + "; and " + why
@@ -285,7 +285,7 @@ func (m *JobMaster) endRoll() {
 	}
 	m.Stable = m.Version
 	if m.Job.Rolling() != nil {
-		m.addNote("all run version %d", m.Version)
+		m.tellEvent("proven", "all run version %d", m.Version)
 		m.judgeVersion(m.Version, "")
 	}
 	m.pruneVersions()
@@ -337,10 +337,10 @@ func (m *JobMaster) goBack(why string) bool {
 	m.judgeVersion(m.Version, why)
 	if m.Job.Rolling().KeepBad || m.Roll.From == m.Version {
 		m.Roll.Active, m.Roll.Stopped, m.Roll.Why = false, true, why
-		m.addNote("the change to version %d has stopped: %s", m.Version, why)
+		m.tellEvent("change stopped", "the change to version %d has stopped: %s", m.Version, why)
 		return false
 	}
-	m.addNote("version %d is bad, the service goes back to version %d: %s", m.Version, m.Roll.From, why)
+	m.tellEvent("going back", "version %d is bad, the service goes back to version %d: %s", m.Version, m.Roll.From, why)
 	m.beginRoll(roll{From: m.Roll.From, Back: true, Why: why})
 	m.becomeVersion(m.Roll.From)
 	return true

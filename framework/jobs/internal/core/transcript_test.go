@@ -285,6 +285,8 @@ func (s *story) tell(effect Effect) {
 		s.out.Say("%6s  kill %s", at, effect.Task)
 	case Acknowledge:
 		s.out.Say("%6s  acknowledge %s %s", at, effect.Status.Task, effect.Status.State)
+	case Tell:
+		s.out.Say("%6s  tell %q: %s", at, effect.Event.What, effect.Event.Why)
 	case Ended:
 		s.out.Say("%6s  ended %s", at, effect.Phase)
 	case Forgotten:
