@@ -28,7 +28,8 @@ type agentUsage struct {
 // has told which tasks it has waits until then: all that they use would pass for use beyond what was asked for.
 func (r *usage) used(a *agent, sample protocol.UsageReport) {
 	if a.report != nil {
-		a.report.usage = &sample
+		waits := sample // only one that waits is kept
+		a.report.usage = &waits
 		return
 	}
 	if !a.meter.Take(sample, a, a.Total, r.config.RevocableMargin, r.now) {
