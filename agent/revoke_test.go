@@ -10,9 +10,10 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// hold is a command line that uses that much memory, in MB, until it is killed.
+// hold is a command line that uses that much memory, in MB, until it is killed. (tail -c would take up to twice as much,
+// as its buffers are filled by what each read brings.)
 func hold(mb int) string {
-	return fmt.Sprintf("(head -c %[1]d /dev/zero; exec sleep 1000) | exec tail -c %[1]d >/dev/null", mb<<20)
+	return fmt.Sprintf("(head -c %[1]d /dev/zero; exec sleep 1000) | exec dd bs=%[1]d iflag=fullblock of=/dev/null 2>/dev/null", mb<<20)
 }
 
 // TestRevoke (R28) uses real processes, measured in the kernel's table. When a firm task begins to use the memory that
