@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -19,9 +20,12 @@ import (
 // TestRandomCalls makes random legal calls, and kills the gateway, the master and the agent between them. Mesos's
 // promises are checked at each event; that nothing is launched twice, frameworktest checks by itself.
 func TestRandomCalls(t *testing.T) {
-	seeds := 200
-	if testing.Short() {
+	seeds := 100 // with TENDER_TEST_LONG a thousand
+	switch {
+	case testing.Short():
 		seeds = 40
+	case os.Getenv("TENDER_TEST_LONG") != "":
+		seeds = 1000
 	}
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
