@@ -345,7 +345,9 @@ func (s *story) read(reply *http.Response) {
 	}()
 }
 
-func taskOf(event *schedulerv1.Event) string { return event.GetUpdate().GetStatus().GetTaskId().GetValue() }
+func taskOf(event *schedulerv1.Event) string {
+	return event.GetUpdate().GetStatus().GetTaskId().GetValue()
+}
 
 var times = regexp.MustCompile(`,?"timestamp":[0-9.e+]+|"start":{"nanoseconds":[0-9]+}`)
 
