@@ -70,6 +70,10 @@ func (s *Server) lasting(w http.ResponseWriter, r *http.Request) (ctx context.Co
 
 // events sends the blocks of a view that have changed, as server-sent events, until the tab closes.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	if !r.URL.Query().Has("at") { // somebody has typed the name of the view
+		http.Redirect(w, r, "/history", http.StatusSeeOther)
+		return
+	}
 	at, err := url.Parse(r.URL.Query().Get("at"))
 	if err != nil || !strings.HasPrefix(at.Path, "/") || at.Host != "" {
 		http.Error(w, "say at which address the view is: ?at=/tasks", http.StatusBadRequest)

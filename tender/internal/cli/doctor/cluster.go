@@ -46,7 +46,7 @@ func Cluster(ctx context.Context, c *client.Client, now func() time.Time) ([]Fin
 
 // judgeQuorum says whether the masters are enough to survive the loss of one.
 func judgeQuorum(members []*apiv1.MasterView) Finding {
-	f := Finding{State: Good, Of: "cluster", What: "masters", Right: "3 or 5 that vote, and all answer"}
+	f := Finding{State: Good, Of: "cluster", What: "masters", Right: "3 or 5 voting masters, and all answer"}
 	voters, silent := 0, []string{}
 	for _, m := range members {
 		if m.GetState() != "non-voter" {
@@ -56,7 +56,7 @@ func judgeQuorum(members []*apiv1.MasterView) Finding {
 			silent = append(silent, m.GetId())
 		}
 	}
-	f.Is = words.Count(voters, "master") + " that vote"
+	f.Is = words.Count(voters, "voting master")
 	do := "tender token create master, then tender master --join (docs/operate.md, \"Starting a quorum\")"
 	switch {
 	case len(silent) > 0:
