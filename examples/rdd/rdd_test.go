@@ -246,15 +246,15 @@ var (
 	brokenAll   = rdd.Partitions("broken-all", func(in iter.Seq[int]) iter.Seq[int] { panic("not even begun") })
 )
 
-// TestAPanicIsTold with its stack, which says in which function it was; and it fails its job, and nothing else.
+// TestAPanicIsTold with its step, its element and its stack; and it fails its job, and nothing else.
 func TestAPanicIsTold(t *testing.T) {
 	locally(t, rdd.Config{Executors: 2}, func(ctx context.Context, c *rdd.Context) error {
 		numbers := rdd.Range(c, 10, 3)
 		for want, err := range map[string]error{
-			"panic: runtime error: integer divide by zero": second(even.On(broken.On(numbers)).Collect(ctx)),
-			"panic: not even begun":                        second(brokenAll.On(rdd.Range(c, 10, 1)).Count(ctx)),
-			"panic: runtime error: index out of range":     second(numbers.Reduce(ctx, brokenSum)),
-			"panic: what a word":                           second(rdd.ReduceByKey(one.On(rdd.Slice(c, []string{"a", "a"}, 1)), brokenWords).Collect(ctx)),
+			`step "broken" in partition 1 at element 3, 5: panic: runtime error: integer divide by zero`: second(even.On(broken.On(numbers)).Collect(ctx)),
+			`step "broken-all" in partition 0: panic: not even begun`:                                    second(brokenAll.On(rdd.Range(c, 10, 1)).Count(ctx)),
+			`step "broken-sum" in partition`:                                                             second(numbers.Reduce(ctx, brokenSum)),
+			"panic: what a word":                                                                         second(rdd.ReduceByKey(one.On(rdd.Slice(c, []string{"a", "a"}, 1)), brokenWords).Collect(ctx)),
 		} {
 			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "rdd_test.go:") || !strings.Contains(err.Error(), "failed 4 times") {
 				t.Errorf("%s is told as: %v", want, err)

@@ -1,6 +1,9 @@
 package rdd
 
-import "iter"
+import (
+	"fmt"
+	"iter"
+)
 
 // Step is a named function that makes a dataset of B from a dataset of A, one partition at a time. Declare steps as
 // variables of a package, so that executors, which are the same binary, know them too. The functions below that declare
@@ -74,9 +77,67 @@ func declare[P, A, B any](name string, f func(partition int, given P, in iter.Se
 	known.register(name, &step{apply: func(partition int, given []byte, seq any) any {
 		value, err := unpack[P](given)
 		check(err)
-		return f(partition, value, seq.(iter.Seq[A]))
+		at := &progress[A]{step: name, partition: partition}
+		defer at.blame(new(bool))
+		return blamed(f(partition, value, at.watched(seq.(iter.Seq[A]))), at)
 	}})
 	return Parameterized[P, A, B]{name}
+}
+
+// progress is where a step is in its input.
+type progress[A any] struct {
+	step      string
+	partition int
+	elements  int // how many it has got
+	latest    A
+}
+
+// watched is a sequence of which the progress follows what was taken.
+func (p *progress[A]) watched(in iter.Seq[A]) iter.Seq[A] {
+	return func(yield func(A) bool) {
+		for element := range in {
+			p.elements++
+			if p.latest = element; !yield(element) {
+				return
+			}
+		}
+	}
+}
+
+// placeTextMax bounds the text of the element in an error.
+const placeTextMax = 200
+
+// blame, which is deferred, has a panic of the step's function say where it was, unless the panic is of somebody else.
+func (p *progress[A]) blame(elsewhere *bool) {
+	if *elsewhere {
+		return
+	}
+	switch thrown := recover().(type) {
+	case nil:
+	case failure:
+		panic(thrown)
+	default:
+		at := ""
+		if p.elements > 0 {
+			at = fmt.Sprintf(" at element %d, %.*s", p.elements, placeTextMax, fmt.Sprint(p.latest))
+		}
+		panic(failure{fmt.Errorf("step %q in partition %d%s: panic: %v\n%s", p.step, p.partition, at, thrown, stack())})
+	}
+}
+
+// blamed is the output of a step whose panics say where the step was.
+func blamed[A, B any](out iter.Seq[B], at *progress[A]) iter.Seq[B] {
+	return func(yield func(B) bool) {
+		elsewhere := false // in what follows the step
+		defer at.blame(&elsewhere)
+		for element := range out {
+			elsewhere = true
+			more := yield(element)
+			if elsewhere = false; !more {
+				return
+			}
+		}
+	}
 }
 
 // With gives the step its parameter.
