@@ -106,16 +106,16 @@ func (d *Disk) makeReserve() error {
 	return nil
 }
 
-// inodesMin is how many more files the disk must be able to hold for a launch. A task takes some for its sandbox, and
+// InodesMin is how many more files the disk must be able to hold for a launch. A task takes some for its sandbox, and
 // an executor some more.
-const inodesMin = 256
+const InodesMin = 256
 
 // lacksInodes reports whether the disk can hold too few files for launches. What was full needs twice as many.
 func lacksInodes(room datafolder.Room, full bool) bool {
 	if full {
-		return room.LacksInodes(2 * inodesMin)
+		return room.LacksInodes(2 * InodesMin)
 	}
-	return room.LacksInodes(inodesMin)
+	return room.LacksInodes(InodesMin)
 }
 
 // LacksInodes reports whether the disk of a full store lacks inodes, whatever else it lacks.

@@ -276,14 +276,14 @@ func TestHalfAWrite(t *testing.T) {
 
 // TestFullDiskIsSaid: what was lost while there was no room is said with its number when there is some.
 func TestFullDiskIsSaid(t *testing.T) {
-	free := uint64(roomLeftBytes + 1<<20)
+	free := uint64(RoomLeftBytes + 1<<20)
 	disk := realDisk()
 	disk.room = func(string) (datafolder.Room, error) { return datafolder.Room{Free: free}, nil }
 	h := start(t, Config{Folder: t.TempDir()}, disk)
 	first := lives(3, 1, "f1", 10)
 	h.Add(packed(first...))
 	h.write(began)
-	free = roomLeftBytes
+	free = RoomLeftBytes
 	lost := lives(3, 31, "f1", 20)
 	for _, e := range lost {
 		h.Add(packed(e))

@@ -40,8 +40,8 @@ type ring struct {
 }
 
 const (
-	// roomLeftBytes is how much of the disk is left to others, above all to the quorum's log, which can't do without.
-	roomLeftBytes = 64 << 20
+	// RoomLeftBytes is how much of the disk is left to others, above all to the quorum's log, which can't do without.
+	RoomLeftBytes = 64 << 20
 	// segmentsMin is of how many segments a full ring consists at least, so that dropping one loses little.
 	segmentsMin     = 64
 	segmentBytesMin = 64 << 10
@@ -171,7 +171,7 @@ func (r *ring) sealFile(s *segment, file *os.File, c *contents, end int64) error
 
 // writeAt writes all of data at an offset, or leaves the file as long as that.
 func (r *ring) writeAt(file *os.File, data []byte, at int64) error {
-	if room, err := r.disk.room(r.config.Folder); err == nil && room.Free < roomLeftBytes+uint64(len(data)) {
+	if room, err := r.disk.room(r.config.Folder); err == nil && room.Free < RoomLeftBytes+uint64(len(data)) {
 		return errNoRoom
 	}
 	_, err := r.disk.write(file, data, at)

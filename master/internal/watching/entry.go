@@ -71,26 +71,20 @@ func Changed(message *apiv1.Change, at wire.Cursor) Entry {
 		encoded, _ := proto.Marshal(message.GetEvent()) // a message that was read can be written
 		e, _ = Told(encoded)
 	}
-	kind, name := wire.ChangeName(message)
-	if kind == "" {
+	if kind, _ := wire.ChangeName(message); kind == "" {
 		return e
 	}
-	e.shown = &shown{gone: message.GetRemoved() != "", thing: thing{kind: kind, name: name}}
-	if !e.shown.gone {
-		e.shown.thing = thingShown(message)
-		e.shown.kind, e.shown.name = kind, name
-		if e.event != nil {
-			var event wire.Event
-			_ = event.Read(e.event) // Told has read it
-			e.shown.thing = thingOf(&event).or(e.shown.thing)
-		}
+	view := &shown{gone: message.GetRemoved() != "", thing: thingShown(message)}
+	if e.event != nil && !view.gone {
+		view.thing = e.of().or(view.thing)
 	}
 	bare := message
 	if message.GetEvent() != nil {
 		bare = proto.CloneOf(message)
 		bare.Event = nil
 	}
-	e.shown.view, _ = proto.MarshalOptions{Deterministic: true}.Marshal(bare) // a message of ours can always be written
+	view.view, _ = proto.MarshalOptions{Deterministic: true}.Marshal(bare) // a message of ours can always be written
+	e.shown = view
 	return e
 }
 

@@ -11,8 +11,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tenderhq/tender/agent/checkpoint"
 	"github.com/tenderhq/tender/internal/datafolder"
 	"github.com/tenderhq/tender/internal/words"
+	"github.com/tenderhq/tender/master/history"
 )
 
 // State says how bad a finding is.
@@ -111,13 +113,6 @@ func (f Finding) slow(takes time.Duration) Finding {
 	return f.advise("put the data folder on a faster disk, or keep other writers away from this one")
 }
 
-const (
-	// roomMin is where masters stop to write their history, so that the quorum's log has room.
-	roomMin = 64 << 20
-	// inodesMin is where agents stop launching tasks.
-	inodesMin = 256
-)
-
 // judgeRoom judges what a disk has left, by what agents and masters go by themselves.
 func judgeRoom(of string, room datafolder.Room) []Finding {
 	bytes := Finding{State: Good, Of: of, What: "disk room", Right: "2 GB, or a twentieth of the disk", Is: fmt.Sprintf("%d MB free", room.Free>>20)}
@@ -131,10 +126,10 @@ func judgeRoom(of string, room datafolder.Room) []Finding {
 	if room.LittleInodes() {
 		inodes.State = Warn
 	}
-	if room.Free < roomMin {
+	if room.Free < history.RoomLeftBytes {
 		bytes.State = Bad
 	}
-	if room.LacksInodes(inodesMin) {
+	if room.LacksInodes(checkpoint.InodesMin) {
 		inodes.State = Bad
 	}
 	found := []Finding{bytes.advise("delete what is not needed there, or make the disk larger: a full one stops a master, and launches on an agent")}
