@@ -133,11 +133,7 @@ func listed(names []string, command string) string {
 	if len(names) == 0 {
 		return "none"
 	}
-	text := strings.Join(names[:min(len(names), listedMax)], ", ")
-	if more := len(names) - listedMax; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text + ": " + command
+	return words.Some(names, listedMax) + ": " + command
 }
 
 func checkOffline(dataDir, address string) error {

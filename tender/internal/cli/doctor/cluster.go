@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -179,14 +178,6 @@ func quantile(family *dto.MetricFamily, q float64) (time.Duration, uint64) {
 // namedMax is how many agents or certificates a line names.
 const namedMax = 5
 
-// someOf names the first few.
-func someOf(names []string) string {
-	if len(names) <= namedMax {
-		return strings.Join(names, ", ")
-	}
-	return strings.Join(names[:namedMax], ", ") + " and " + strconv.Itoa(len(names)-namedMax) + " more"
-}
-
 // lookAtAgents lists the agents that have a problem, and those of a wrong version.
 func lookAtAgents(ctx context.Context, c *client.Client) []Finding {
 	agents, _, err := client.All(ctx, c.Operator().ListAgents, 0, func(token string, limit int32) *apiv1.ListRequest {
@@ -210,10 +201,10 @@ func lookAtAgents(ctx context.Context, c *client.Client) []Finding {
 		}
 	}
 	if len(ill) > 0 {
-		state.State, state.Is = Warn, fmt.Sprintf("%d of %d need a look: %s", len(ill), len(agents), someOf(ill))
+		state.State, state.Is = Warn, fmt.Sprintf("%d of %d need a look: %s", len(ill), len(agents), words.Some(ill, namedMax))
 	}
 	if len(strange) > 0 {
-		versions.State, versions.Is = Bad, someOf(strange)
+		versions.State, versions.Is = Bad, words.Some(strange, namedMax)
 	}
 	return []Finding{
 		state.advise("tender get agents says why; see docs/operate.md, \"Reported problems\""),
@@ -252,7 +243,7 @@ func lookAtCertificates(ctx context.Context, c *client.Client, now time.Time) []
 	}
 	found.Is = words.Count(known, "certificate") + " of masters and agents, renewed in time"
 	if len(late) > 0 {
-		found.Is = someOf(late)
+		found.Is = words.Some(late, namedMax)
 	}
 	return []Finding{found.advise("their logs say why they were not renewed; where --certificate-life is shorter than by default, all may be well")}
 }

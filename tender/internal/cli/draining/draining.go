@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 const (
@@ -284,12 +285,7 @@ func ids(agents []*apiv1.AgentView) []string {
 }
 
 // listed names the first few of them.
-func listed(names []string) string {
-	if more := len(names) - namedMax; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:namedMax], ", "), more)
-	}
-	return strings.Join(names, ", ")
-}
+func listed(names []string) string { return words.Some(names, namedMax) }
 
 // Choose finds the agents that a person names: each by its whole ID or hostname, or all that have every one of the
 // attributes (KEY=VALUE; zone and region count as attributes). It finds all of them, each once, or returns an error.

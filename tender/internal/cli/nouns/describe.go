@@ -190,11 +190,7 @@ func preferenceOf(d *apiv1.DemandView) string {
 	if d.GetOnlyPreferred() {
 		text = " only on "
 	}
-	text += strings.Join(agents[:min(len(agents), preferredShown)], ", ")
-	if more := len(agents) - preferredShown; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return text + words.Some(agents, preferredShown)
 }
 
 // spreadOf returns text such as " spread by rack, at most 2 per agent (group web)", or nothing.
