@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tenderhq/tender/framework/internal/jobs/core"
 	"github.com/tenderhq/tender/framework/jobs"
-	"github.com/tenderhq/tender/framework/jobs/internal/core"
 )
 
 // A job that the store refuses to take, because the store is full or because the job has become too large for it, is

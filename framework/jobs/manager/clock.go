@@ -3,7 +3,7 @@ package manager
 import (
 	"time"
 
-	"github.com/tenderhq/tender/framework/jobs/internal/core"
+	"github.com/tenderhq/tender/framework/internal/jobs/core"
 	"github.com/tenderhq/tender/internal/wallclock"
 )
 

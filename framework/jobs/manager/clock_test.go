@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenderhq/tender/framework/internal/jobs/core"
 	"github.com/tenderhq/tender/framework/jobs"
-	"github.com/tenderhq/tender/framework/jobs/internal/core"
 	"github.com/tenderhq/tender/internal/testing/clock"
 	"github.com/tenderhq/tender/internal/testing/transcript"
 	"github.com/tenderhq/tender/internal/wallclock"

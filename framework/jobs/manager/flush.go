@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/internal/jobs/core"
 	"github.com/tenderhq/tender/framework/jobs"
-	"github.com/tenderhq/tender/framework/jobs/internal/core"
 )
 
 // prefix is how all keys of jobs begin; the job's name follows.

@@ -6,7 +6,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/tenderhq/tender/framework/jobs/internal/core"
+	"github.com/tenderhq/tender/framework/internal/jobs/core"
 )
 
 // line is a queue of jobs that have something waiting: the highest priority first, and among equals the job with the

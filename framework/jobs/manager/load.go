@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/framework"
-	"github.com/tenderhq/tender/framework/jobs/internal/core"
+	"github.com/tenderhq/tender/framework/internal/jobs/core"
 )
 
 // loadJobs takes over the jobs in the store. A job that can't be read is logged and left as it is; it stops no other job.

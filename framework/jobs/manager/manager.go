@@ -10,8 +10,8 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/internal/jobs/core"
 	"github.com/tenderhq/tender/framework/jobs"
-	"github.com/tenderhq/tender/framework/jobs/internal/core"
 	"github.com/tenderhq/tender/internal/alarms"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/wallclock"

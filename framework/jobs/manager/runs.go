@@ -3,7 +3,7 @@ package manager
 import (
 	"time"
 
-	"github.com/tenderhq/tender/framework/jobs/internal/core"
+	"github.com/tenderhq/tender/framework/internal/jobs/core"
 )
 
 // planRuns tells a cron job when its next run is due, as long as the job asks and the wall clock is trusted.

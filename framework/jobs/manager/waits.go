@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tenderhq/tender/framework/jobs/internal/core"
+	"github.com/tenderhq/tender/framework/internal/jobs/core"
 )
 
 // waits remembers for a moment what the leader has said of shapes for which jobs wait: many people and many jobs may ask

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/framework/jobs/internal/core"
+	"github.com/tenderhq/tender/framework/internal/jobs/core"
 	"github.com/tenderhq/tender/framework/pack"
 	"github.com/tenderhq/tender/internal/work"
 )
