@@ -7,18 +7,18 @@ import (
 	"maps"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/internal/jobs/core"
+	"github.com/tenderhq/tender/framework/internal/jobs/writes"
 )
 
 // loadJobs takes over the jobs in the store. A job that can't be read is logged and left as it is; it stops no other job.
 func (m *Manager) loadJobs(ctx context.Context, client masters) error {
 	began := time.Now()
-	loads, err := readAll(client.All(ctx, prefix), began)
+	loads, err := readAll(client.All(ctx, writes.Prefix), began)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func byJob(entries iter.Seq2[framework.Entry, error]) iter.Seq2[*loading, error]
 				yield(nil, err)
 				return
 			}
-			name, key, _ := strings.Cut(strings.TrimPrefix(one.Key, prefix), "/")
+			name, key := writes.SplitKey(one.Key)
 			if last != nil && last.name != name && !yield(last, nil) {
 				return
 			}
@@ -107,7 +107,7 @@ func (m *Manager) loadJob(one *loading, now time.Time) {
 		return
 	}
 	for _, key := range one.left {
-		m.writing.markDirty(one.name, key)
+		m.writing.MarkDirty(one.name, key)
 	}
 	if one.master == nil {
 		return

@@ -184,16 +184,16 @@ func (m *Manager) stepOnce(e *entry, now time.Time, happened core.Event) []core.
 	before := e.master.Phase
 	effects := e.master.Step(now, happened)
 	if e.master.Phase != before { // what ends a job needs less room than what goes on
-		m.writing.tryAside(e.name)
+		m.writing.TryAside(e.name)
 	}
 	for _, effect := range effects {
 		switch effect := effect.(type) {
 		case core.Save:
-			m.writing.markDirty(e.name, effect.Key)
+			m.writing.MarkDirty(e.name, effect.Key)
 		case core.Ended:
 			m.endings = append(m.endings, ending{e.name, e.master.Run, now})
 		default:
-			m.writing.addEffect(e.name, effect)
+			m.writing.AddEffect(e.name, effect)
 		}
 	}
 	m.noteChange(e)
@@ -202,7 +202,7 @@ func (m *Manager) stepOnce(e *entry, now time.Time, happened core.Event) []core.
 
 // noteChange updates what is known of the job outside of its JobMaster.
 func (m *Manager) noteChange(e *entry) {
-	m.wants.update(e.name, e.master, m.writing.aside[e.name] == nil)
+	m.wants.update(e.name, e.master, m.writing.Aside(e.name) == nil)
 	if wake := e.master.Wake(); !wake.IsZero() && (e.wake.IsZero() || wake.Before(e.wake)) {
 		e.wake = wake
 		m.wakes.Add(wake, e.name)
@@ -241,8 +241,8 @@ func (m *Manager) armTimer(now time.Time) {
 	if until := m.gather.until; !until.IsZero() && (next.IsZero() || until.Before(next)) {
 		next = until
 	}
-	if !m.writing.again.IsZero() && (next.IsZero() || m.writing.again.Before(next)) {
-		next = m.writing.again
+	if again := m.writing.TryAt(); !again.IsZero() && (next.IsZero() || again.Before(next)) {
+		next = again
 	}
 	if look := now.Add(wallclock.Doubt); len(m.jobs) > 0 && (next.IsZero() || look.Before(next)) {
 		next = look // whether somebody has set the clock
@@ -260,7 +260,7 @@ func (m *Manager) armTimer(now time.Time) {
 
 // ringAlarms wakes the jobs that are due, and tries those again that were set aside.
 func (m *Manager) ringAlarms(now time.Time) {
-	m.tryAllAside(now)
+	m.writing.TryAllAside(now)
 	for name, is := m.wakes.Due(now); is; name, is = m.wakes.Due(now) {
 		e := m.jobs[name]
 		if e == nil || e.wake.IsZero() || e.wake.After(now) {
@@ -375,9 +375,9 @@ func (m *Manager) Update(_ context.Context, status api.Status) (err error) {
 		case !m.turn.loaded:
 			err = api.E("jobs.update", api.Unavailable, status.Task, errStandby)
 		case e != nil:
-			before := m.writing.mark(e.name)
+			before := m.writing.Mark(e.name)
 			if effects := m.stepJob(e, now, core.Heard{Status: status}); onlyAcknowledges(effects) {
-				m.writing.reset(e.name, before)
+				m.writing.Reset(e.name, before)
 				return
 			}
 			err = framework.ErrLater

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/internal/jobs/core"
+	"github.com/tenderhq/tender/framework/internal/jobs/writes"
 	"github.com/tenderhq/tender/framework/jobs"
 )
 
@@ -112,7 +113,7 @@ func (m *Manager) pendingOf(e *entry) *outcome {
 	if e == nil {
 		return nil
 	}
-	m.writing.tryAside(e.name)
+	m.writing.TryAside(e.name)
 	m.startWriting()
 	return m.writing.outcomeOfAll()
 }
@@ -159,7 +160,7 @@ func (m *Manager) keepNew(ctx context.Context, op string, client masters, master
 		if api.Is(err, api.Limit) || api.Is(err, api.Invalid) { // surely not written
 			m.do(func(time.Time) {
 				for _, written := range keys[:i] {
-					m.writing.markDirty(name, written)
+					m.writing.MarkDirty(name, written)
 				}
 			})
 		}
@@ -173,7 +174,7 @@ func (m *Manager) keepNew(ctx context.Context, op string, client masters, master
 // putNew writes a record of a job that a person wants to be new or changed, if that leaves room for the jobs that there
 // are.
 func putNew(ctx context.Context, op string, client masters, name, key string, value []byte) error {
-	err := client.Put(ctx, keyOf(name, key), value, freeForAll)
+	err := client.Put(ctx, writes.KeyOf(name, key), value, writes.FreeForAll)
 	switch {
 	case api.Is(err, api.Fenced):
 		return api.E(op, api.Unavailable, name, errLeft)
@@ -294,7 +295,7 @@ func (m *Manager) tellJob(ctx context.Context, op, name string, happened core.Ev
 				err = api.E(op, api.Stale, name, fmt.Errorf("it is %s meanwhile; submit it to begin it anew", e.master.Phase))
 				return
 			}
-			m.writing.tryAside(name)
+			m.writing.TryAside(name)
 			m.stepJob(e, now, happened)
 			done, err = m.writing.outcomeOfAll(), nil
 		}
@@ -315,7 +316,7 @@ func (done *outcome) await(ctx context.Context, op, name string) error {
 		if done.err != nil {
 			return api.E(op, api.Unknown, name, done.err)
 		}
-		if err := done.refused[name]; err != nil {
+		if err := done.refused(name); err != nil {
 			return api.E(op, api.KindOf(err), name, fmt.Errorf("it is not stored yet, and is tried again by itself: %w", err))
 		}
 		return nil
@@ -405,6 +406,18 @@ func (m *Manager) JobHistory(ctx context.Context, name string) (versions []jobs.
 		versions = slices.DeleteFunc(e.master.History(), func(one jobs.Version) bool { return !m.maySee(callerOf(ctx), one.Job.Role) })
 	})
 	return versions, err
+}
+
+// statusOf returns a job as it is shown to people.
+func (m *Manager) statusOf(e *entry, tasks bool) jobs.Status {
+	status := e.master.Status(tasks)
+	if err := m.roles.refused[status.Role]; err != nil && !status.Phase.Ended() {
+		status.Why = fmt.Sprintf("the job manager can't run in role %s: %v", status.Role, err)
+	}
+	if why := m.writing.Aside(e.name); why != nil {
+		status.Why = fmt.Sprintf("set aside, for the store refuses to take it: %v; it is tried again every %v, and when a job is deleted", why, writes.Again)
+	}
+	return status
 }
 
 func (m *Manager) lookAtJob(ctx context.Context, op, name string, see func(*entry)) error {

@@ -64,6 +64,44 @@ func (m *JobMaster) Unplanned(now time.Time) (from time.Time, is bool) {
 	return from, m.Job.Cron != nil && m.Phase == jobs.Running && m.Cron.Next.IsZero()
 }
 
+// PlanRun asks the calendar when the next run is due after a time that [JobMaster.Unplanned] has returned.
+func (m *JobMaster) PlanRun(calendar jobs.Calendar, from, now time.Time) (planned Planned, err error) {
+	how := m.Job.Cron
+	if err := m.Job.CheckSchedule(calendar, now); err != nil {
+		return planned, err
+	}
+	next := func(after time.Time) time.Time {
+		at, failed := calendar(how.Schedule, how.Zone, after)
+		if failed != nil || at.IsZero() {
+			err = failed
+			return now.AddDate(1000, 0, 0) // never
+		}
+		return at
+	}
+	if planned.Next = next(from); !planned.Next.After(now) {
+		planned.Latest = latestDue(planned.Next, now, next)
+	}
+	return planned, err
+}
+
+// latestDue returns the last time up to now at which a run was due; first is the first such time. It looks back a short
+// time and then further and further, so that it need not go through everything that was missed in a year.
+func latestDue(first, now time.Time, next func(after time.Time) time.Time) time.Time {
+	for back := time.Minute; ; back *= 2 {
+		latest := first
+		if from := now.Add(-back); from.After(first) {
+			latest = next(from)
+		}
+		if latest.After(now) {
+			continue
+		}
+		for at := next(latest); !at.After(now); at = next(at) {
+			latest = at
+		}
+		return latest
+	}
+}
+
 // plan handles when the next run is due. A run whose time has passed begins now, or was missed.
 func (m *JobMaster) plan(e Planned) {
 	if _, is := m.Unplanned(m.now); !is {

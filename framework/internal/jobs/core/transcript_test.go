@@ -259,12 +259,12 @@ func plan(m *JobMaster, now time.Time) (planned Planned, is bool) {
 	if !is {
 		return planned, false
 	}
-	every, err := time.ParseDuration(m.Job.Cron.Schedule)
+	planned, err := m.PlanRun(func(schedule, _ string, after time.Time) (time.Time, error) {
+		every, err := time.ParseDuration(schedule)
+		return after.Truncate(every).Add(every), err
+	}, from, now)
 	if err != nil {
 		panic(err)
-	}
-	if planned.Next = from.Truncate(every).Add(every); !planned.Next.After(now) {
-		planned.Latest = now.Truncate(every)
 	}
 	return planned, true
 }

@@ -1,0 +1,138 @@
+package writes
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/internal/jobs/core"
+)
+
+// A job that the store refuses to take, because the store is full or because the job has become too large for it, is
+// set aside: nothing of it begins or is acknowledged, its status says why, and all other jobs go on. What runs of it
+// goes on too. It is tried again after Again, sooner when a job was deleted, and at once when a person asks something
+// of it.
+
+const (
+	// Again is after how long the jobs that were set aside are tried again.
+	Again = 10 * time.Second
+	// asideSoon is after how long they are tried again when a job was deleted, so that many deletions cause few tries.
+	asideSoon = time.Second
+)
+
+// aside is a job that the store has refused to take.
+type aside struct {
+	why     error
+	tried   bool              // it is a part of what is being written, to see whether it is refused again
+	keys    map[string]record // what of it is to be written
+	effects []Effect          // effects that wait for these keys
+}
+
+// Aside returns why the job is set aside; nil: it is not.
+func (w *Writes) Aside(name string) error {
+	if a := w.aside[name]; a != nil {
+		return a.why
+	}
+	return nil
+}
+
+// TryAt returns when the jobs that were set aside are tried again; zero: there are none.
+func (w *Writes) TryAt() time.Time { return w.again }
+
+// SetAside sets the jobs aside that were refused. It returns the names of these jobs, and their tasks that were to be
+// launched, of which none is.
+func (w *Writes) SetAside(b *Batch, now time.Time) (names []string, dropped map[string][]api.TaskID) {
+	names, dropped = slices.Sorted(maps.Keys(b.refused)), make(map[string][]api.TaskID)
+	for _, name := range names {
+		for _, one := range w.setAside(name, b) {
+			dropped[name] = append(dropped[name], one.Effect.(core.Dispatch).Task) //nolint:forcetypeassert // they were chosen by their type
+		}
+		if w.again.IsZero() {
+			w.again = now.Add(Again)
+		}
+	}
+	return names, dropped
+}
+
+// setAside collects all that is to be written and done for a job, and returns what was to be launched.
+func (w *Writes) setAside(name string, b *Batch) (dropped []Effect) {
+	fresh := &aside{why: b.refused[name], keys: make(map[string]record)}
+	isIts := func(one Effect) bool { return one.Job == name }
+	for _, keys := range []map[string]record{b.keys, w.keys} {
+		for key, of := range keys { // order: irrelevant because they are put into a map
+			if of.job == name {
+				fresh.keys[key] = of
+			}
+		}
+	}
+	maps.DeleteFunc(w.keys, func(_ string, of record) bool { return of.job == name })
+	first, _ := separate(b.Effects, isIts)
+	next, others := separate(w.effects, isIts)
+	dropped, fresh.effects = separate(append(first, next...), func(one Effect) bool { _, is := one.Effect.(core.Dispatch); return is })
+	w.effects, w.aside[name] = others, fresh
+	return dropped
+}
+
+// separate returns the elements that are chosen, and the others.
+func separate(list []Effect, choose func(Effect) bool) (chosen, others []Effect) {
+	for _, one := range list {
+		if choose(one) {
+			chosen = append(chosen, one)
+		} else {
+			others = append(others, one)
+		}
+	}
+	return chosen, others
+}
+
+// TryAside has a job that was set aside written together with what is written next.
+func (w *Writes) TryAside(name string) {
+	a := w.aside[name]
+	if a == nil || a.tried {
+		return
+	}
+	a.tried = true
+	maps.Copy(w.keys, a.keys)
+	w.effects = append(w.effects, a.effects...)
+	a.keys, a.effects = nil, nil
+}
+
+// TryAllAside tries the jobs again that were set aside, when it is time.
+func (w *Writes) TryAllAside(now time.Time) {
+	if w.again.IsZero() || w.again.After(now) {
+		return
+	}
+	w.again = time.Time{}
+	for _, name := range slices.Sorted(maps.Keys(w.aside)) {
+		w.TryAside(name)
+	}
+}
+
+// TrySoon is called when a job was deleted, which has made room.
+func (w *Writes) TrySoon(now time.Time) {
+	if soon := now.Add(asideSoon); soon.Before(w.again) {
+		w.again = soon
+	}
+}
+
+// TakeBack ends that jobs are set aside which the store has taken now, and returns their names.
+func (w *Writes) TakeBack(b *Batch) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(w.aside)) {
+		if w.aside[name].tried && b.refused[name] == nil && b.has(name) {
+			delete(w.aside, name)
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// has reports whether something of the job was in the batch.
+func (b *Batch) has(name string) bool {
+	for _, of := range b.keys { // order: irrelevant because one is enough
+		if of.job == name {
+			return true
+		}
+	}
+	return slices.ContainsFunc(b.Effects, func(one Effect) bool { return one.Job == name })
+}
