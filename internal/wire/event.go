@@ -96,16 +96,15 @@ var errNoEvent = errors.New("these bytes are no event")
 // used; About is used again by the next Read.
 func (e *Event) Read(encoded []byte) error {
 	*e = Event{About: e.About[:0]}
-	return eachField(encoded, func(field protowire.Number, number uint64, bytes []byte) error {
-		text := unsafe.String(unsafe.SliceData(bytes), len(bytes))
-		switch field {
+	of, bad := fields{rest: encoded}, false
+	for of.next() {
+		text := unsafe.String(unsafe.SliceData(of.bytes), len(of.bytes))
+		switch of.field {
 		case eventCursor:
-			return e.Cursor.read(bytes)
+			bad = !e.Cursor.read(of.bytes) || bad
 		case eventAt:
-			var at [3]uint64
-			err := readNumbers(bytes, &at)
-			e.At = time.Unix(int64(at[first]), int64(at[second])).UTC()
-			return err
+			seconds, nanoseconds, ok := readNumbers(of.bytes)
+			e.At, bad = time.Unix(int64(seconds), int64(nanoseconds)).UTC(), !ok || bad
 		case eventKind:
 			e.Kind = text
 		case eventName:
@@ -119,64 +118,93 @@ func (e *Event) Read(encoded []byte) error {
 		case eventAbout:
 			e.About = append(e.About, text)
 		case eventNotable:
-			e.Notable = number != 0
+			e.Notable = of.number != 0
 		}
-		return nil
-	})
+	}
+	if of.bad || bad {
+		return errNoEvent
+	}
+	return nil
 }
 
-func (c *Cursor) read(encoded []byte) error {
-	return eachField(encoded, func(field protowire.Number, number uint64, bytes []byte) error {
-		switch field {
+func (c *Cursor) read(encoded []byte) (ok bool) {
+	ok = true
+	of := fields{rest: encoded}
+	for of.next() {
+		switch of.field {
 		case first:
-			var term [3]uint64
-			err := readNumbers(bytes, &term)
-			c.Term = api.Term{Epoch: term[first], Number: term[second]}
-			return err
+			c.Term.Epoch, c.Term.Number, ok = readNumbers(of.bytes)
 		case second:
-			c.Number = number
+			c.Number = of.number
 		}
-		return nil
-	})
+	}
+	return ok && !of.bad
 }
 
 // readNumbers reads the first two fields of a message, which are numbers.
-func readNumbers(encoded []byte, into *[3]uint64) error {
-	return eachField(encoded, func(field protowire.Number, number uint64, _ []byte) error {
-		if field <= second {
-			into[field] = number
-		}
-		return nil
-	})
-}
-
-// eachField calls read with each field of a message: with its number or with its bytes.
-func eachField(encoded []byte, read func(field protowire.Number, number uint64, bytes []byte) error) error {
-	for len(encoded) > 0 {
-		field, kind, n := protowire.ConsumeTag(encoded)
-		if n < 0 {
-			return errNoEvent
-		}
-		encoded = encoded[n:]
-		var number uint64
-		var bytes []byte
-		switch kind {
-		case protowire.VarintType:
-			number, n = protowire.ConsumeVarint(encoded)
-		case protowire.BytesType:
-			bytes, n = protowire.ConsumeBytes(encoded)
-		default:
-			n = protowire.ConsumeFieldValue(field, kind, encoded)
-		}
-		if n < 0 {
-			return errNoEvent
-		}
-		encoded = encoded[n:]
-		if err := read(field, number, bytes); err != nil {
-			return err
+func readNumbers(encoded []byte) (one, two uint64, ok bool) {
+	of := fields{rest: encoded}
+	for of.next() {
+		switch of.field {
+		case first:
+			one = of.number
+		case second:
+			two = of.number
 		}
 	}
-	return nil
+	return one, two, !of.bad
+}
+
+// fields goes through the fields of a message.
+type fields struct {
+	rest   []byte
+	field  protowire.Number
+	number uint64 // the field is this number,
+	bytes  []byte // or these bytes
+	bad    bool   // no whole field follows
+}
+
+// next goes to the next field. It returns false behind the last one.
+func (f *fields) next() bool {
+	if len(f.rest) == 0 {
+		return false
+	}
+	if f.nextShort() {
+		return true
+	}
+	field, kind, size := protowire.ConsumeTag(f.rest)
+	f.field, f.number, f.bytes = field, 0, nil
+	if size > 0 {
+		f.rest = f.rest[size:]
+		switch kind {
+		case protowire.VarintType:
+			f.number, size = protowire.ConsumeVarint(f.rest)
+		case protowire.BytesType:
+			f.bytes, size = protowire.ConsumeBytes(f.rest)
+		default:
+			size = protowire.ConsumeFieldValue(field, kind, f.rest)
+		}
+	}
+	if f.bad = size < 0; f.bad {
+		return false
+	}
+	f.rest = f.rest[size:]
+	return true
+}
+
+// nextShort goes to the next field if it has less than 128 bytes and a number below 16, as nearly all have: this takes a
+// third of the time.
+func (f *fields) nextShort() bool {
+	const tagMin, continued = 1 << 3, 0x80
+	if len(f.rest) < 2 || f.rest[0] < tagMin || f.rest[0] >= continued || protowire.Type(f.rest[0]&7) != protowire.BytesType || f.rest[1] >= continued {
+		return false
+	}
+	end := 2 + int(f.rest[1])
+	if end > len(f.rest) {
+		return false
+	}
+	f.field, f.number, f.bytes, f.rest = protowire.Number(f.rest[0]>>3), 0, f.rest[2:end], f.rest[end:]
+	return true
 }
 
 // PackEvent appends an encoded event to others, behind its length.

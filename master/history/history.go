@@ -105,7 +105,7 @@ func open(config Config, disk disk) (*History, error) {
 // gap returns the record that says what is missing behind a cursor.
 func gap(behind wire.Cursor, at time.Time, why string) record {
 	e := wire.Event{Cursor: behind, At: at, Why: why}
-	return record{kind: gapFrame, event: e.Append(nil)}
+	return record{kind: gapFrame, notable: true, event: e.Append(nil), card: cardOf(gapFrame, &e, nil)}
 }
 
 // tellHarm logs what is damaged, each once.
@@ -133,12 +133,15 @@ func (h *History) Add(packed []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var e wire.Event
+	room := make([]key, 0, len(packed)/16) // for the keys of all that come at once; seldom too little
 	for encoded := range wire.Unpack(packed) {
 		if e.Read(encoded) != nil || e.Cursor.Compare(h.last) <= 0 {
 			continue
 		}
 		h.last = e.Cursor
-		h.enqueue(record{kind: eventFrame, event: encoded})
+		one := record{kind: eventFrame, notable: e.Notable, event: encoded, card: cardOf(eventFrame, &e, room)}
+		room = one.keys[len(one.keys):]
+		h.enqueue(one)
 	}
 }
 
@@ -196,10 +199,7 @@ func (m moment) String() string { return m.at.Format(time.RFC3339Nano) }
 func (l *loss) add(one record, why string) {
 	lost := one.lost
 	if lost == nil {
-		var e wire.Event
-		_ = e.Read(one.event) // Add has read it
-		at := moment{e.At, e.Cursor}
-		lost = &loss{events: 1, from: at, to: at}
+		lost = &loss{events: 1, from: one.moment, to: one.moment}
 	}
 	if l.events == 0 {
 		l.from = lost.from
@@ -254,12 +254,13 @@ func (h *History) write(now time.Time) {
 	h.queue = nil
 	h.mu.Unlock()
 	var notable, routine []record
-	var e wire.Event
 	for _, one := range waiting {
 		if one.lost != nil {
-			one.event = one.lost.gap(h.notable.lastCursor()).event
+			lost := one.lost
+			one = lost.gap(h.notable.lastCursor())
+			one.lost = lost
 		}
-		if one.kind == gapFrame || e.Read(one.event) == nil && e.Notable {
+		if one.notable {
 			notable = append(notable, one)
 		} else {
 			routine = append(routine, one)

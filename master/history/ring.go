@@ -26,16 +26,12 @@ type ring struct {
 	segments []*segment // the last one is open if file is not nil; guarded by mu
 
 	// What follows belongs to the writer alone.
-	file    *os.File  // of the open segment; nil: there is none
-	grows   *contents // of the open segment, or of the last one that was open; its index is guarded by mu
-	buffer  []byte    // of what is written, used again
-	filling struct {  // what is written at once, used again
-		events [fillRecordsMax]wire.Event
-		starts [fillRecordsMax + 1]int // of their frames in the buffer, and its end
-	}
-	next   int   // the number of the next file
-	synced bool  // what was written is safe from a crash of the machine
-	bytes  int64 // of all segments
+	file   *os.File  // of the open segment; nil: there is none
+	grows  *contents // of the open segment, or of the last one that was open; its index is guarded by mu
+	buffer []byte    // of what is written, used again
+	next   int       // the number of the next file
+	synced bool      // what was written is safe from a crash of the machine
+	bytes  int64     // of all segments
 	shares map[key]int64
 }
 
@@ -250,28 +246,22 @@ const fillRecordsMax = 1024
 func (r *ring) fill(records []record) (written int, err error) {
 	s := r.last()
 	r.buffer, r.synced = r.buffer[:0], false
-	events, starts := &r.filling.events, &r.filling.starts
 	n := 0
 	for ; n < min(len(records), fillRecordsMax) && s.bytes+int64(len(r.buffer)) < r.segmentBytes(); n++ {
-		one := &records[n]
-		if err := events[n].Read(one.event); err != nil {
-			return 0, err
-		}
-		starts[n] = len(r.buffer)
-		r.buffer = endFrame(append(beginFrame(r.buffer, one.kind, shareOf(&events[n])), one.event...), starts[n])
+		start := len(r.buffer)
+		r.buffer = endFrame(append(beginFrame(r.buffer, records[n].kind, records[n].share), records[n].event...), start)
 	}
-	starts[n] = len(r.buffer)
 	if err := r.writeAt(r.file, r.buffer, s.bytes); err != nil {
 		return 0, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range n {
-		f := frame(r.buffer[starts[i]:starts[i+1]])
-		r.grows.add(s.bytes+int64(starts[i]), f, &events[i])
-		r.shares[f.share()] += int64(len(f))
+	for i := range records[:n] {
+		bytes := int64(frameBytes + len(records[i].event))
+		r.grows.add(s.bytes, bytes, &records[i].card)
+		r.shares[records[i].share] += bytes
+		s.bytes += bytes
 	}
-	s.bytes += int64(len(r.buffer))
 	r.bytes += int64(len(r.buffer))
 	s.summary, *s.memory = r.grows.summary, r.grows.index
 	return n, nil

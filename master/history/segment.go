@@ -18,9 +18,26 @@ import (
 
 // record is an event or a gap that is to be written.
 type record struct {
-	kind  byte
-	event []byte // encoded
-	lost  *loss  // of a gap whose event is made of it when it is written; nil: the event is complete
+	kind    byte
+	notable bool
+	event   []byte // encoded
+	card
+	lost *loss // of a gap whose event is made of it when it is written; nil: the event is complete
+}
+
+// card is what a segment notes of a record, so that its event is read only once on its way to the disk.
+type card struct {
+	moment
+	share key
+	keys  []key // by which it is found
+}
+
+// cardOf returns the card of an event or a gap. Its keys are appended to keys, which has none.
+func cardOf(kind byte, e *wire.Event, keys []key) card {
+	if kind == gapFrame {
+		return card{moment: moment{e.At, e.Cursor}, keys: append(keys, gapKey)}
+	}
+	return card{moment{e.At, e.Cursor}, shareOf(e), keysOf(keys, e)}
 }
 
 // summary says what is in a segment. It stands behind the records.
@@ -49,27 +66,21 @@ func newContents(former *contents) *contents {
 	return c
 }
 
-// add notes that an event stands at an offset.
-func (c *contents) add(offset int64, f frame, e *wire.Event) {
-	at, cursor := e.At, e.Cursor
+// add notes that a record stands at an offset, in so many bytes.
+func (c *contents) add(offset, bytes int64, of *card) {
 	if c.Records == 0 {
-		c.First, c.Oldest, c.Newest, c.Shares = cursor, at, at, map[key]int64{}
+		c.First, c.Oldest, c.Newest, c.Shares = of.cursor, of.at, of.at, map[key]int64{}
 	}
 	c.Records++
-	c.Last = cursor
-	if at.Before(c.Oldest) {
-		c.Oldest = at
+	c.Last = of.cursor
+	if of.at.Before(c.Oldest) {
+		c.Oldest = of.at
 	}
-	if at.After(c.Newest) {
-		c.Newest = at
+	if of.at.After(c.Newest) {
+		c.Newest = of.at
 	}
-	c.Shares[f.share()] += int64(len(f))
-	var keys [16]key
-	if f.kind() == gapFrame {
-		c.index.add(uint32(offset), append(keys[:0], gapKey))
-	} else {
-		c.index.add(uint32(offset), keysOf(keys[:0], e))
-	}
+	c.Shares[of.share] += bytes
+	c.index.add(uint32(offset), of.keys)
 }
 
 // read notes what a whole frame at an offset holds. It returns false if that is none of ours, or stands there again.
@@ -82,7 +93,10 @@ func (c *contents) read(offset int64, f frame) bool {
 	if c.Records > 0 && (order < 0 || order == 0 && f.kind() == eventFrame) {
 		return false
 	}
-	c.add(offset, f, &e)
+	var keys [16]key
+	of := cardOf(f.kind(), &e, keys[:0])
+	of.share = f.share() // by which whoever wrote it counted it
+	c.add(offset, int64(len(f)), &of)
 	return true
 }
 
