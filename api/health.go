@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,6 +15,10 @@ type Check struct {
 	// so that nobody sends it work. A task that fails any other check is killed with its grace, and ends FAILED
 	// (HEALTH_CHECK_FAILED).
 	Readiness bool
+	// Observing makes this a check of which only the result is told: whatever it finds, the task stays as healthy as it
+	// is. A change of the result is a RUNNING status, and each status from the first RUNNING on has the latest one; see
+	// [Status.Observed]. Only the built-in executor for commands makes such a check, at most one for each task.
+	Observing bool
 
 	// Command is run in the task's sandbox, with the task's environment and the variables in its own Env. The check
 	// passes if the command's exit code is 0. Only the built-in executor for commands runs it.
@@ -27,7 +32,8 @@ type Check struct {
 	Interval time.Duration
 	// Timeout is how long one check may take; after that it has failed and is ended. Default 5 s.
 	Timeout time.Duration
-	// Grace is how long after its first RUNNING a task may fail the check while it has never passed it. Default 15 s.
+	// Grace is how long after its first RUNNING a task may fail the check while it has never passed it. Default 15 s. An
+	// observing check is made for the first time when it is over.
 	Grace time.Duration
 	// Failures is how many failures in a row make the task unhealthy. Default 3. A task that has never passed a
 	// readiness check becomes unhealthy at the first failure.
@@ -51,6 +57,40 @@ type TCPCheck struct {
 type GRPCCheck struct {
 	Port    string // one of the task's Ports, by its name
 	Service string // default: the server as a whole
+}
+
+// CheckResult is what an observing check has found last.
+type CheckResult struct {
+	Kind string `json:"kind"` // how it is made: command, http, tcp or grpc
+	// Known is false before the first check, and when the last one has found nothing: it took longer than its timeout, no
+	// answer came over HTTP, or a signal ended the command.
+	Known  bool `json:"known,omitempty"`
+	Code   int  `json:"code,omitempty"`   // the exit code of a command, the status code of an answer over HTTP
+	Passed bool `json:"passed,omitempty"` // as a check of another sort would judge it
+	// Changed says that the status tells a change of the result.
+	Changed bool `json:"changed,omitempty"`
+}
+
+// Observed returns what the task's observing check has found, as of this status; nil if it has no such check.
+func (s *Status) Observed() *CheckResult {
+	result := new(CheckResult)
+	if s.Executor != CommandExecutor || len(s.Data) == 0 || json.Unmarshal(s.Data, result) != nil {
+		return nil
+	}
+	return result
+}
+
+// Kind returns how the check is made: command, http, tcp or grpc.
+func (c *Check) Kind() string {
+	switch {
+	case c.HTTP != nil:
+		return "http"
+	case c.TCP != nil:
+		return "tcp"
+	case c.GRPC != nil:
+		return "grpc"
+	}
+	return "command"
 }
 
 // Defaults and bounds of [Check].
@@ -82,10 +122,17 @@ func (t *Task) checkChecks() error {
 	if len(t.Checks) > ChecksMax {
 		return fmt.Errorf("%d checks, at most %d are allowed", len(t.Checks), ChecksMax)
 	}
+	observing := 0
 	for i := range t.Checks {
+		if t.Checks[i].Observing {
+			observing++
+		}
 		if err := t.checkOne(&t.Checks[i]); err != nil {
 			return fmt.Errorf("check %d: %w", i+1, err)
 		}
+	}
+	if observing > 1 {
+		return fmt.Errorf("%d checks observe, at most one may", observing)
 	}
 	return nil
 }
@@ -97,6 +144,12 @@ func (t *Task) checkOne(c *Check) error {
 	if c.Command != nil && t.Executor != nil {
 		return errors.New("commands are run by the built-in executor only; check over a port, " +
 			"or have your executor report Healthy itself")
+	}
+	switch {
+	case c.Observing && c.Readiness:
+		return errors.New("it observes and is for readiness; it can be one of them")
+	case c.Observing && t.Executor != nil:
+		return errors.New("observing checks are made by the built-in executor only; have your executor report what it finds as data")
 	}
 	if name := c.PortName(); c.Command == nil && t.Ports[name] == 0 {
 		return fmt.Errorf("port %q is none of the task's; name one of its Ports", name)

@@ -34,21 +34,20 @@ const (
 
 var errNotRunning = errors.New("the task runs no more")
 
-// probe makes a check of a running task, and returns why it failed, or nil. If the task has ended meanwhile the check
+// probe makes a check of a running task, and returns what it has found, and why it failed, or nil. If the task has ended meanwhile the check
 // says nothing about its health: probe then waits until the context ends, which it does with the report of the task's
 // end.
-func (x *commands) probe(ctx context.Context, task *executor.Task, how api.Check) error {
-	var err error
+func (x *commands) probe(ctx context.Context, task *executor.Task, how api.Check) (found api.CheckResult, err error) {
 	if how.Command != nil {
-		err = x.runCheck(ctx, task, how.Command)
+		found, err = x.runCheck(ctx, task, how.Command)
 	} else {
-		err = executor.ProbeChecks(ctx, task, how)
+		found, err = executor.ProbeChecks(ctx, task, how)
 	}
 	if err != nil && !x.runs(task.ID) {
 		<-ctx.Done()
-		return errNotRunning
+		return found, errNotRunning
 	}
-	return err
+	return found, err
 }
 
 // runs reports whether the first process of a task lives.
@@ -60,16 +59,17 @@ func (x *commands) runs(id api.TaskID) bool {
 }
 
 // runCheck runs the command of a check to its end.
-func (x *commands) runCheck(ctx context.Context, task *executor.Task, command *api.Command) error {
+func (x *commands) runCheck(ctx context.Context, task *executor.Task, command *api.Command) (found api.CheckResult, err error) {
+	found.Kind = "command"
 	output, input, err := os.Pipe()
 	if err != nil {
-		return err
+		return found, err
 	}
 	defer output.Close()
 	c, err := x.startCheck(task, command, input)
 	_ = input.Close()
 	if err != nil {
-		return err
+		return found, err
 	}
 	said := make(chan string, 1)
 	go func() { said <- readStart(output) }() // ends with the output, or at its deadline
@@ -81,7 +81,10 @@ func (x *commands) runCheck(ctx context.Context, task *executor.Task, command *a
 		status = <-c.ended
 	}
 	_ = output.SetReadDeadline(time.Now().Add(checkOutputPatience))
-	return judgeCheck(status, <-said)
+	if status.Exited() {
+		found.Known, found.Code, found.Passed = true, status.ExitStatus(), status.ExitStatus() == 0
+	}
+	return found, judgeCheck(status, <-said)
 }
 
 // judgeCheck returns why a check with this status and output has failed; nil if it has passed.

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,13 +17,17 @@ import (
 
 // checked launches a task that runs a line of a shell, with a check that runs another line every 100 ms, with a
 // timeout.
-func (a *agent) checked(id api.TaskID, line string, readiness bool, timeout time.Duration, check string) {
+func (a *agent) checked(id api.TaskID, line string, readiness bool, timeout time.Duration, how string, change ...func(*api.Check)) {
+	check := api.Check{
+		Readiness: readiness, Command: &api.Command{Shell: how, Env: map[string]string{"MORE": "check"}},
+		Interval: api.CheckIntervalMin, Timeout: timeout, Grace: time.Nanosecond, Failures: 2,
+	}
+	for _, one := range change {
+		one(&check)
+	}
 	a.launch(api.Task{
 		ID: id, KillGrace: time.Hour, Command: &api.Command{Shell: line, Env: map[string]string{"WHO": "task", "MORE": "task"}},
-		Checks: []api.Check{{
-			Readiness: readiness, Command: &api.Command{Shell: check, Env: map[string]string{"MORE": "check"}},
-			Interval: api.CheckIntervalMin, Timeout: timeout, Grace: time.Nanosecond, Failures: 2,
-		}},
+		Checks: []api.Check{check},
 	})
 }
 
@@ -74,6 +79,36 @@ func TestLivenessByACommand(t *testing.T) {
 	if got := a.read("t1", "stdout"); got != "bye" {
 		t.Errorf("within its grace it said %q", got)
 	}
+}
+
+// What an observing check by a command finds is its exit code; if a signal ends it, it finds nothing. The task runs on. (R90.)
+func TestObservingByACommand(t *testing.T) {
+	a := start(t)
+	a.checked("t1", "sleep 1000", false, time.Minute, `read code <code && if test $code = none; then kill -9 $$; fi; exit $code`, func(c *api.Check) {
+		c.Observing = true
+	})
+	for _, told := range []struct{ code, data string }{
+		{"", `{"kind":"command"}`},
+		{"7", `{"kind":"command","known":true,"code":7,"changed":true}`},
+		{"none", `{"kind":"command","changed":true}`},
+		{"0", `{"kind":"command","known":true,"passed":true,"changed":true}`},
+	} {
+		if told.code != "" {
+			file := filepath.Join(a.folder, "t1", "code")
+			if err := errors.Join(os.WriteFile(file+"-new", []byte(told.code+"\n"), 0o644), os.Rename(file+"-new", file)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := a.want("t1", api.TaskRunning)
+		for strings.Contains(string(got.Data), `"code":2,`) { // the file was not there yet
+			got = a.want("t1", api.TaskRunning)
+		}
+		if string(got.Data) != told.data || got.Healthy != nil {
+			t.Errorf("with exit code %q it is told %s of %+v, want %s", told.code, got.Data, got, told.data)
+		}
+	}
+	a.send(protocol.ExecutorKill{Task: "t1"})
+	a.want("t1", api.TaskKilled)
 }
 
 // A check that hangs is killed at its timeout with its whole process group, and so is a check whose task ends. Nothing

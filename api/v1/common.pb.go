@@ -1270,7 +1270,9 @@ type Check struct {
 	// How long after its first RUNNING the task may fail this check while it has never passed it. Absent: 15 s.
 	Grace *durationpb.Duration `protobuf:"bytes,8,opt,name=grace,proto3" json:"grace,omitempty"`
 	// How many failures in a row make the task unhealthy. 0: 3.
-	Failures      uint32 `protobuf:"varint,9,opt,name=failures,proto3" json:"failures,omitempty"`
+	Failures uint32 `protobuf:"varint,9,opt,name=failures,proto3" json:"failures,omitempty"`
+	// Only the result is told, whatever it is. Not with readiness.
+	Observing     bool `protobuf:"varint,10,opt,name=observing,proto3" json:"observing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1381,6 +1383,13 @@ func (x *Check) GetFailures() uint32 {
 		return x.Failures
 	}
 	return 0
+}
+
+func (x *Check) GetObserving() bool {
+	if x != nil {
+		return x.Observing
+	}
+	return false
 }
 
 type isCheck_How interface {
@@ -2437,7 +2446,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\n" +
 	"cpus_milli\x18\x01 \x01(\x03R\tcpusMilli\x12\x1b\n" +
 	"\tmem_milli\x18\x02 \x01(\x03R\bmemMilli\x12\x12\n" +
-	"\x04pids\x18\x03 \x01(\x03R\x04pids\"\x96\x03\n" +
+	"\x04pids\x18\x03 \x01(\x03R\x04pids\"\xb4\x03\n" +
 	"\x05Check\x12\x1c\n" +
 	"\treadiness\x18\x01 \x01(\bR\treadiness\x12.\n" +
 	"\acommand\x18\x02 \x01(\v2\x12.tender.v1.CommandH\x00R\acommand\x12*\n" +
@@ -2447,7 +2456,9 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\binterval\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\binterval\x123\n" +
 	"\atimeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12/\n" +
 	"\x05grace\x18\b \x01(\v2\x19.google.protobuf.DurationR\x05grace\x12\x1a\n" +
-	"\bfailures\x18\t \x01(\rR\bfailuresB\x05\n" +
+	"\bfailures\x18\t \x01(\rR\bfailures\x12\x1c\n" +
+	"\tobserving\x18\n" +
+	" \x01(\bR\tobservingB\x05\n" +
 	"\x03how\"3\n" +
 	"\tHTTPCheck\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\tR\x04port\x12\x12\n" +

@@ -46,7 +46,7 @@ type Config struct {
 	// Probe makes one check of a running task; see [api.Task].Checks. nil means that the check has passed. Probe may
 	// run at the same time as a Handler's method and as the checks of other tasks, but only once at a time for each
 	// task. It must return when its context ends. Default: [ProbeChecks].
-	Probe func(ctx context.Context, task *Task, check api.Check) error
+	Probe func(ctx context.Context, task *Task, check api.Check) (api.CheckResult, error)
 	// Logger takes the SDK's log. Default: discarded.
 	Logger *slog.Logger
 	// Dialer opens the connection to the agent. Default: the unix socket.

@@ -3,6 +3,7 @@ package executor
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -14,7 +15,7 @@ import (
 
 // ProbeChecks makes a check over HTTP, TCP or gRPC at the task's own port, over loopback. It is the default of
 // [Config].Probe.
-func ProbeChecks(ctx context.Context, task *Task, check api.Check) error {
+func ProbeChecks(ctx context.Context, task *Task, check api.Check) (api.CheckResult, error) {
 	return health.Probe(ctx, task.Ports, check)
 }
 
@@ -23,16 +24,26 @@ func ProbeChecks(ctx context.Context, task *Task, check api.Check) error {
 func (s *server) watchHealth(ctx context.Context, task *Task) {
 	w := health.New(task.Checks, time.Now())
 	var told *bool
+	observed := unobserved(task.Checks)
 	for {
 		number, check, due := w.Next()
 		if !pause.For(ctx, time.Until(due)) {
 			return
 		}
-		result := s.probeTask(ctx, task, check)
+		found, failed := s.probeTask(ctx, task, check)
 		if ctx.Err() != nil {
 			return
 		}
-		w.Take(number, time.Now(), result)
+		w.Take(number, time.Now(), failed)
+		if check.Observing {
+			if changed := found; found != *observed {
+				changed.Changed = true
+				if task.Report(Report{State: api.TaskRunning, Data: dataOf(&changed)}) == nil {
+					observed = &found // as below
+				}
+			}
+			continue
+		}
 		if why := w.Failed(); why != "" {
 			s.endIll(task, why)
 			return
@@ -47,11 +58,27 @@ func (s *server) watchHealth(ctx context.Context, task *Task) {
 	}
 }
 
-// probeTask makes one check within its timeout.
-func (s *server) probeTask(ctx context.Context, task *Task, check api.Check) error {
+// probeTask makes one check within its timeout, and returns what it has found, and why it has failed.
+func (s *server) probeTask(ctx context.Context, task *Task, check api.Check) (api.CheckResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, check.Timeout)
 	defer cancel()
-	return health.Explain(ctx, s.config.Probe(ctx, task, check))
+	found, err := s.config.Probe(ctx, task, check)
+	return found, health.Explain(ctx, err)
+}
+
+// unobserved is what is told of the observing check before it was made; nil: there is no such check.
+func unobserved(checks []api.Check) *api.CheckResult {
+	for i := range checks {
+		if checks[i].Observing {
+			return &api.CheckResult{Kind: checks[i].Kind()}
+		}
+	}
+	return nil
+}
+
+func dataOf(result *api.CheckResult) []byte {
+	data, _ := json.Marshal(result) // it never fails
+	return data
 }
 
 // endIll ends a task that has failed its checks, unless it has already ended or is being killed.
@@ -82,6 +109,7 @@ func (s *server) watchChecks(ctx context.Context) (stop func()) {
 // illness is what the checks of a task have found.
 type illness struct {
 	healthy *bool              // as it was told last
+	found   *api.CheckResult   // by the observing check, as it was told last; nil: nothing
 	why     string             // the task is being ended for this reason; "": it is not
 	unwatch context.CancelFunc // ends the task's checks; nil: it has none, or does not run yet
 }
@@ -116,15 +144,30 @@ func (l *ledger) fallIll(id api.TaskID, why string) bool {
 	e.illness.healthy, e.illness.why = &no, why
 	e.state = api.TaskKilling
 	if len(e.kept) < unacknowledgedPerTaskMax {
-		l.keepStatus(e, Report{State: api.TaskKilling, Reason: api.ReasonHealthCheckFailed, Message: why, Healthy: &no})
+		l.keepStatus(e, e.illness.addFound(Report{State: api.TaskKilling, Reason: api.ReasonHealthCheckFailed, Message: why, Healthy: &no}, e.task.Checks))
 	}
 	return true
+}
+
+// addFound adds what the task's observing check has found to a report, if it has such a check.
+func (i *illness) addFound(report Report, checks []api.Check) Report {
+	before := unobserved(checks)
+	switch {
+	case before == nil:
+	case len(report.Data) == 0:
+		report.Data = dataOf(cmp.Or(i.found, before))
+	case json.Unmarshal(report.Data, before) == nil:
+		before.Changed = false
+		i.found = before
+	}
+	return report
 }
 
 // diagnose completes a report before it is told: it adds the task's health, and the reason if the task was ended for
 // failed checks. A task with a readiness check counts as unhealthy until the check has passed, so that nobody sends it
 // work between its first RUNNING and then.
 func (i *illness) diagnose(report Report, checks []api.Check) Report {
+	report = i.addFound(report, checks)
 	if report.Healthy != nil {
 		i.healthy = report.Healthy
 	}

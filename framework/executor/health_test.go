@@ -21,12 +21,14 @@ type patient struct {
 
 func (p *patient) set(err error) { p.result.Store(&err) }
 
-func (p *patient) probe(context.Context, *Task, api.Check) error {
+func (p *patient) probe(_ context.Context, _ *Task, check api.Check) (api.CheckResult, error) {
 	p.probes.Add(1)
-	if err := p.result.Load(); err != nil {
-		return *err
+	found := api.CheckResult{Kind: check.Kind(), Known: true, Passed: true}
+	if err := p.result.Load(); err != nil && *err != nil {
+		found.Passed = false
+		return found, *err
 	}
-	return nil
+	return found, nil
 }
 
 // checked launches a task with checks every 2 s, of which two in a row may fail.
@@ -38,7 +40,7 @@ func checked(id api.TaskID, checks ...api.Check) protocol.ExecutorLaunch {
 	return protocol.ExecutorLaunch{Task: api.Task{ID: id, Ports: map[string]uint16{"p": 1}, Checks: checks, KillGrace: time.Minute}}
 }
 
-func probedBy(probe func(context.Context, *Task, api.Check) error) Option {
+func probedBy(probe func(context.Context, *Task, api.Check) (api.CheckResult, error)) Option {
 	return func(c *Config) { c.Probe = probe }
 }
 
@@ -126,16 +128,49 @@ func TestLiveness(t *testing.T) {
 	})
 }
 
+// An observing check begins when its grace is over, changes nothing of the task, and is told of when its result changes;
+// each status has the latest result. (R90.)
+func TestObserving(t *testing.T) {
+	story(t, func(t *testing.T, m *machine) {
+		var p patient
+		p.set(errors.New("refused"))
+		r := m.run(Functions(untilKilled), probedBy(p.probe))
+		s := m.start().accept()
+		s.send(checked("t", api.Check{Observing: true}))
+		want := func(state api.TaskState, data string) {
+			t.Helper()
+			if got := s.want("t", state); string(got.Data) != data || got.Healthy != nil {
+				t.Errorf("it is told %s of %+v, want %s", got.Data, got, data)
+			}
+		}
+		want(api.TaskRunning, `{"kind":"tcp"}`)
+		began := time.Now()
+		want(api.TaskRunning, `{"kind":"tcp","known":true,"changed":true}`)
+		if took := time.Since(began); took != 5*time.Second || p.probes.Load() != 1 {
+			t.Errorf("the %dth check was made after %v", p.probes.Load(), took)
+		}
+		<-time.After(time.Minute)
+		p.set(nil)
+		want(api.TaskRunning, `{"kind":"tcp","known":true,"passed":true,"changed":true}`)
+		s.send(protocol.ExecutorKill{Task: "t"})
+		want(api.TaskKilled, `{"kind":"tcp","known":true,"passed":true}`)
+		s.send(protocol.ExecutorShutdown{})
+		if err := r.wait(); err != nil {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+}
+
 // A check that takes too long has failed. It is told to end, and no other check is made beside it. If the task itself
 // ends as FINISHED meanwhile, that stands.
 func TestHungChecks(t *testing.T) {
 	story(t, func(t *testing.T, m *machine) {
 		var running, most atomic.Int64
-		hung := func(ctx context.Context, _ *Task, check api.Check) error {
+		hung := func(ctx context.Context, _ *Task, check api.Check) (api.CheckResult, error) {
 			most.Store(max(most.Load(), running.Add(1)))
 			defer running.Add(-1)
 			<-ctx.Done()
-			return ctx.Err()
+			return api.CheckResult{}, ctx.Err()
 		}
 		r := m.run(Functions(func(ctx context.Context, task *Task) error {
 			<-ctx.Done()

@@ -3,6 +3,7 @@ package frameworktest
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"time"
 
@@ -162,17 +163,25 @@ func (p *process) endOf(ctx context.Context, task api.TaskID, play *Play, other 
 }
 
 // probe answers a check as the story says.
-func (h *host) probe(_ context.Context, task *executor.Task, _ api.Check) error {
+func (h *host) probe(_ context.Context, task *executor.Task, check api.Check) (api.CheckResult, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	found := api.CheckResult{Kind: check.Kind(), Known: true, Code: 1}
+	if check.HTTP != nil {
+		found.Code = http.StatusServiceUnavailable
+	}
 	running, is := h.tasks[api.TaskRef{Framework: task.Framework, Task: task.ID}]
 	switch {
 	case !is:
-		return errNotReady
+		return found, errNotReady
 	case running.ill != nil && *running.ill:
-		return errIll
+		return found, errIll
 	case running.ill == nil && time.Since(running.began) < running.readyAfter:
-		return errNotReady
+		return found, errNotReady
 	}
-	return nil
+	found.Passed, found.Code = true, 0
+	if check.HTTP != nil {
+		found.Code = http.StatusOK
+	}
+	return found, nil
 }

@@ -29,19 +29,22 @@ const (
 
 var errCommand = errors.New("commands are run by the built-in executor only")
 
-// Probe makes a check over one of the task's ports. The context limits its time.
-func Probe(ctx context.Context, ports map[string]uint16, check api.Check) error {
+// Probe makes a check over one of the task's ports, and returns what it has found, and why it has failed; nil: it has
+// passed. The context limits its time.
+func Probe(ctx context.Context, ports map[string]uint16, check api.Check) (api.CheckResult, error) {
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(ports[check.PortName()])))
-	err := errCommand
+	found, err := api.CheckResult{Kind: check.Kind(), Known: true}, errCommand
 	switch {
 	case check.HTTP != nil:
-		err = probeHTTP(ctx, address, cmp.Or(check.HTTP.Path, "/"))
+		found.Code, err = probeHTTP(ctx, address, cmp.Or(check.HTTP.Path, "/"))
+		found.Known = found.Code != 0
 	case check.TCP != nil:
 		err = probeTCP(ctx, address)
 	case check.GRPC != nil:
 		err = probeGRPC(ctx, address, check.GRPC.Service)
 	}
-	return Explain(ctx, err)
+	found.Passed = err == nil
+	return found, Explain(ctx, err)
 }
 
 // Explain turns the failure of a check into a short sentence.
@@ -65,10 +68,11 @@ var visitor = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-func probeHTTP(ctx context.Context, address, path string) error {
+// probeHTTP returns the status code of the answer; 0: there was none.
+func probeHTTP(ctx context.Context, address, path string) (int, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	request.Header.Set("User-Agent", "tender-check")
 	answer, err := visitor.Do(request)
@@ -76,13 +80,13 @@ func probeHTTP(ctx context.Context, address, path string) error {
 		err = wrapped.Err // the path and the address are known
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode < 200 || answer.StatusCode > 399 {
-		return fmt.Errorf("it answered %s", answer.Status)
+		return answer.StatusCode, fmt.Errorf("it answered %s", answer.Status)
 	}
-	return nil
+	return answer.StatusCode, nil
 }
 
 func probeTCP(ctx context.Context, address string) error {

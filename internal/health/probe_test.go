@@ -22,7 +22,7 @@ import (
 // probe makes a check at the address; "" means that it passed.
 func probe(ctx context.Context, t *testing.T, address net.Addr, check api.Check) string {
 	t.Helper()
-	err := health.Probe(ctx, map[string]uint16{"p": uint16(address.(*net.TCPAddr).Port)}, check)
+	_, err := health.Probe(ctx, map[string]uint16{"p": uint16(address.(*net.TCPAddr).Port)}, check)
 	if err == nil {
 		return ""
 	}

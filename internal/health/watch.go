@@ -47,7 +47,11 @@ const (
 func New(checks []api.Check, began time.Time) *Watch {
 	w := &Watch{began: began}
 	for _, check := range checks {
-		w.checks = append(w.checks, watched{Check: withDefaults(check), next: began})
+		one := watched{Check: withDefaults(check), next: began}
+		if check.Observing {
+			one.next = began.Add(one.Grace)
+		}
+		w.checks = append(w.checks, one)
 	}
 	return w
 }
@@ -73,6 +77,10 @@ func (w *Watch) Next() (number int, check api.Check, due time.Time) {
 // Take takes the result of a check that has just been made; nil means that it passed.
 func (w *Watch) Take(number int, now time.Time, result error) {
 	c := &w.checks[number]
+	if c.Observing {
+		c.next = now.Add(c.Interval)
+		return
+	}
 	starting := !c.passed && now.Before(w.began.Add(c.Grace))
 	switch {
 	case result == nil:
@@ -104,9 +112,14 @@ func times(n int) string {
 
 // Healthy returns whether the task passes all its checks, and if not, why; nil as long as that is not known.
 func (w *Watch) Healthy() (healthy *bool, why string) {
-	all := true
+	all, some := true, false
 	for i := range w.checks {
-		switch c := &w.checks[i]; c.state {
+		c := &w.checks[i]
+		if c.Observing {
+			continue
+		}
+		some = true
+		switch c.state {
 		case ill:
 			no := false
 			return &no, fmt.Sprintf("it does not pass its check (%s): %s", Describe(c.Check), c.why)
@@ -115,7 +128,7 @@ func (w *Watch) Healthy() (healthy *bool, why string) {
 		case well:
 		}
 	}
-	if !all {
+	if !all || !some {
 		return nil, ""
 	}
 	return &all, ""

@@ -194,7 +194,7 @@ func checksToProto(checks []api.Check) []*apiv1.Check {
 	for _, check := range checks {
 		m := &apiv1.Check{
 			Readiness: check.Readiness, Interval: DurationToProto(check.Interval), Timeout: DurationToProto(check.Timeout),
-			Grace: DurationToProto(check.Grace), Failures: uint32(max(check.Failures, 0)),
+			Grace: DurationToProto(check.Grace), Failures: uint32(max(check.Failures, 0)), Observing: check.Observing,
 		}
 		switch {
 		case check.Command != nil:
@@ -217,7 +217,7 @@ func checksFromProto(c *checker, checks []*apiv1.Check) []api.Check {
 	for _, m := range checks {
 		check := api.Check{
 			Readiness: m.GetReadiness(), Interval: c.duration("", m.GetInterval()), Timeout: c.duration("", m.GetTimeout()),
-			Grace: c.duration("", m.GetGrace()), Failures: int(m.GetFailures()), Command: CommandFromProto(m.GetCommand()),
+			Grace: c.duration("", m.GetGrace()), Failures: int(m.GetFailures()), Observing: m.GetObserving(), Command: CommandFromProto(m.GetCommand()),
 		}
 		switch how := m.GetHow().(type) {
 		case *apiv1.Check_Http:

@@ -414,7 +414,7 @@ func (s *session) Update(ctx context.Context, status api.Status) error {
 		s.tellFallen(one)
 	}
 	s.mu.Lock()
-	if status.State == api.TaskKilling && !s.framework.KnowsKilling() {
+	if status.State == api.TaskKilling && status.Reason != api.ReasonHealthCheckFailed && !s.framework.KnowsKilling() {
 		s.mu.Unlock()
 		return nil
 	}

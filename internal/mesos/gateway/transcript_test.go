@@ -43,6 +43,7 @@ import (
 //	wait TIME                    lets time pass
 //	hang-up                      closes the stream
 //	restart                      kills the gateway, as kill -9 does, and starts another one
+//	health TASK well|ill          whether a task passes its checks from now on
 //	agent kill|start|drain|gone|maintain|cancel
 //	master [kill|start]          kills the master and starts it again, or one of the two
 //
@@ -233,6 +234,8 @@ func (s *story) play(d *datadriven.TestData) string {
 		s.hangUp()
 	case "restart":
 		s.restart()
+	case "health":
+		s.h.Frameworks()[0].SetHealth(api.TaskID(d.CmdArgs[0].Key), d.CmdArgs[1].Key == "well")
 	case "agent":
 		agent := s.h.Agent(1)
 		map[string]func(){

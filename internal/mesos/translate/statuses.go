@@ -3,6 +3,8 @@ package translate
 import (
 	"crypto/sha256"
 	"fmt"
+	"strings"
+	"syscall"
 
 	"google.golang.org/protobuf/proto"
 
@@ -96,11 +98,12 @@ func NeedsAcknowledgement(status api.Status) bool {
 // uuid; ip is an address of its agent. It has a uuid only if it needs an acknowledgement.
 func (f *Framework) WriteStatus(status api.Status, ip string) *mesosv1.TaskStatus {
 	s := new(mesosv1.TaskStatus)
-	own := len(status.Data) > 0 && proto.Unmarshal(status.Data, s) == nil
+	found := status.Observed()
+	own := found == nil && len(status.Data) > 0 && proto.Unmarshal(status.Data, s) == nil
 	if own {
 		s.State = f.known(s.GetState()).Enum()
 	} else {
-		s = &mesosv1.TaskStatus{State: f.State(status.State).Enum(), Healthy: status.Healthy}
+		s = &mesosv1.TaskStatus{State: f.State(status.State).Enum(), Healthy: status.Healthy, CheckStatus: checkStatus(found)}
 		if status.Message != "" {
 			s.Message = ptr(status.Message)
 		}
@@ -108,12 +111,13 @@ func (f *Framework) WriteStatus(status api.Status, ip string) *mesosv1.TaskStatu
 		if reason, named := reasons[status.Reason]; named {
 			s.Reason = reason.Enum()
 		}
-		if status.ExitCode != nil { // Mesos's words, for which tools look
-			s.Message = ptr(fmt.Sprintf("Command exited with status %d", *status.ExitCode))
+		if status.ExitCode != nil && !strings.HasPrefix(s.GetReason().String(), "REASON_CONTAINER_LIMITATION") { // whose message says of what
+			s.Message = ptr(outcome(status))
 			if status.State == api.TaskFailed && s.Reason == nil {
 				s.Reason = mesosv1.TaskStatus_REASON_COMMAND_EXECUTOR_FAILED.Enum()
 			}
 		}
+		f.writeHealth(s, status, found)
 		if status.Executor != "" && status.Executor != api.CommandExecutor {
 			s.ExecutorId = ExecutorID(status.Executor)
 		} else if status.Executor != "" { // Mesos names a command's executor like its task
@@ -139,6 +143,57 @@ func (f *Framework) WriteStatus(status api.Status, ip string) *mesosv1.TaskStatu
 		s.ContainerStatus = containerStatus(status, ip)
 	}
 	return s
+}
+
+// outcome says how a command has ended in Mesos's words, for which tools look.
+func outcome(status api.Status) string {
+	if code := *status.ExitCode; code > 128 && strings.HasPrefix(status.Message, "ended by signal ") {
+		name := syscall.Signal(code - 128).String()
+		return "Command terminated with signal " + strings.ToUpper(name[:1]) + name[1:]
+	}
+	return fmt.Sprintf("Command exited with status %d", *status.ExitCode)
+}
+
+// writeHealth tells what checks have found as the executor for commands does that comes with Mesos: a change as RUNNING
+// with a reason, and the end of a task that was killed for its health as KILLED.
+func (f *Framework) writeHealth(s *mesosv1.TaskStatus, status api.Status, found *api.CheckResult) {
+	switch {
+	case status.Executor != api.CommandExecutor:
+	case status.Reason == api.ReasonHealthCheckFailed && status.State == api.TaskKilling:
+		s.State, s.Reason = mesosv1.TaskState_TASK_RUNNING.Enum(), mesosv1.TaskStatus_REASON_TASK_HEALTH_CHECK_STATUS_UPDATED.Enum()
+	case status.Reason == api.ReasonHealthCheckFailed:
+		s.State, s.Reason = f.State(api.TaskKilled).Enum(), nil
+	case status.State == api.TaskRunning && found != nil && found.Changed:
+		s.Reason = mesosv1.TaskStatus_REASON_TASK_CHECK_STATUS_UPDATED.Enum()
+	case status.State == api.TaskRunning && status.Healthy != nil:
+		s.Reason = mesosv1.TaskStatus_REASON_TASK_HEALTH_CHECK_STATUS_UPDATED.Enum()
+	}
+}
+
+// checkStatus writes what a task's check has found; nil if it has none.
+func checkStatus(found *api.CheckResult) *mesosv1.CheckStatusInfo {
+	if found == nil {
+		return nil
+	}
+	all := new(mesosv1.CheckStatusInfo)
+	switch found.Kind {
+	case "http":
+		all.Type, all.Http = mesosv1.CheckInfo_HTTP.Enum(), new(mesosv1.CheckStatusInfo_Http)
+		if found.Known {
+			all.Http.StatusCode = ptr(uint32(found.Code))
+		}
+	case "tcp":
+		all.Type, all.Tcp = mesosv1.CheckInfo_TCP.Enum(), new(mesosv1.CheckStatusInfo_Tcp)
+		if found.Known {
+			all.Tcp.Succeeded = ptr(found.Passed)
+		}
+	default:
+		all.Type, all.Command = mesosv1.CheckInfo_COMMAND.Enum(), new(mesosv1.CheckStatusInfo_Command)
+		if found.Known {
+			all.Command.ExitCode = ptr(int32(found.Code))
+		}
+	}
+	return all
 }
 
 func source(status api.Status) mesosv1.TaskStatus_Source {

@@ -3,6 +3,7 @@ package translate
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -301,36 +302,108 @@ func portOf(task *api.Task, number uint32) string {
 	return name
 }
 
+// probe is what a health check and a check have in common.
+type probe struct {
+	what            string // as Mesos calls it
+	kind            string
+	command         *mesosv1.CommandInfo
+	http, tcp       *uint32 // the port; nil: it is not set
+	path            string
+	delay, interval float64 // in seconds
+	timeout         float64 // in seconds
+}
+
+// forever is the timeout of a check that has none.
+const forever = time.Hour
+
+// read returns the check. What a command's check may say beside the command is left out, as Mesos does.
+func (p probe) read(task *api.Task) (check api.Check, err error) {
+	for _, one := range []struct {
+		name  string
+		value float64
+	}{{"delay_seconds", p.delay}, {"interval_seconds", p.interval}, {"timeout_seconds", p.timeout}} {
+		if one.value < 0 || math.IsNaN(one.value) {
+			return check, fmt.Errorf("Expecting '%s' to be non-negative", one.name) //nolint:staticcheck // Mesos's words
+		}
+	}
+	check.Interval, check.Timeout, check.Grace = seconds(p.interval), seconds(p.timeout), seconds(p.delay)
+	if p.timeout == 0 {
+		check.Timeout = forever
+	}
+	unset := func() error {
+		return fmt.Errorf("Expecting '%s' to be set for %s %s", strings.ToLower(p.kind), p.kind, p.what) //nolint:staticcheck // Mesos's words
+	}
+	switch {
+	case p.kind == "COMMAND" && p.command == nil, p.kind == "HTTP" && p.http == nil, p.kind == "TCP" && p.tcp == nil:
+		return check, unset()
+	case p.kind == "COMMAND" && p.command.Value == nil:
+		return check, fmt.Errorf("Command %s must contain %s", p.what, map[bool]string{true: "'shell command'", false: "'executable path'"}[p.command.GetShell()]) //nolint:staticcheck // as above
+	case p.kind == "COMMAND":
+		check.Command, err = checkCommand(p.command)
+	case p.kind == "HTTP" && p.path != "" && p.path[0] != '/':
+		return check, fmt.Errorf("The path '%s' of HTTP %s must start with '/'", p.path, p.what) //nolint:staticcheck // as above
+	case p.kind == "HTTP":
+		check.HTTP = &api.HTTPCheck{Port: portOf(task, *p.http), Path: p.path}
+	case p.kind == "TCP":
+		check.TCP = &api.TCPCheck{Port: portOf(task, *p.tcp)}
+	default:
+		return check, fmt.Errorf("'%s' is not a valid %s type", p.kind, p.what)
+	}
+	return check, err
+}
+
 func readChecks(task *api.Task, info *mesosv1.TaskInfo) error {
 	if health := info.GetHealthCheck(); health != nil {
-		check := api.Check{
-			Interval: seconds(health.GetIntervalSeconds()), Timeout: seconds(health.GetTimeoutSeconds()),
-			Grace:    seconds(health.GetGracePeriodSeconds() + health.GetDelaySeconds()),
-			Failures: max(int(health.GetConsecutiveFailures()), 1),
+		if health.Type == nil {
+			return errors.New("HealthCheck must specify 'type'")
 		}
-		switch {
-		case health.GetCommand() != nil:
-			command, err := checkCommand(health.GetCommand())
-			if err != nil {
-				return err
-			}
-			check.Command = command
-		case health.GetHttp() != nil:
-			if health.GetHttp().GetScheme() == "https" {
-				return unsupported("a health check over https")
-			}
-			check.HTTP = &api.HTTPCheck{Port: portOf(task, health.GetHttp().GetPort()), Path: health.GetHttp().GetPath()}
-		case health.GetTcp() != nil:
-			check.TCP = &api.TCPCheck{Port: portOf(task, health.GetTcp().GetPort())}
-		default:
-			return errors.New("HealthCheck must specify one of 'command', 'http' and 'tcp'")
+		if grace := health.GetGracePeriodSeconds(); grace < 0 {
+			return errors.New("Expecting 'grace_period_seconds' to be non-negative") //nolint:staticcheck // Mesos's words
 		}
+		p := probe{
+			what: "health check", kind: health.GetType().String(), command: health.GetCommand(), path: health.GetHttp().GetPath(),
+			delay: health.GetDelaySeconds(), interval: health.GetIntervalSeconds(), timeout: health.GetTimeoutSeconds(),
+		}
+		if http := health.GetHttp(); http != nil {
+			p.http = http.Port
+			if scheme := http.GetScheme(); scheme != "" && scheme != "http" {
+				return unsupported("a health check over " + scheme)
+			}
+		}
+		if tcp := health.GetTcp(); tcp != nil {
+			p.tcp = tcp.Port
+		}
+		check, err := p.read(task)
+		if err != nil {
+			return err
+		}
+		check.Grace, check.Failures = seconds(health.GetGracePeriodSeconds()+health.GetDelaySeconds()), max(int(health.GetConsecutiveFailures()), 1)
 		task.Checks = append(task.Checks, check)
 	}
-	if info.GetCheck() != nil {
-		return unsupported("'TaskInfo.check', whose results are told by each status,")
+	observed := info.GetCheck()
+	if observed == nil {
+		return nil
 	}
-	return nil
+	if observed.Type == nil {
+		return errors.New("CheckInfo must specify 'type'")
+	}
+	p := probe{
+		what: "check", kind: observed.GetType().String(), path: observed.GetHttp().GetPath(),
+		delay: observed.GetDelaySeconds(), interval: observed.GetIntervalSeconds(), timeout: observed.GetTimeoutSeconds(),
+	}
+	if command := observed.GetCommand(); command != nil {
+		p.command = command.GetCommand()
+	}
+	if http := observed.GetHttp(); http != nil {
+		p.http = http.Port
+	}
+	if tcp := observed.GetTcp(); tcp != nil {
+		p.tcp = tcp.Port
+	}
+	check, err := p.read(task)
+	check.Observing = true
+	task.Checks = append(task.Checks, check)
+	return err
 }
 
 func checkCommand(command *mesosv1.CommandInfo) (*api.Command, error) {
