@@ -1,6 +1,6 @@
 // Package heap decides when the garbage of a process is collected and when its memory goes back to the machine, never
 // what is kept: a process with little in use collects from a floor on, and one that is idle gives back what it needed
-// for its start or for a burst of work.
+// for its start or for a burst of work: garbage, and the pages of the program that it has mapped.
 package heap
 
 import (
@@ -46,6 +46,7 @@ func run(ctx context.Context) {
 		}
 		if g.look(allocated()) {
 			debug.FreeOSMemory()
+			giveBackCode()
 		}
 	}
 }

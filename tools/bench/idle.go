@@ -13,14 +13,13 @@ import (
 // idleTime is how long the roles are watched while nothing happens.
 const idleTime = 20 * time.Second
 
-// idle reports what each role costs while nothing happens: masters as processes of their own, and the agent in a dev
-// process that has nothing else in it.
+// idle reports what each role costs while nothing happens: masters and agents as processes of their own.
 func idle(ctx context.Context, o options) error {
-	cluster, err := devcluster.Start(ctx, devcluster.Options{Binary: o.binary, Parent: o.dir, Insecure: true, Masters: 3, Agents: 1, Processes: true})
+	cluster, err := devcluster.Start(ctx, devcluster.Options{Binary: o.binary, Parent: o.dir, Masters: 3, Agents: 1, Processes: true, Args: []string{"--agent-processes"}})
 	if err != nil {
 		return err
 	}
-	roles := map[string]int{"an agent": cluster.PID()}
+	roles := map[string]int{"an agent": cluster.Agents[0].PID}
 	for _, master := range cluster.Masters {
 		roles["master "+master.ID] = master.PID
 	}
