@@ -320,6 +320,6 @@ func (s *Server) act(a action) http.HandlerFunc {
 		}
 		shown.title, shown.still = a.title, true
 		shown.head = s.head(r.Context(), shown)
-		Show(w, r, max(shown.code, http.StatusOK), layout(shown, "/"))
+		Show(w, r, max(shown.code, http.StatusOK), layout(shown, r.URL))
 	}
 }

@@ -54,7 +54,7 @@ func countText(n int, noun string) string {
 func (s *Server) cluster(r *http.Request) (page, error) {
 	one, err := look(r.Context())
 	if err != nil {
-		return page{title: "Cluster", nav: "/", blocks: failed(err).blocks}, nil
+		return page{}, err
 	}
 	how := pictureOf(r.URL.Query(), one)
 	return page{

@@ -17,12 +17,12 @@ func (g group) viewBox() string {
 	return fmt.Sprintf("0 0 %d %d", g.columns*step, rows*step)
 }
 
-// eventsOf is the address of the patches for a page; "": there are none.
-func eventsOf(p page, address string) string {
-	if p.still || p.code != 0 {
+// eventsOf is the address of the patches for a page; "": there are none. What fails only for now is tried again by them.
+func eventsOf(p page, at *url.URL) string {
+	if p.still || p.code != 0 && p.code != http.StatusTooManyRequests && p.code < http.StatusInternalServerError {
 		return ""
 	}
-	return "/events?at=" + url.QueryEscape(address)
+	return "/events?at=" + url.QueryEscape(at.RequestURI())
 }
 
 // does is the link to an action on a thing, which fields name: each with its value.

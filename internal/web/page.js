@@ -3,7 +3,7 @@
 
 // --- patches: the server sends blocks that have changed, and only what differs in them is touched ---
 
-const keyOf = node => node.nodeType === 1 ? node.dataset.row || node.id : "";
+const keyOf = node => node.nodeType === 1 ? node.dataset.row || node.dataset.block || node.id : "";
 
 // morph makes the children of one element like those of another. A child with a key stays the same element wherever it
 // goes; so focus, scroll positions and what was typed stay.
@@ -36,40 +36,75 @@ function become(node, wanted) {
   }
   if (node.nodeName === "TIME" && node.dateTime === wanted.dateTime) return;
   if (node.dataset.follow || node.dataset.ours) return; // the script's own
+  if (node === document.activeElement && node.matches("input, select, textarea")) return; // somebody is filling it in
   for (const { name } of [...node.attributes]) if (!wanted.hasAttribute(name)) node.removeAttribute(name);
   for (const { name, value } of wanted.attributes) {
     if (node.getAttribute(name) !== value) node.setAttribute(name, value);
   }
-  if (node.nodeName === "FORM" && node.contains(document.activeElement)) return; // somebody is filling it in
   morph(node, wanted);
 }
 
 function patch(blocks) {
   for (const [key, text] of Object.entries(blocks)) {
     const block = document.querySelector(`[data-block="${CSS.escape(key)}"]`);
-    if (!block) { location.reload(); return; }
+    if (!block) { show(location); return; } // the view has other blocks now
     const wanted = document.createElement("template");
     wanted.innerHTML = text; // our own server's, which has escaped every name
     dress(wanted.content);
     morph(block, wanted.content);
   }
   tick();
+  followAll();
 }
 
-const live = document.getElementById("live");
-let source = null;
+let source = null; // of patches
+let asked = 0; // counts the views that were asked for: only the newest counts
+let asking = false;
 
-function say(text) { if (live && live.textContent !== text) live.textContent = text; }
+function say(text) {
+  const live = document.getElementById("live");
+  if (live && live.textContent !== text) live.textContent = text;
+}
+
+// show brings the page to an address without leaving it, after a wait in which another address may be asked for instead.
+// Until the answer is there, all stays as it is.
+async function show(url, wait = 0) {
+  const mine = ++asked, to = new URL(url);
+  stop();
+  asking = true;
+  await new Promise(resume => setTimeout(resume, wait));
+  if (mine !== asked) return;
+  let answer, then;
+  try {
+    answer = await fetch(to, { headers: { Accept: "text/html" } });
+    then = new DOMParser().parseFromString(await answer.text(), "text/html");
+  } catch { /* nobody answers */ }
+  if (mine !== asked) return;
+  if (!then || answer.status >= 500 || answer.status === 429) {
+    say("not live: asking again");
+    show(to, 2000);
+    return;
+  }
+  asking = false;
+  dress(then);
+  become(document.body, then.body);
+  document.title = then.title;
+  history.replaceState(null, "", answer.url);
+  say(to.searchParams.has("at") ? "as it was" : "");
+  tick();
+  followAll();
+  listen();
+}
 
 function listen() {
-  if (source || document.hidden || !document.body.dataset.events) return;
+  if (source || asking || document.hidden || !document.body.dataset.events) return;
   source = new EventSource(document.body.dataset.events);
   source.addEventListener("open", () => say("live"));
   source.addEventListener("patch", event => { say("live"); patch(JSON.parse(event.data)); document.dispatchEvent(new Event("patched")); });
-  source.addEventListener("gone", () => { stop(); location.reload(); });
+  source.addEventListener("gone", () => show(location));
   source.addEventListener("error", () => {
     say("not live: asking again");
-    if (source.readyState === EventSource.CLOSED) { stop(); setTimeout(() => location.reload(), 2000); }
+    if (source?.readyState === EventSource.CLOSED) show(location, 2000);
   });
 }
 
@@ -82,29 +117,11 @@ addEventListener("pageshow", listen);
 
 // --- the past: drag to a moment, and the view is as it was ---
 
-let seeking = 0;
-
-async function seek(range) {
-  const url = new URL(location), mine = ++seeking;
+function seek(range) {
+  const url = new URL(location);
   if (+range.value >= +range.max) url.searchParams.delete("at");
   else url.searchParams.set("at", range.value);
-  stop();
-  await new Promise(resume => setTimeout(resume, 120));
-  if (mine !== seeking) return; // it was dragged on
-  const answer = await fetch(url);
-  const then = new DOMParser().parseFromString(await answer.text(), "text/html");
-  if (mine !== seeking) return;
-  const blocks = [...document.querySelectorAll("[data-block]")];
-  const wanted = blocks.map(block => then.querySelector(`[data-block="${CSS.escape(block.dataset.block)}"]`));
-  if (!answer.ok || wanted.some(block => !block) || then.querySelectorAll("[data-block]").length !== blocks.length) { location.assign(url); return; }
-  blocks.forEach((block, i) => { dress(wanted[i]); morph(block, wanted[i]); });
-  const rail = document.querySelector(".track output"), now = then.querySelector(".track output");
-  if (rail && now) rail.replaceChildren(...now.childNodes);
-  document.body.dataset.events = then.body.dataset.events || "";
-  history.replaceState(null, "", url);
-  say(url.searchParams.has("at") ? "as it was" : "");
-  tick();
-  listen();
+  show(url, 120); // it may be dragged on
 }
 
 addEventListener("input", event => { if (event.target.id === "at") seek(event.target); });
@@ -161,6 +178,15 @@ document.addEventListener("click", async event => {
 // --- outputs ---
 
 const outputCharsMax = 500_000;
+
+const followed = new WeakSet();
+
+function followAll() {
+  for (const pane of document.querySelectorAll("[data-follow]")) {
+    if (!followed.has(pane)) follow(pane);
+    followed.add(pane);
+  }
+}
 
 async function follow(pane) {
   for (let offset = 0, wait = 500; pane.isConnected; wait = Math.min(wait * 2, 10_000)) {
@@ -249,5 +275,7 @@ addEventListener("keydown", event => {
 dress(document);
 tick();
 setInterval(tick, 1000);
-for (const pane of document.querySelectorAll("[data-follow]")) follow(pane);
+followAll();
 listen();
+const rail = document.getElementById("at");
+if (rail && rail.value !== rail.defaultValue) seek(rail); // it was dragged before this script was there

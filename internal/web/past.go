@@ -198,7 +198,7 @@ func momentText(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:
 type track struct {
 	path             string
 	query            url.Values
-	since, until, at int64 // seconds
+	since, until, at int64 // seconds; until is the first that is not over, and stands for now
 	past             bool  // at is not now
 	full             string
 	marks            []trackMark
@@ -236,9 +236,10 @@ const (
 func (m *mirror) trackOf(of *url.URL, one *copied, now time.Time) track {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := track{path: of.Path, query: of.Query(), since: m.past.since.Unix(), until: now.Unix(), at: now.Unix()}
+	soon := now.Unix() + 1
+	t := track{path: of.Path, query: of.Query(), since: m.past.since.Unix(), until: soon, at: soon}
 	if m.past.since.IsZero() {
-		t.since = t.until
+		t.since = soon
 	}
 	if !one.then.IsZero() {
 		t.at, t.past = one.then.Unix(), true

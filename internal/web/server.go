@@ -167,13 +167,17 @@ type collectorKey struct{}
 // serve shows a view.
 func (s *Server) serve(of view) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if when, asked := momentOf(r.URL.Query()); asked && when.After(s.config.Clock()) { // it has yet to come
+			http.Redirect(w, r, track{path: r.URL.Path, query: r.URL.Query()}.now(), http.StatusSeeOther)
+			return
+		}
 		ctx, shown := s.viewed(r, of)
 		shown.head = s.head(ctx, shown)
 		if collected, is := r.Context().Value(collectorKey{}).(*page); is {
 			*collected = shown
 			return
 		}
-		Show(w, r, max(shown.code, http.StatusOK), layout(shown, r.URL.RequestURI()))
+		Show(w, r, max(shown.code, http.StatusOK), layout(shown, r.URL))
 	})
 }
 
@@ -195,6 +199,7 @@ func (s *Server) viewed(r *http.Request, of view) (context.Context, page) {
 	shown, err := of(r.WithContext(ctx))
 	if err != nil {
 		shown = failed(err)
+		_, shown.still = momentOf(r.URL.Query())
 	}
 	if one, _ := look(ctx); shown.code == 0 && !shown.still {
 		shown.track = m.trackOf(r.URL, one, s.config.Clock())

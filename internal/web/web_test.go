@@ -398,3 +398,40 @@ func TestThePastIsAsItWas(t *testing.T) {
 		}
 	})
 }
+
+// TestEachSecondThatIsOverCanBeDraggedTo: also the one that has just begun, in which something may have happened since. Only
+// the end of the track is now, and what has yet to come is not shown as if it were past.
+func TestEachSecondThatIsOverCanBeDraggedTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		page := web.New(web.Config{Cluster: large(3, 5)})
+		defer page.End()
+		handler := page.Handler()
+		ask(handler, http.MethodGet, "/tasks")
+		<-time.After(10*time.Second + time.Millisecond)
+		begun := time.Now().Unix()
+		if body := ask(handler, http.MethodGet, "/tasks").Body.String(); !strings.Contains(body, fmt.Sprintf(`max="%d" value="%[1]d"`, begun+1)) {
+			t.Errorf("the track does not end behind %d: %s", begun, body)
+		}
+		if body := ask(handler, http.MethodGet, fmt.Sprint("/tasks?at=", begun)).Body.String(); !strings.Contains(body, "as it was at") {
+			t.Errorf("the second %d is shown as %s", begun, body)
+		}
+		answer := ask(handler, http.MethodGet, fmt.Sprint("/tasks?q=x&at=", begun+1))
+		if to := answer.Header().Get("Location"); answer.Code != http.StatusSeeOther || to != "/tasks?q=x" {
+			t.Errorf("the second that comes next is answered with %d and leads to %q", answer.Code, to)
+		}
+	})
+}
+
+// TestAPageThatFailsForNowGoesOnByItself: whoever has it open is shown the view when the cluster answers again.
+func TestAPageThatFailsForNowGoesOnByItself(t *testing.T) {
+	cluster := answering("x")
+	page := web.New(web.Config{Cluster: cluster})
+	defer page.End()
+	for kind, goesOn := range map[api.Kind]bool{api.Unavailable: true, api.Limit: true, api.Denied: false, api.NotFound: false} { // order: irrelevant because each is asked for itself
+		cluster.answers["ListMasters"] = func() (proto.Message, error) { return nil, api.E("fake", kind, "", errors.New("not now")) }
+		body := ask(page.Handler(), http.MethodGet, "/masters").Body.String()
+		if strings.Contains(body, `data-events="/events?at=%2Fmasters"`) != goesOn || !strings.Contains(body, "not now") {
+			t.Errorf("%s: that it goes on should be %v: %s", kind, goesOn, body)
+		}
+	}
+}

@@ -121,10 +121,13 @@ func (w *window) do(action chromedp.Action[chromedp.Void]) {
 // goTo shows an address.
 func (w *window) goTo(path string) { w.t.Helper(); w.do(chromedp.Navigate(w.base + path)) }
 
-// evaluated returns what an expression says; the zero value while the page is being left.
+// evaluated returns what an expression says.
 func evaluated[T any](w *window, expression string, values ...any) T {
 	w.t.Helper()
-	value, _ := chromedp.Run(w.ctx, chromedp.Evaluate[T](fmt.Sprintf(expression, values...)))
+	value, err := chromedp.Run(w.ctx, chromedp.Evaluate[T](fmt.Sprintf(expression, values...)))
+	if err != nil {
+		w.t.Fatalf("%s: %v", fmt.Sprintf(expression, values...), err)
+	}
 	return value
 }
 
@@ -136,7 +139,10 @@ func (w *window) awaitThat(expression string, values ...any) {
 			w.t.Logf("complaints: %v; the page says: %s", w.complaints(), evaluated[string](w, "location + document.body.innerText"))
 		}
 	}()
-	until(w.t, fmt.Sprintf(expression, values...), func() bool { return evaluated[bool](w, "!!("+expression+")", values...) })
+	until(w.t, fmt.Sprintf(expression, values...), func() bool {
+		is, _ := chromedp.Run(w.ctx, chromedp.Evaluate[bool](fmt.Sprintf("!!("+expression+")", values...))) // no: the page is being left
+		return is
+	})
 }
 
 // await waits until an element is there, and gone until none is.
@@ -330,6 +336,7 @@ func TestThePageInABrowser(t *testing.T) {
 	}
 	w.goTo("/tasks")
 	w.gone(`tr[data-row$="/short.0"]`)
+	w.await("#at")
 	evaluated[any](w, `(range => { range.value = %d; range.dispatchEvent(new Event("input", { bubbles: true })); })(document.getElementById("at"))`, before)
 	w.await(`tr[data-row$="/short.0"]`)
 	w.click(`tr[data-row$="/short.0"] a`)
