@@ -89,7 +89,7 @@ func New(config Config) (*Agent, error) {
 	a.front.commands.Most, a.front.commands.Enter = config.ExecMax, config.Enter
 	a.front.pictures = newPictures()
 	a.preparing = newPreparations(a.config.Launcher, views{a}, a.log)
-	a.samples = newSampling(config.Sampler)
+	a.samples.begin(config.Sampler)
 	a.runs.processes = map[core.Run]*runState{}
 	return a, nil
 }

@@ -32,7 +32,7 @@ type front struct {
 //
 //	GET /healthz
 //	GET /readyz
-//	GET /metrics
+//	GET /metrics?tasks=1
 //	GET /debug/pprof/
 //	GET /v1/logs/{framework}/{task}/{stdout|stderr}?offset=N&lines=N&since=90s&follow=1
 //	GET /v1/output/{framework}/{task}?stdout=N&stdout.lines=N&stdout.since=90s&stderr=N&...&follow=1
@@ -94,13 +94,9 @@ func (a *Agent) serveHTTP(ctx context.Context) {
 func (a *Agent) routes() map[string]http.HandlerFunc {
 	tasks := a.taskServer()
 	return map[string]http.HandlerFunc{
-		"GET /healthz": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") },
-		"GET /readyz":  a.serveReady,
-		"GET /metrics": func(w http.ResponseWriter, r *http.Request) {
-			a.metrics.ServeHTTP(w, r)
-			writeListeners(w, a.listeners.http, a.listeners.sockets)
-			writeDropped(w, a.config.LogWritten)
-		},
+		"GET /healthz":                               func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") },
+		"GET /readyz":                                a.serveReady,
+		"GET /metrics":                               a.serveMetrics,
 		"GET /debug/pprof/":                          pprof.Index,
 		"GET /debug/pprof/profile":                   pprof.Profile,
 		"GET /debug/pprof/trace":                     pprof.Trace,

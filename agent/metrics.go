@@ -2,14 +2,21 @@ package agent
 
 import (
 	"fmt"
-	"github.com/tenderhq/tender/internal/logging"
 	"io"
+	"maps"
 	"net/http"
 	"runtime"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/datafolder"
+	"github.com/tenderhq/tender/internal/logging"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/version"
 )
 
 // metrics belong to one agent, because many agents may live in one process. They are few plain numbers, so they are
@@ -30,6 +37,110 @@ type metrics struct {
 	dropped    atomic.Uint64 // messages that were dropped because a queue was full
 	held       atomic.Int64  // nanoseconds for which nothing was read from executors because of their allowance
 	unheard    atomic.Uint64 // messages that were dropped because there was no session
+}
+
+// serveMetrics writes the Prometheus text format, version 0.0.4. With tasks=1 it also has what each task uses.
+func (a *Agent) serveMetrics(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	a.metrics.write(w)
+	a.writeOwn(w)
+	writeListeners(w, a.listeners.http, a.listeners.sockets)
+	writeDropped(w, a.config.LogWritten)
+	if used := a.samples.last.Load(); used != nil {
+		writeFrameworks(w, used)
+		if r.FormValue("tasks") == "1" {
+			writeTasks(w, used)
+		}
+	}
+}
+
+// writeOwn writes what the agent is, when its certificate ends, and how much room its disk has.
+func (a *Agent) writeOwn(w io.Writer) {
+	writeFamily(w, "tender_build_info", "gauge", "1; what this agent is.",
+		series{labels: []string{"version", version.String(), "goversion", runtime.Version()}, value: 1})
+	if holder := a.holder(); holder != nil && holder.Pass().IsSigned() {
+		pass := holder.Pass()
+		writeMetric(w, "tender_certificate_expires_timestamp_seconds", "gauge", "When this agent's certificate ends.", pass.Ends().Unix())
+		writeMetric(w, "tender_certificate_renewal_timestamp_seconds", "gauge", "When it should be renewed: at half of its life.", pass.RenewAt().Unix())
+	}
+	if room, err := datafolder.RoomOf(a.config.DataDir); err == nil {
+		writeMetric(w, "tender_data_free_bytes", "gauge", "How much more the disk of this agent's data folder can hold.", room.Free)
+		if room.Inodes > 0 {
+			writeMetric(w, "tender_data_free_inodes", "gauge", "How many more files it can hold; absent where there is no such limit.", room.InodesFree)
+		}
+	}
+}
+
+const (
+	// frameworksNamedMax is how many frameworks have lines of their own. The others are summed.
+	frameworksNamedMax = 100
+	others             = "(others)"
+)
+
+// writeFrameworks writes what the executors and tasks of each framework use.
+func writeFrameworks(w io.Writer, used *protocol.UsageReport) {
+	sums := make(map[string]api.Usage)
+	for ref, use := range used.Executors { // order: irrelevant because it sums
+		sum := sums[string(ref.Framework)]
+		sum.CPU, sum.Mem = sum.CPU+use.CPU, sum.Mem+use.Mem
+		sums[string(ref.Framework)] = sum
+	}
+	names := slices.Sorted(maps.Keys(sums))
+	if len(names) > frameworksNamedMax {
+		var rest api.Usage
+		for _, name := range names[frameworksNamedMax:] {
+			rest.CPU, rest.Mem = rest.CPU+sums[name].CPU, rest.Mem+sums[name].Mem
+		}
+		names, sums[others] = append(names[:frameworksNamedMax], others), rest
+	}
+	var all []series
+	for _, name := range names {
+		all = append(all, usedBy(sums[name], "framework", name)...)
+	}
+	writeFamily(w, "tender_agent_framework_used", "gauge", "What executors and tasks of a framework really use, as last measured.", all...)
+}
+
+// writeTasks writes what each task uses that has processes of its own.
+func writeTasks(w io.Writer, used *protocol.UsageReport) {
+	var now, sinceStart []series
+	for _, ref := range slices.SortedFunc(maps.Keys(used.Tasks), api.TaskRef.Compare) {
+		task := []string{"framework", string(ref.Framework), "task", string(ref.Task)}
+		now = append(now, usedBy(used.Tasks[ref], task...)...)
+		sinceStart = append(sinceStart, series{task, used.Tasks[ref].CPUs.Seconds()})
+	}
+	writeFamily(w, "tender_agent_task_used", "gauge", "What a task really uses, as last measured.", now...)
+	writeFamily(w, "tender_agent_task_cpu_seconds_total", "counter", "Processor time that a task has used since its start.", sinceStart...)
+}
+
+// usedBy returns usage in base units: cores and bytes.
+func usedBy(use api.Usage, labels ...string) []series {
+	of := func(resource string, value float64) series {
+		return series{append(slices.Clip(labels), "resource", resource), value}
+	}
+	return []series{of("cpus", use.CPU.Float()), of("mem", use.Mem.Float()*(1<<20))}
+}
+
+// series is one line of a metric that has labels.
+type series struct {
+	labels []string // names and values by turns
+	value  float64
+}
+
+var escape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
+// writeFamily writes a metric with labels; nothing if there are no lines.
+func writeFamily(w io.Writer, name, kind, help string, all ...series) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
+	for _, one := range all {
+		var labels []string
+		for pair := range slices.Chunk(one.labels, 2) {
+			labels = append(labels, fmt.Sprintf(`%s="%s"`, pair[0], escape.Replace(pair[1])))
+		}
+		fmt.Fprintf(w, "%s{%s} %v\n", name, strings.Join(labels, ","), one.value)
+	}
 }
 
 // writeListeners writes what the agent's listeners have counted.
@@ -80,9 +191,7 @@ func (m *metrics) look(c *core.Core) {
 	}
 }
 
-// ServeHTTP writes the Prometheus text format, version 0.0.4.
-func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+func (m *metrics) write(w io.Writer) {
 	write := func(name, kind, help string, value any) {
 		writeMetric(w, name, kind, help, value)
 	}

@@ -2,23 +2,26 @@ package agent
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/usage"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // sampling measures what executors and tasks really use.
 type sampling struct {
 	sampler usage.Sampler
-	asked   chan []core.Target // capacity 1: the core asks for one at a time
+	asked   chan []core.Target                   // capacity 1: the core asks for one at a time
+	last    atomic.Pointer[protocol.UsageReport] // nil: none was taken yet. Nobody changes it
 }
 
-func newSampling(sampler usage.Sampler) sampling {
+func (s *sampling) begin(sampler usage.Sampler) {
+	s.sampler, s.asked = sampler, make(chan []core.Target, 1)
 	if sampler == nil {
-		sampler = usage.New(nil)
+		s.sampler = usage.New(nil)
 	}
-	return sampling{sampler: sampler, asked: make(chan []core.Target, 1)}
 }
 
 // ask has a sample taken, unless one is waiting to be taken already.
@@ -42,6 +45,7 @@ func (s *sampling) run(ctx context.Context, inbox *inbox) {
 		begin := time.Now()
 		used := s.sampler.Sample(begin, targets)
 		took := time.Since(begin)
+		s.last.Store(&used)
 		if !inbox.postEvent(ctx, core.Sampled{Usage: used}) {
 			return
 		}

@@ -365,7 +365,9 @@ func (l *leader) giveUp() {
 // allocate lets the core offer what is free, including what is freed by closing streams whose queues are full.
 func (l *leader) allocate() {
 	for {
-		effects := l.core.Allocate(time.Now())
+		began := time.Now()
+		effects := l.core.Allocate(began)
+		l.master.metrics.allocates.Observe(time.Since(began).Seconds())
 		l.noteChanges()
 		l.perform(effects)
 		if len(l.peers.slow) == 0 {

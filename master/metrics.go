@@ -31,6 +31,7 @@ type metrics struct {
 	dropped   prometheus.Counter // messages between executors and frameworks
 	returns   prometheus.Histogram
 	rounds    prometheus.Histogram
+	allocates prometheus.Histogram
 	starts    prometheus.Histogram
 	elections prometheus.Counter
 	held      *prometheus.CounterVec
@@ -70,6 +71,11 @@ func newMetrics() *metrics {
 			Help:    "How long a round of the leader's loop takes: what comes meanwhile waits for its end.",
 			Buckets: prometheus.ExponentialBuckets(0.000025, 1.5, 30), // to 3.2 s
 		}),
+		allocates: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "tender_allocator_run_seconds",
+			Help:    "How long a run of the allocation policy takes, with the making of its offers, on the leader.",
+			Buckets: prometheus.ExponentialBuckets(0.000025, 1.5, 30), // to 3.2 s
+		}),
 		starts: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "tender_task_start_seconds",
 			Help:    "From the launch of a task until it is RUNNING, on the leader.",
@@ -82,7 +88,7 @@ func newMetrics() *metrics {
 			Name: "tender_peers_held_seconds_total", Help: "How long peers were not read on as they had used up an allowance, by what it is of, and by principal where all that it has together was the reason; of addresses the log says which.",
 		}, []string{"of", "principal"}),
 	}
-	m.registry.MustRegister(m.commits, m.batch, m.calls, m.broken, m.stuck, m.dropped, m.returns, m.rounds, m.starts, m.elections, m.held,
+	m.registry.MustRegister(m.commits, m.batch, m.calls, m.broken, m.stuck, m.dropped, m.returns, m.rounds, m.allocates, m.starts, m.elections, m.held,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -248,7 +254,10 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	count := func(desc *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value, labels...)
 	}
-	collectTally(count, counted)
+	sum := func(desc *prometheus.Desc, starts tally.Starts, label string) {
+		out <- prometheus.MustNewConstSummary(desc, starts.Ran, starts.Waited.Seconds(), nil, label)
+	}
+	collectTally(put, count, sum, counted)
 	collectUsage(count, counts.Spent)
 	for id, placed := range counts.Placed { // order: irrelevant because the registry sorts
 		count(placedTotal, float64(placed.Node), string(id), "node")

@@ -48,7 +48,11 @@ var (
 	frameworkWanted    = gauge("tender_framework_wanted_tasks", "Tasks that the framework has asked for and was not able to launch yet.", "framework")
 
 	frameworkOffers   = gauge("tender_framework_offers_total", "Offers to a framework, by what has become of them, since this master leads.", "framework", "outcome")
+	frameworkSince    = gauge("tender_framework_wanted_since_timestamp_seconds", "From when on a framework has always wanted more than it was able to launch; absent while it wants nothing.", "framework")
 	frameworkLaunches = gauge("tender_framework_launches_total", "Tasks that a framework has launched, since this master leads.", "framework")
+	jobLaunches       = gauge("tender_job_launches_total", "Tasks of a job that were launched, since this master leads.", "job")
+	frameworkWaits    = gauge("tender_framework_wait_seconds", "From when a framework asked for a task until it was RUNNING, since this master leads.", "framework")
+	jobWaits          = gauge("tender_job_wait_seconds", "From when a job's manager asked for a task of it until it was RUNNING, since this master leads.", "job")
 	frameworkEnds     = gauge("tender_framework_tasks_ended_total", "Tasks of a framework that have ended, since this master leads.", "framework", "state", "reason")
 	jobEnds           = gauge("tender_job_tasks_ended_total", "Tasks of a job that have ended, since this master leads.", "job", "state", "reason")
 )
@@ -170,12 +174,20 @@ func collectFrameworks(put putter, counts view.Counts, nameOf func(api.Framework
 }
 
 // collectTally puts what was counted since this master leads.
-func collectTally(count putter, counted tally.Counts) {
+func collectTally(put, count putter, sum func(desc *prometheus.Desc, starts tally.Starts, label string), counted tally.Counts) {
 	for key, n := range counted.Offers { // order: irrelevant because the registry sorts
 		count(frameworkOffers, float64(n), key.Framework, string(key.Outcome))
 	}
-	for name, n := range counted.Launches { // order: irrelevant because the registry sorts
-		count(frameworkLaunches, float64(n), name)
+	for name, starts := range counted.Starts { // order: irrelevant because the registry sorts
+		count(frameworkLaunches, float64(starts.Launched), name)
+		sum(frameworkWaits, starts, name)
+	}
+	for name, starts := range counted.JobStarts { // order: irrelevant because the registry sorts
+		count(jobLaunches, float64(starts.Launched), name)
+		sum(jobWaits, starts, name)
+	}
+	for name, since := range counted.WantsSince { // order: irrelevant because the registry sorts
+		put(frameworkSince, unixSeconds(since), name)
 	}
 	for key, n := range counted.Ends { // order: irrelevant because the registry sorts
 		count(frameworkEnds, float64(n), key.Of, key.State.String(), key.Reason.String())

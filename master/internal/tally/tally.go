@@ -16,16 +16,36 @@ import (
 type Tally struct {
 	counts           Counts
 	frameworks, jobs guard.Names
-	began            map[api.TaskRef]time.Time // launched, and not RUNNING yet
+	began            map[api.TaskRef]beginning // launched, and not RUNNING yet
+	waits            waits
 	started          func(time.Duration)
 }
 
+// beginning is when a task was asked for, and when it was launched.
+type beginning struct{ asked, launched time.Time }
+
 // Counts is what was counted. Nobody changes it any more.
 type Counts struct {
-	Offers   map[Offers]uint64
-	Launches map[string]uint64 // by framework
-	Ends     map[Ends]uint64
-	JobEnds  map[Ends]uint64
+	Offers    map[Offers]uint64
+	Starts    map[string]Starts // by framework
+	JobStarts map[string]Starts
+	Ends      map[Ends]uint64
+	JobEnds   map[Ends]uint64
+	// WantsSince is since when each framework has wanted something without a break. Those that are summed have the
+	// earliest of theirs.
+	WantsSince map[string]time.Time
+}
+
+// Starts counts the tasks of one framework, or of one job: those that were launched, those of them that have come to run,
+// and how long it took these, together, from when their framework asked for them.
+type Starts struct {
+	Launched, Ran uint64
+	Waited        time.Duration
+}
+
+// Plus returns what both have counted.
+func (s Starts) Plus(o Starts) Starts {
+	return Starts{s.Launched + o.Launched, s.Ran + o.Ran, s.Waited + o.Waited}
 }
 
 // Offers names offers of one framework with one outcome.
@@ -45,9 +65,9 @@ type Ends struct {
 func New(started func(time.Duration)) *Tally {
 	return &Tally{
 		counts: Counts{
-			Offers: make(map[Offers]uint64), Launches: make(map[string]uint64), Ends: make(map[Ends]uint64), JobEnds: make(map[Ends]uint64),
+			Offers: make(map[Offers]uint64), Starts: make(map[string]Starts), JobStarts: make(map[string]Starts), Ends: make(map[Ends]uint64), JobEnds: make(map[Ends]uint64),
 		},
-		began: make(map[api.TaskRef]time.Time), started: started,
+		began: make(map[api.TaskRef]beginning), waits: make(waits), started: started,
 	}
 }
 
@@ -60,7 +80,11 @@ func (t *Tally) Count(records []change.Record) {
 		case change.Task:
 			t.countTask(r)
 		case change.Framework:
-			if r.What == change.Removed {
+			switch r.What {
+			case change.Asked:
+				t.waits.ask(r)
+			case change.Removed:
+				t.waits.forget(r.Framework)
 				t.forget(string(r.Framework))
 			}
 		}
@@ -74,13 +98,14 @@ func (t *Tally) countOffer(r *change.Record) {
 func (t *Tally) countTask(r *change.Record) {
 	ref := api.TaskRef{Framework: r.Framework, Task: r.Task}
 	if r.What == change.Launched {
-		t.counts.Launches[t.frameworks.Of(string(r.Framework))]++
-		t.began[ref] = r.At
+		t.countStart(r, Starts{Launched: 1})
+		t.began[ref] = beginning{t.waits.launch(r), r.At}
 		return
 	}
 	if r.What == running {
-		if at, is := t.began[ref]; is {
-			t.started(r.At.Sub(at))
+		if began, is := t.began[ref]; is {
+			t.started(r.At.Sub(began.launched))
+			t.countStart(r, Starts{Ran: 1, Waited: r.At.Sub(began.asked)})
 			delete(t.began, ref)
 		}
 		return
@@ -93,6 +118,15 @@ func (t *Tally) countTask(r *change.Record) {
 	t.counts.Ends[Ends{t.frameworks.Of(string(r.Framework)), state, r.Reason}]++
 	if r.Job != "" {
 		t.counts.JobEnds[Ends{t.jobs.Of(r.Job), state, r.Reason}]++
+	}
+}
+
+func (t *Tally) countStart(r *change.Record, more Starts) {
+	name := t.frameworks.Of(string(r.Framework))
+	t.counts.Starts[name] = t.counts.Starts[name].Plus(more)
+	if r.Job != "" {
+		name = t.jobs.Of(r.Job)
+		t.counts.JobStarts[name] = t.counts.JobStarts[name].Plus(more)
 	}
 }
 
@@ -114,17 +148,17 @@ func (t *Tally) forget(framework string) {
 			t.counts.Ends[Ends{guard.Others, key.State, key.Reason}] += n
 		}
 	}
-	if n := t.counts.Launches[framework]; n > 0 {
-		delete(t.counts.Launches, framework)
-		t.counts.Launches[guard.Others] += n
+	if starts, is := t.counts.Starts[framework]; is {
+		delete(t.counts.Starts, framework)
+		t.counts.Starts[guard.Others] = t.counts.Starts[guard.Others].Plus(starts)
 	}
 }
 
 // Counts returns what was counted until now.
 func (t *Tally) Counts() Counts {
 	return Counts{
-		Offers: maps.Clone(t.counts.Offers), Launches: maps.Clone(t.counts.Launches),
-		Ends: maps.Clone(t.counts.Ends), JobEnds: maps.Clone(t.counts.JobEnds),
+		Offers: maps.Clone(t.counts.Offers), Starts: maps.Clone(t.counts.Starts), JobStarts: maps.Clone(t.counts.JobStarts),
+		Ends: maps.Clone(t.counts.Ends), JobEnds: maps.Clone(t.counts.JobEnds), WantsSince: t.waits.since(t.NameOf),
 	}
 }
 

@@ -34,8 +34,9 @@ func TestALife(t *testing.T) {
 	}
 	end := Ends{"f1", api.TaskKilled, api.ReasonPreempted}
 	job := Ends{"web", api.TaskKilled, api.ReasonPreempted}
-	if counts.Launches["f1"] != 1 || counts.Ends[end] != 1 || counts.JobEnds[job] != 1 {
-		t.Errorf("launches %v, ends %v, of jobs %v", counts.Launches, counts.Ends, counts.JobEnds)
+	start := Starts{Launched: 1, Ran: 1, Waited: 2 * time.Second}
+	if counts.Starts["f1"] != start || counts.JobStarts["web"] != start || counts.Ends[end] != 1 || counts.JobEnds[job] != 1 {
+		t.Errorf("starts %v, of jobs %v, ends %v, of jobs %v", counts.Starts, counts.JobStarts, counts.Ends, counts.JobEnds)
 	}
 }
 
@@ -49,18 +50,18 @@ func TestNamesAreBounded(t *testing.T) {
 	for i := range guard.NamesMax + 20 {
 		launch(fmt.Sprintf("f%d", i))
 	}
-	if counts := tally.Counts(); len(counts.Launches) != guard.NamesMax+1 || counts.Launches[guard.Others] != 20 || tally.NameOf("f110") != guard.Others || tally.NameOf("f7") != "f7" {
-		t.Errorf("%d names, %d others", len(counts.Launches), counts.Launches[guard.Others])
+	if counts := tally.Counts(); len(counts.Starts) != guard.NamesMax+1 || counts.Starts[guard.Others].Launched != 20 || tally.NameOf("f110") != guard.Others || tally.NameOf("f7") != "f7" {
+		t.Errorf("%d names, %v others", len(counts.Starts), counts.Starts[guard.Others])
 	}
 	tally.Count([]change.Record{{Kind: change.Framework, What: change.Removed, Framework: "f7"}})
 	launch("late")
 	sum := uint64(0)
 	counts := tally.Counts()
-	for _, n := range counts.Launches {
-		sum += n
+	for _, n := range counts.Starts {
+		sum += n.Launched
 	}
-	if sum != guard.NamesMax+21 || counts.Launches["late"] != 1 || counts.Launches["f7"] != 0 || counts.Launches[guard.Others] != 21 {
-		t.Errorf("%d launches after a removal: %v", sum, counts.Launches)
+	if sum != guard.NamesMax+21 || counts.Starts["late"].Launched != 1 || counts.Starts["f7"].Launched != 0 || counts.Starts[guard.Others].Launched != 21 {
+		t.Errorf("%d launches after a removal: %v", sum, counts.Starts)
 	}
 }
 
@@ -74,5 +75,63 @@ func TestATaskThatNeverRunsIsForgotten(t *testing.T) {
 	})
 	if len(tally.began) != 0 {
 		t.Errorf("%d launches are kept", len(tally.began))
+	}
+}
+
+// TestWaits: three tasks are asked for at once and a fourth later; those that were asked for first count as launched
+// first. Want without a break counts from its beginning, and what a framework takes back waits no more.
+func TestWaits(t *testing.T) {
+	tally := New(func(time.Duration) {})
+	at := func(second int, r change.Record) {
+		r.At, r.Framework, r.Role = began.Add(time.Duration(second)*time.Second), "f1", "web"
+		tally.Count([]change.Record{r})
+	}
+	asks := func(counts ...int64) change.Record {
+		r := change.Record{Kind: change.Framework, What: change.Asked}
+		for _, count := range counts {
+			r.Asked = append(r.Asked, api.Shape{Count: count})
+		}
+		return r
+	}
+	task := func(id string, what change.What) change.Record {
+		return change.Record{Kind: change.Task, What: what, Task: api.TaskID(id)}
+	}
+	waited := func(want time.Duration) {
+		t.Helper()
+		if got := tally.Counts().Starts["f1"].Waited; got != want {
+			t.Errorf("they have waited %v and not %v", got, want)
+		}
+	}
+	at(0, asks(2, 1))
+	at(5, asks(2, 2))
+	at(10, asks(1, 1)) // by an accept, before its launches
+	at(10, task("a", change.Launched))
+	at(10, task("b", change.Launched))
+	at(11, task("a", running))
+	at(12, task("b", running))
+	waited(23 * time.Second)
+	if wants := tally.Counts().WantsSince; wants["f1"] != began {
+		t.Errorf("it wants since %v", wants)
+	}
+	at(20, asks())
+	at(20, task("c", change.Launched))
+	at(20, task("d", change.Launched))
+	at(20, task("e", change.Launched)) // nobody asked for it
+	for _, id := range []string{"c", "d", "e"} {
+		at(21, task(id, running))
+	}
+	waited((23 + 21 + 16 + 1) * time.Second)
+	if wants := tally.Counts().WantsSince; len(wants) != 0 {
+		t.Errorf("it wants since %v", wants)
+	}
+	for i := range askedMax + 2 {
+		at(30+i, asks(int64(i+1)))
+	}
+	if q := tally.waits[wanting{"f1", "web"}]; len(q.waiting) != askedMax || q.waiting[askedMax-1].count != 3 || tally.Counts().WantsSince["f1"] != began.Add(30*time.Second) {
+		t.Errorf("%d times of asking are kept: %+v", len(q.waiting), q)
+	}
+	at(100, change.Record{Kind: change.Framework, What: change.Removed})
+	if len(tally.waits) != 0 {
+		t.Errorf("what a removed framework wanted is kept: %v", tally.waits)
 	}
 }

@@ -16,7 +16,8 @@ var deployed = []string{"../../../deploy/prometheus-rules.yaml", "../../../deplo
 var metricName = regexp.MustCompile(`\btender_[a-z_]+`)
 
 // TestAlertsAndDashboardNameWhatIsServed: each metric of the alert rules and of the dashboard is served by a running
-// cluster that has certificates, folders and an agent, and docs/operate.md has each with its meaning.
+// cluster that has certificates, folders and an agent. docs/operate.md has each metric that is served with its meaning and
+// what to do, and each alert. Agents say what each framework uses, and each task if they are asked.
 func TestAlertsAndDashboardNameWhatIsServed(t *testing.T) {
 	d := startDev(t, "--agents", "1", "--masters", "3")
 	for _, args := range [][]string{{"run", "--", "true"}, {"run", "--detach", "--", "sleep", "1000"}} {
@@ -32,16 +33,28 @@ func TestAlertsAndDashboardNameWhatIsServed(t *testing.T) {
 		}
 		return strings.Contains(all, "\ntender_master_ill{")
 	})
+	agent := "http://" + d.Agents[0].HTTP + "/metrics"
+	until(t, "the agent to have measured what its task uses", func() bool {
+		all += served(t, agent)
+		return strings.Contains(all, "\ntender_agent_framework_used{framework=") && strings.Contains(served(t, agent+"?tasks=1"), "\ntender_agent_task_used{framework=")
+	})
 	manual := readText(t, "../../../docs/operate.md")
+	for _, family := range regexp.MustCompile(`(?m)^# TYPE (tender_\S+)`).FindAllStringSubmatch(all, -1) {
+		if !regexp.MustCompile(`(?m)^\|[^|]*\x60` + family[1] + `[\x60{][^|]*\|[^|]+\|[^|]+\|$`).MatchString(manual) {
+			t.Errorf("docs/operate.md does not say what %s means and what to do", family[1])
+		}
+	}
+	for _, alert := range regexp.MustCompile(`alert: (\S+)`).FindAllStringSubmatch(readText(t, deployed[0]), -1) {
+		if !strings.Contains(manual, "\n| `"+alert[1]+"` |") {
+			t.Errorf("docs/operate.md does not say what to do when %s fires", alert[1])
+		}
+	}
 	for _, file := range deployed {
 		names := metricName.FindAllString(readText(t, file), -1)
 		slices.Sort(names)
 		for _, name := range slices.Compact(names) {
 			if !strings.Contains(all, "\n"+name+"{") && !strings.Contains(all, "\n"+name+" ") {
 				t.Errorf("%s names %s, which nobody serves", file, name)
-			}
-			if !strings.Contains(manual, strings.TrimSuffix(name, "_bucket")) {
-				t.Errorf("docs/operate.md does not say what %s is", name)
 			}
 		}
 	}
