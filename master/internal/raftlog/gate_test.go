@@ -159,9 +159,8 @@ func TestGateStaysShutWithoutAMajority(t *testing.T) {
 		id, lead := q.leader("")
 		openings := q.openings()
 		armed.Store(true) // the registry is settled: nothing has to be written before the next gate opens
-		if err := q.nodes[id].TransferLeader(context.Background(), ""); err != nil {
-			t.Fatal(err)
-		}
+		// The error says nothing: the master that leads next may be cut off before it answers that it was asked to.
+		_ = q.nodes[id].TransferLeader(context.Background(), "")
 		<-lead.Done()
 		lonely := <-cutOff
 		advance(time.Minute)
