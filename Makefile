@@ -13,6 +13,10 @@ RACE = $(if $(shell command -v "$$(go env CC)"),-race)
 # These take longest, and wait most of that time: they begin first, so that the others run beside them.
 LONGEST = ./tender/internal/cli ./framework/frameworktest
 
+# Such tests wait for other processes most of their time, so more of them run at once than there are processors.
+CPUS    := $(shell getconf _NPROCESSORS_ONLN)
+AT_ONCE = -p $(shell echo $$(($(CPUS) * 3 / 2 + 1))) -parallel $(shell echo $$(($(CPUS) * 2)))
+
 SHELL       := bash
 .SHELLFLAGS := -o pipefail -c
 
@@ -49,7 +53,7 @@ demo-share: build ## Jobs and a small Spark share one cluster, fairly and by pri
 quick test: export RAPID_SEED ?= 1
 
 test: ## What CI runs: every test, with the race detector
-	go test $(RACE) -timeout 15m $(LONGEST) ./...
+	go test $(RACE) -timeout 15m $(AT_ONCE) $(LONGEST) ./...
 	@test -n "$(CI)" || echo 'test: every package passed$(if $(RACE),, (without the race detector: no C compiler here))'
 
 # mesos-go is fetched by its module, tools/mesosgo; without a network there is nothing to run.

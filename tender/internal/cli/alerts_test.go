@@ -19,6 +19,7 @@ var metricName = regexp.MustCompile(`\btender_[a-z_]+`)
 // cluster that has certificates, folders and an agent. docs/operate.md has each metric that is served with its meaning and
 // what to do, and each alert. Agents say what each framework uses, and each task if they are asked.
 func TestAlertsAndDashboardNameWhatIsServed(t *testing.T) {
+	t.Parallel()
 	d := startDev(t, "--agents", "1", "--masters", "3")
 	for _, args := range [][]string{{"run", "--", "true"}, {"run", "--detach", "--", "sleep", "1000"}} {
 		if _, stderr, code := tender(t, d.env, args...); code != 0 {

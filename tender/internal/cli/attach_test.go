@@ -10,6 +10,7 @@ import (
 
 // Attaching to a run that has detached shows everything that its tasks have written, and how they end.
 func TestAttach(t *testing.T) {
+	t.Parallel()
 	d := startDev(t)
 	gate := filepath.Join(t.TempDir(), "gate")
 	line := "echo out of $TENDER_TASK_ID; echo err >&2; until test -e " + gate + "; do sleep 0.01; done; echo last; exit 3"

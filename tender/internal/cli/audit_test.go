@@ -50,6 +50,7 @@ func has(changes []change, master, object, result string) bool {
 // TestTheAuditLogIsTold: all masters of a real quorum answer together, followers too. One that is down is named, and
 // what it knew can be seen again when it is back after kill -9. Somebody who may not see it gets an error.
 func TestTheAuditLogIsTold(t *testing.T) {
+	t.Parallel()
 	c := startTrusted(t)
 	c.three()
 	c.must("grant", "bob", "view")
@@ -135,6 +136,7 @@ func TestTheAuditLogIsTold(t *testing.T) {
 
 // TestAnInsecureClusterTellsItsChanges: anybody may see them.
 func TestAnInsecureClusterTellsItsChanges(t *testing.T) {
+	t.Parallel()
 	address := "127.0.0.1:" + strconv.Itoa(freePort(t))
 	_, port, _ := strings.Cut(address, ":")
 	env := []string{"TENDER_MASTER=" + address, "XDG_CONFIG_HOME=" + t.TempDir()}

@@ -42,6 +42,7 @@ func contextOf(t *testing.T, env []string) string {
 // TestAContextOutlivesTheMasterOfItsLogin: a context for which one master was named at its login learns the others, at
 // once and whenever there are new ones. It works when that one master is gone.
 func TestAContextOutlivesTheMasterOfItsLogin(t *testing.T) {
+	t.Parallel()
 	c := startTrusted(t)
 	if named := contextOf(t, c.env); !strings.Contains(named, c.masters[0]) {
 		t.Fatalf("after the login the context is\n%s", named)
@@ -71,6 +72,7 @@ func TestAContextOutlivesTheMasterOfItsLogin(t *testing.T) {
 // TestAnAgentThatWasAwayTooLongComesBack: an agent whose certificate has expired comes back with a token and keeps its
 // ID. Its task has gone on.
 func TestAnAgentThatWasAwayTooLongComesBack(t *testing.T) {
+	t.Parallel()
 	c := startTrusted(t)
 	args := func(more ...string) []string {
 		return append([]string{"agent", "--data-dir", c.folder("a1"), "--http-port", strconv.Itoa(freePort(t)), "--resources", "cpus:1;mem:500;disk:100",
@@ -140,6 +142,7 @@ func (c *trusted) ends(file string) string {
 // TestAMasterOfAnAuthorityThatCountsNoMoreComesBack: while it was away another authority has followed; it comes back
 // with a token. A start that finds a port taken changes neither the key in its folder nor the token's uses.
 func TestAMasterOfAnAuthorityThatCountsNoMoreComesBack(t *testing.T) {
+	t.Parallel()
 	const life = "1m" // so that two authorities overlap only for some seconds
 	c := startTrustedWith(t, "--certificate-life", life, "--agent-certificate-life", life)
 	c.three()

@@ -14,6 +14,7 @@ import (
 // TestAPersonLooksWithABrowser uses real sockets. The browser trusts the cluster by what 'tender ca show' prints, shows
 // a token once, and after that only a cookie, which is of no use where programs ask.
 func TestAPersonLooksWithABrowser(t *testing.T) {
+	t.Parallel()
 	c := startTrusted(t)
 	address := c.http[0]
 	roots := x509.NewCertPool()
@@ -84,6 +85,7 @@ func TestAPersonLooksWithABrowser(t *testing.T) {
 // TestOnlyTheLinkLetsIn: who reaches the port of 'tender ui' gets in by a link that is printed, and each of them is of use
 // once.
 func TestOnlyTheLinkLetsIn(t *testing.T) {
+	t.Parallel()
 	c := startTrusted(t)
 	ui := launch(t, c.env, true, []string{"ui", "--no-open"})
 	ui.await("Ctrl-C here ends it.")

@@ -21,6 +21,7 @@ const resultLine = "head -c 300000 /dev/zero > result.bin; mkdir parts; echo one
 
 // TestFilesAreCopied: what a task has left in its sandbox can be copied after its end. An error says what is missing.
 func TestFilesAreCopied(t *testing.T) {
+	t.Parallel()
 	d := startDev(t)
 	if _, stderr, code := tender(t, d.env, "run", "--name", "writer", "--", "sh", "-c", resultLine); code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
@@ -131,6 +132,7 @@ func (f *fetcher) follow(ctx context.Context) {
 // TestSchedulerReadsResults: a scheduler follows a task's output from an offset to its end, and fetches results that are
 // larger than a status. The errors have kinds.
 func TestSchedulerReadsResults(t *testing.T) {
+	t.Parallel()
 	d := startDev(t)
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
@@ -163,6 +165,7 @@ func TestSchedulerReadsResults(t *testing.T) {
 
 // TestAnAgentWithoutAnAddress: whatever reads from an agent that serves no HTTP, or enters a task there, says so at once.
 func TestAnAgentWithoutAnAddress(t *testing.T) {
+	t.Parallel()
 	d := startDev(t)
 	const there, none = `id == "agent-2"`, "its agent has told no address for HTTP; it was started with --http-port 0\n"
 	start(t, d.env, "agent", "--data-dir", filepath.Join(t.TempDir(), "agent"), "--http-port", "0", "--resources", "cpus:1;mem:256").await(`"registered"`)

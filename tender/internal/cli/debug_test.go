@@ -18,6 +18,7 @@ import (
 // environment, in files and in those of jobs, in tasks, in the logs. None of them is in the archive. Everything else is;
 // and who may only view gets what he may see, and a list of what is missing.
 func TestDebug(t *testing.T) {
+	t.Parallel()
 	c := startTrusted(t)
 	const hidden = "a-secret-that-nobody-may-see" // stands for the values of people's secrets
 	agentToken := c.must("token", "create", "agent")

@@ -11,6 +11,7 @@ import (
 // TestDoctorOfACluster: the doctor looks at each master of a cluster with certificates and says nothing bad of a healthy
 // one. When the clock of a master is wrong it says so, and the exit code is 1.
 func TestDoctorOfACluster(t *testing.T) {
+	t.Parallel()
 	d := startDev(t, "--masters", "3", "--agents", "1")
 	stdout, stderr, code := tender(t, d.env, "doctor", "--data-dir", t.TempDir(), "-o", "json")
 	said := findings(t, stdout)
@@ -36,6 +37,7 @@ func TestDoctorOfACluster(t *testing.T) {
 
 // TestDoctorSeesAWrongClock, and a master that serves no metrics.
 func TestDoctorSeesAWrongClock(t *testing.T) {
+	t.Parallel()
 	d := startDev(t, "--agents", "1", "--insecure")
 	l := &liars{t: t, front: map[string]string{}}
 	listener := listening(t)
@@ -61,6 +63,7 @@ func TestDoctorSeesAWrongClock(t *testing.T) {
 
 // TestDoctorWithoutACluster: that nobody answers is bad, and the machine is looked at all the same.
 func TestDoctorWithoutACluster(t *testing.T) {
+	t.Parallel()
 	l := &liars{t: t}
 	silent := listening(t)
 	address := silent.Addr().String()

@@ -27,6 +27,7 @@ func open(t *testing.T, door string) {
 // A rolling drain is stopped and run again. Of three agents one at a time is drained, in the order in which they were
 // named, and the next one begins when the one before is empty.
 func TestDrainOneAtATime(t *testing.T) {
+	t.Parallel()
 	d := startDev(t, "--agents", "3", "--own-hostnames")
 	var doors, names []string
 	for i, agent := range d.Agents {
@@ -77,6 +78,7 @@ func TestDrainOneAtATime(t *testing.T) {
 
 // Agents can be named by their attributes. That one is taken back meanwhile is reported.
 func TestDrainAllOfAndTakenBack(t *testing.T) {
+	t.Parallel()
 	d := startDev(t, "--agents", "3")
 	door := filepath.Join(t.TempDir(), "door")
 	if err := syscall.Mkfifo(door, 0o600); err != nil {

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -89,11 +86,15 @@ type devCluster struct {
 	}
 }
 
+// devStarts is held while a cluster starts: one that starts beside it could find the same ports free.
+var devStarts sync.Mutex
+
+// startDev starts a cluster and ends it with the test. A test that has one of its members killed must not run beside
+// others, since a cluster that starts meanwhile may take the ports that are free until the member is back.
 func startDev(t *testing.T, args ...string) *devCluster {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "dev")
-	process := start(t, nil, append([]string{"dev", "--free-ports", "--data-dir", dir, "--jobs=false"}, args...)...)
-	process.await("Ctrl-C")
+	process := startReady(t, append([]string{"--data-dir", dir, "--jobs=false"}, args...)...)
 	d := described(t, dir)
 	d.proc = process
 	t.Cleanup(func() {
@@ -106,6 +107,15 @@ func startDev(t *testing.T, args ...string) *devCluster {
 		nothingLeft(t, dir)
 	})
 	return d
+}
+
+func startReady(t *testing.T, args ...string) *proc {
+	t.Helper()
+	devStarts.Lock()
+	defer devStarts.Unlock()
+	process := start(t, nil, append([]string{"dev", "--free-ports"}, args...)...)
+	process.await("Ctrl-C")
+	return process
 }
 
 // described reads the description of the cluster in the folder, and sets how commands find it.
@@ -204,6 +214,7 @@ func get(t *testing.T, env []string, args ...string) (list listed) {
 }
 
 func TestRunShowsBothStreamsAndTheExitCode(t *testing.T) {
+	t.Parallel()
 	d := startDev(t)
 	for _, test := range []struct {
 		args           []string
@@ -240,6 +251,7 @@ func countedLines(n int) string {
 }
 
 func TestFiftyInstances(t *testing.T) {
+	t.Parallel()
 	d := startDev(t, "--masters", "3", "--agents", "2")
 	stdout, stderr, code := tender(t, d.env, "run", "--instances", "50", "--cpus", "0.1", "--", "sh", "-c", "echo $TENDER_TASK_ID")
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
@@ -269,6 +281,7 @@ func TestFiftyInstances(t *testing.T) {
 }
 
 func TestATaskLargerThanAnyAgentIsSaidSo(t *testing.T) {
+	t.Parallel()
 	d := startDev(t, "--agent-resources", "cpus:4;mem:4096")
 	_, stderr, code := tender(t, d.env, "run", "--cpus", "8", "--", "true")
 	want := "no agent is large enough: the largest has cpus 4, mem 4096; the task asks for cpus 8, mem 32"
@@ -278,6 +291,7 @@ func TestATaskLargerThanAnyAgentIsSaidSo(t *testing.T) {
 }
 
 func TestCtrlCOnRunKillsItsTasks(t *testing.T) {
+	t.Parallel()
 	d := startDev(t)
 	marker := "ends-by-sigterm-" + strconv.Itoa(os.Getpid())
 	run := start(t, d.env, "run", "--", "sh", "-c", "trap 'echo "+marker+"; exit 7' TERM; echo up; while :; do sleep 0.1; done")
@@ -291,6 +305,7 @@ func TestCtrlCOnRunKillsItsTasks(t *testing.T) {
 }
 
 func TestKillExplainDescribeAndLogs(t *testing.T) {
+	t.Parallel()
 	d := startDev(t)
 	run := start(t, d.env, "run", "--name", "sleeper", "--", "sh", "-c", "echo awake; exec sleep 1000")
 	run.await("awake")
@@ -334,6 +349,7 @@ func TestKillExplainDescribeAndLogs(t *testing.T) {
 
 // The last lines of an output can be asked for, of both streams, and old output can be left out.
 func TestLogsOfWhatIsWanted(t *testing.T) {
+	t.Parallel()
 	d := startDev(t)
 	if _, stderr, code := tender(t, d.env, "run", "--name", "talks", "--", "sh", "-c", "echo one; echo two; echo three; echo bad >&2; echo worse >&2"); code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
@@ -356,6 +372,7 @@ func TestLogsOfWhatIsWanted(t *testing.T) {
 
 // A command runs inside a task with the task's files and environment, and its exit code is returned.
 func TestExec(t *testing.T) {
+	t.Parallel()
 	d := startDev(t)
 	run := start(t, d.env, "run", "--name", "host", "-e", "OF_THE_TASK=1", "--", "sh", "-c", "echo here > file; cat /proc/self/cgroup > groups; echo awake; exec sleep 1000")
 	run.await("awake")
@@ -568,33 +585,11 @@ func TestChaosKilledAgentWhileATaskRuns(t *testing.T) {
 }
 
 func TestTwoAgentsDoNotShareAPort(t *testing.T) {
+	t.Parallel()
 	d := startDev(t)
 	_, port, _ := strings.Cut(d.Agents[0].HTTP, ":")
 	_, stderr, code := tender(t, d.env, "agent", "--insecure", "--data-dir", filepath.Join(t.TempDir(), "agent"), "--http-port", port)
 	if code != 1 || !strings.Contains(stderr, d.Agents[0].HTTP) || !strings.Contains(stderr, "in use") {
 		t.Errorf("exit code %d, %q", code, stderr)
-	}
-}
-
-// lastPort is the port that freePort returned last. It begins at random, because other tests may run beside these.
-var lastPort atomic.Int64
-
-func init() { lastPort.Store(rand.Int64N(1000)) }
-
-// freePort finds a port below the range that systems use for outgoing connections, because between the kill of an agent
-// and its next start nothing else may take it. Nor is it one that `tender dev` uses. A test that asks for several ports
-// before it uses them never gets the same one twice.
-func freePort(t *testing.T) int {
-	t.Helper()
-	for {
-		port := 19_000 + int(lastPort.Add(1)%1000)
-		listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
-		if err != nil {
-			continue
-		}
-		if err := listener.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return port
 	}
 }

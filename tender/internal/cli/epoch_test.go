@@ -12,6 +12,7 @@ import (
 // One of three masters is recovered from its folder, and then the two that were given up are started anyway. They end
 // with a sentence, and the recovered one goes on to lead its agents.
 func TestOldMastersAreRefusedAfterARecovery(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	port := func() string { return strconv.Itoa(freePort(t)) }
 	names := []string{"m1", "m2", "m3"}

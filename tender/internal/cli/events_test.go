@@ -40,6 +40,7 @@ func tells(all []happened, kind, name, what string) bool {
 // way of a task whose framework is gone. A person sees of it what he sees in the lists. A cluster that is restored from
 // a snapshot keeps it with a copied folder.
 func TestThePastIsKept(t *testing.T) {
+	t.Parallel()
 	c := startTrusted(t)
 	c.three()
 	token := c.must("token", "create", "agent")

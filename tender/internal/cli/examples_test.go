@@ -23,6 +23,7 @@ func buildExample(t *testing.T, name string) string {
 
 // TestHelloExecutorExample: agents start the scheduler's own binary, and one process runs all tasks of an agent.
 func TestHelloExecutorExample(t *testing.T) {
+	t.Parallel()
 	needsBinary(t)
 	program := buildExample(t, "hello-executor")
 	d := startDev(t)
@@ -54,6 +55,7 @@ func TestHelloExecutorExample(t *testing.T) {
 // TestWebExample: the file of examples/web names three different servers by host and port, and in the end none is
 // running.
 func TestWebExample(t *testing.T) {
+	t.Parallel()
 	needsBinary(t)
 	program := buildExample(t, "web")
 	d := startDev(t, "--agents", "3")
@@ -77,6 +79,7 @@ func TestWebExample(t *testing.T) {
 
 // TestBatchExample runs examples/batch on real processes. Its binary is both scheduler and executor.
 func TestBatchExample(t *testing.T) {
+	t.Parallel()
 	needsBinary(t)
 	program := buildExample(t, "batch")
 	dir := t.TempDir()

@@ -25,6 +25,7 @@ func (c *trusted) granted(name string, grant ...string) []string {
 // TestTicketsToExec: docs/security.md says who may run commands inside a task and change the level of an agent's log:
 // "operate" or "exec" on it, or "run" for one's own tasks. Such a ticket opens only what it is for.
 func TestTicketsToExec(t *testing.T) {
+	t.Parallel()
 	c := startTrusted(t)
 	port := strconv.Itoa(freePort(t))
 	address := "127.0.0.1:" + port

@@ -10,6 +10,7 @@ import (
 
 // A machine that dies unnoticed is marked gone after the time of its class, and its task runs elsewhere.
 func TestADeadMachineIsGivenUp(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	port := func() string { return strconv.Itoa(freePort(t)) }
 	grpc := port()

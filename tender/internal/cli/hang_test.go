@@ -77,6 +77,7 @@ func answerTo(masters string, args ...string) string {
 
 // A wait that does not end shows the state of the cluster.
 func TestAHangTellsTheStateOfTheCluster(t *testing.T) {
+	t.Parallel()
 	d := startDev(t)
 	run := start(t, d.env, "run", "--name", "sleeper", "--", "sh", "-c", "echo up; exec sleep 1000")
 	run.await("up")

@@ -11,6 +11,7 @@ import (
 
 // A command runs in an image, or the image's own command does. The digest is shown, and errors are sentences.
 func TestRunInAnImage(t *testing.T) {
+	t.Parallel()
 	d := startDev(t)
 	if stdout, _, _ := tender(t, d.env, "get", "agents", "-o", "json"); !strings.Contains(stdout, ",images,") {
 		t.Skip("the agent of this machine runs no tasks in images")

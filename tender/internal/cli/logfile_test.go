@@ -12,6 +12,7 @@ import (
 // TestLogFile: a master without a supervisor that keeps its log writes it to a file that others can't read, and serves
 // the newest lines and its flags at its HTTP port.
 func TestLogFile(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	log := filepath.Join(dir, "master.log")
 	http := freePort(t)

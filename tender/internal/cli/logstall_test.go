@@ -28,6 +28,7 @@ func (s shut) Write(line []byte) (int, error) {
 
 // TestALogThatNobodyTakesStopsNothing (R36): a master whose every log line blocks for ever still leads and answers.
 func TestALogThatNobodyTakesStopsNothing(t *testing.T) {
+	t.Parallel()
 	stderr := shut{t, make(chan struct{})}
 	defer close(stderr.opened)
 	http := "127.0.0.1:" + strconv.Itoa(freePort(t))

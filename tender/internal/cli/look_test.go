@@ -209,6 +209,7 @@ func small() *cluster {
 }
 
 func TestTables(t *testing.T) {
+	t.Parallel()
 	s := serving(t, small())
 	var text strings.Builder
 	for _, args := range []string{

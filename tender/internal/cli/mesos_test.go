@@ -10,6 +10,7 @@ import (
 
 // TestMesosIsClosed: without --open nobody gets in who does not prove to be a principal, and --open is for loopback.
 func TestMesosIsClosed(t *testing.T) {
+	t.Parallel()
 	d := startDev(t)
 	g := start(t, d.env, "mesos", "--port", "0", "--agent-port", "0")
 	g.await("find their master at")

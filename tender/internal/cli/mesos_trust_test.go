@@ -18,6 +18,7 @@ import (
 
 // TestMesosTrust: over TLS of an authority of one's own, each route lets in who may, and nobody else.
 func TestMesosTrust(t *testing.T) {
+	t.Parallel()
 	d := startDev(t)
 	own, certFile, keyFile := certificate(t)
 	g := start(t, d.env, "mesos", "--port", "0", "--agent-port", "0", "--cert", certFile, "--key", keyFile)

@@ -11,6 +11,7 @@ import (
 // TestSnapshotsOffline checks the content of the golden snapshot of the registry's format, and the folder that is made
 // from it.
 func TestSnapshotsOffline(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../../master/internal/registrycodec/testdata/snapshot-1.hex")
 	if err != nil {
 		t.Fatal(err)

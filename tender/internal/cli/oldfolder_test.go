@@ -12,6 +12,7 @@ import (
 // the IDs that they had, with new folders. When a majority of these is down, somebody starts one by its old folder by
 // mistake: it gets nobody's vote and ends, so what was answered since stands.
 func TestAnOldFolderIsRefusedAfterARestore(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	port := func() string { return strconv.Itoa(freePort(t)) }
 	names := []string{"m1", "m2", "m3"}

@@ -10,6 +10,7 @@ import (
 
 // The commands of an operator in the first hour, with the real binary.
 func TestAnOperatorsWords(t *testing.T) {
+	t.Parallel()
 	d := startDev(t)
 	run := start(t, d.env, "run", "--name", "sleeper", "--role", "eng", "--", "sh", "-c", "echo up; exec sleep 1000")
 	run.await("up")
@@ -68,6 +69,7 @@ func says(text, words string) bool {
 
 // A daemon that was asked to stop and does so has not failed: service managers look at the exit code.
 func TestADaemonThatIsToldToStopExitsWithZero(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	port := func() string { return strconv.Itoa(freePort(t)) }
 	for name, args := range map[string][]string{

@@ -109,6 +109,7 @@ func wantOffer(t *testing.T, f *paperFramework, what, resources string) {
 // The example of the Mesos paper, on real processes: one agent with 4 cpus and 4 GB, and two frameworks. The built-in
 // executor needs no resources of its own, so that what is left is exact.
 func TestTheExampleOfTheMesosPaper(t *testing.T) {
+	t.Parallel()
 	needsBinary(t)
 	d := startDev(t, "--agent-resources", "cpus:4;mem:4096")
 	sleeper := func(id api.TaskID, cpus, mem float64) api.Task {

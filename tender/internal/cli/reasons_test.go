@@ -31,6 +31,7 @@ func (f *paperFramework) expect(task api.TaskID, state api.TaskState, reason api
 // TestReasonsOfMasters: with real processes, a scheduler is told AGENT_RESTARTED, AGENT_DISCONNECTED,
 // AGENT_REREGISTERED, RECONCILIATION and PREEMPTED when that is the reason.
 func TestReasonsOfMasters(t *testing.T) {
+	t.Parallel()
 	asked, release := make(chan struct{}, 8), make(chan struct{})
 	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		asked <- struct{}{}

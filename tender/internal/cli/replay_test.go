@@ -11,6 +11,7 @@ import (
 // TestReplay: a journal of dev is replayed exactly by the policy that has written it, and by another one for
 // comparison. A policy in another process that can't be reached is reported.
 func TestReplay(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "allocator.journal")
 	d := startDev(t, "--allocator-journal", file)
 	if _, stderr, code := tender(t, d.env, "run", "-n", "3", "--role", "web", "--", "true"); code != 0 {

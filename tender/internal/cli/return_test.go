@@ -17,6 +17,7 @@ import (
 // after its certificate had expired; then it comes from a machine that has nothing of it but the token. Another
 // principal can't take over, neither by the name nor by the ID.
 func TestAFrameworkComesBackByItsToken(t *testing.T) {
+	t.Parallel()
 	const life = 10 * time.Second // as short as possible, because the test waits until such a certificate has expired
 	c := startTrustedWith(t, "--certificate-life", life.String())
 	start(t, c.env, "agent", "--data-dir", c.folder("a1"), "--http-port", strconv.Itoa(freePort(t)), "--resources", "cpus:4;mem:2000;disk:100",

@@ -12,6 +12,7 @@ import (
 // then started again. The jobs of the others go on; those of that team keep their tasks, start no more, say which grant
 // is missing, and go on by themselves when it is given back. (R61)
 func TestARoleIsTakenBackFromAManager(t *testing.T) {
+	t.Parallel()
 	c := startTrusted(t)
 	start(t, c.env, "agent", "--data-dir", c.folder("a1"), "--http-port", strconv.Itoa(freePort(t)), "--resources", "cpus:1;mem:500;disk:100",
 		"--join", c.must("token", "create", "agent"), "--master", c.masters[0])

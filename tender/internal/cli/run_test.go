@@ -12,6 +12,7 @@ import (
 
 // More tasks than fit a message, and long command lines: all of them run, once each.
 func TestManyTasksAndLongCommandLines(t *testing.T) {
+	t.Parallel()
 	d := startDev(t, "--agents", "2", "--agent-resources", "cpus:1000;mem:1000000")
 	stdout, stderr, code := tender(t, d.env, "run", "-n", "1000", "--mem", "1", "--", "echo", "here")
 	lines := map[string]bool{}
@@ -29,6 +30,7 @@ func TestManyTasksAndLongCommandLines(t *testing.T) {
 
 // With --retry a task of an agent that is drained or marked gone is started on another one.
 func TestRetryOfWhatAnOperatorEnded(t *testing.T) {
+	t.Parallel()
 	d := startDev(t, "--agents", "3")
 	gate := filepath.Join(t.TempDir(), "gate")
 	run := start(t, d.env, "run", "--retry", "--name", "again", "--grace", "1s", "--", "sh", "-c",
@@ -56,6 +58,7 @@ func TestRetryOfWhatAnOperatorEnded(t *testing.T) {
 
 // Another cluster at the same addresses does not know a run. The run says so and ends.
 func TestARunWhoseClusterWasReplaced(t *testing.T) {
+	t.Parallel()
 	dir, grpc := t.TempDir(), strconv.Itoa(freePort(t))
 	args := func(name string) []string {
 		return []string{"master", "--insecure", "--data-dir", filepath.Join(dir, name), "--grpc-port", grpc, "--http-port", "0", "--raft-port", strconv.Itoa(freePort(t))}
@@ -78,6 +81,7 @@ func TestARunWhoseClusterWasReplaced(t *testing.T) {
 
 // A run that waits names the agent that is nearest to holding its task, and who uses its resources.
 func TestAWaitingRunNamesTheNearestAgent(t *testing.T) {
+	t.Parallel()
 	d := startDev(t)
 	web := start(t, d.env, "run", "--name", "web", "--cpus", "3", "--", "sh", "-c", "echo up; exec sleep 1000")
 	web.await("up")
@@ -92,6 +96,7 @@ func TestAWaitingRunNamesTheNearestAgent(t *testing.T) {
 // A run that detaches leaves its tasks behind, with ports of their own that are listed. teardown ends them. A program
 // that fails is started again.
 func TestRunAsPeopleUseIt(t *testing.T) {
+	t.Parallel()
 	d := startDev(t)
 	file := filepath.Join(t.TempDir(), "greeting")
 	if err := os.WriteFile(file, []byte("hello\n"), 0o644); err != nil {
@@ -146,6 +151,7 @@ func TestRunAsPeopleUseIt(t *testing.T) {
 // TestAPortThatAStrangerHas: a task whose port another program holds is told another one at its next try, also where the
 // masters offer no more ports than it asks for. (R64)
 func TestAPortThatAStrangerHas(t *testing.T) {
+	t.Parallel()
 	d := startDev(t)
 	first := d.Agents[0].Ports.First
 	for port := first; port < first+2; port++ {

@@ -43,6 +43,7 @@ func (c confidential) in(text []byte) bool {
 // TestSecretsReachTheirTaskAndNobodyElse uses a master and an agent as real processes. The task proves by checksums
 // what it was given, so that its output does not contain the values.
 func TestSecretsReachTheirTaskAndNobodyElse(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("a folder in memory for a task takes root")
 	}

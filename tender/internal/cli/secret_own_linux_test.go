@@ -135,6 +135,7 @@ func sees(pid, sandbox string) bool {
 // that the framework runs as, and nobody else sees them, whatever happens to the agent. They are gone when the task has
 // ended, also if it ended while there was no agent.
 func TestSecretsOfAnOwnExecutor(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 || entry.Unprivileged() != entry.Dynamic {
 		t.Skip("namespaces and users of frameworks take root, and users from 70000 on")
 	}

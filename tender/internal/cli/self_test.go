@@ -98,6 +98,7 @@ func (s *shipper) Update(_ context.Context, status api.Status) error {
 
 // TestSelfIsShipped: a framework's binary runs on an agent that does not have its file.
 func TestSelfIsShipped(t *testing.T) {
+	t.Parallel()
 	d := startDev(t)
 	self := filepath.Join(t.TempDir(), "program")
 	if err := program.Copy(self); err != nil {

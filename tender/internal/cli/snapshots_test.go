@@ -13,6 +13,7 @@ import (
 // TestScheduledSnapshots: a master saves its registry again and again, keeps as many as it is told, says by a metric
 // when it was, and from the newest another cluster is made that has the same.
 func TestScheduledSnapshots(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	saves, http, grpc := filepath.Join(dir, "saved"), strconv.Itoa(freePort(t)), strconv.Itoa(freePort(t))
 	if err := os.Mkdir(saves, 0o700); err != nil {

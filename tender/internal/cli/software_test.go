@@ -168,6 +168,7 @@ func TestRedisExample(t *testing.T) {
 
 // TestMPIExample: a real MPICH starts four processes as a gang, which find each other.
 func TestMPIExample(t *testing.T) {
+	t.Parallel()
 	needsProgram(t, "mpiexec.mpich", "mpich")
 	needsBinary(t)
 	program := buildExample(t, "mpi")
@@ -192,6 +193,7 @@ func TestMPIExample(t *testing.T) {
 
 // TestDaskExample: a real Dask computes on a pool that grows with its work and shrinks to nothing.
 func TestDaskExample(t *testing.T) {
+	t.Parallel()
 	needsProgram(t, "dask-scheduler", "python3-distributed")
 	needsBinary(t)
 	program := buildExample(t, "dask")

@@ -12,6 +12,7 @@ import (
 // TestStandbyExample runs three instances of examples/standby against a quorum of processes and kills the active one
 // twice. The next one goes on with the same framework, tasks and store.
 func TestStandbyExample(t *testing.T) {
+	t.Parallel()
 	needsBinary(t)
 	d := startDev(t, "--masters", "3", "--agents", "2")
 	program := filepath.Join(t.TempDir(), "standby")

@@ -55,6 +55,7 @@ func (c *trusted) as(env []string, wanted int, args ...string) string {
 // outlive the leader and the manager, killed before anything has run. A second manager serves one of the roles beside
 // the first. (R60, R61)
 func TestTeams(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 || entry.Unprivileged() != entry.Dynamic {
 		t.Skip("users of owners take root, and users from 70000 on")
 	}

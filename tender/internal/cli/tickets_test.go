@@ -87,6 +87,7 @@ func (c *trusted) ask(agent string, as *trust.Pass, word, method, path string) (
 // told which grant is missing. An agent answers only a ticket of the leader for this person, this agent and this
 // request.
 func TestTicketsOpenTasksAtTheirAgents(t *testing.T) {
+	t.Parallel()
 	c := startTrusted(t)
 	port := strconv.Itoa(freePort(t))
 	agent := "127.0.0.1:" + port
@@ -172,6 +173,7 @@ func TestTicketsOpenTasksAtTheirAgents(t *testing.T) {
 // TestWhoIsRevokedOrGoneIsOut: a command and an output that somebody has opened at an agent end when that person is
 // revoked, and no agent answers that person any more, also not after the agent was started again. An agent that was marked gone or removed ends, and no copy of its certificate lets it come back.
 func TestWhoIsRevokedOrGoneIsOut(t *testing.T) {
+	t.Parallel()
 	c := startTrusted(t)
 	agents, ports := map[string]*proc{}, map[string]string{}
 	for _, name := range []string{"a1", "a2"} {

@@ -13,6 +13,7 @@ import (
 // TestTokensGoFromFileToFile: a token is written into a new file that only its owner can read, and never over another
 // file. An agent joins by it, and no command line shows it.
 func TestTokensGoFromFileToFile(t *testing.T) {
+	t.Parallel()
 	c := startTrusted(t)
 	name := c.folder("agents.token")
 	said := c.must("token", "create", "agent", "--uses", "2", "-o", name)
@@ -53,6 +54,7 @@ func TestTokensGoFromFileToFile(t *testing.T) {
 
 // TestATokenMayBeForALittleOnly: what --may says is all that the principal may do, and who has more is refused.
 func TestATokenMayBeForALittleOnly(t *testing.T) {
+	t.Parallel()
 	c := startTrusted(t)
 	file := c.folder("carl.token")
 	c.must("token", "create", "operator", "--principal", "carl", "--may", "operate,view", "--role", "eng", "-o", file)
@@ -80,6 +82,7 @@ func TestATokenMayBeForALittleOnly(t *testing.T) {
 // TestAnExportedMasterFoundsAllTheSame: TENDER_MASTER is for commands. A first master that finds it in its environment
 // founds a cluster, and says so.
 func TestAnExportedMasterFoundsAllTheSame(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first := start(t, []string{"TENDER_MASTER=127.0.0.1:1"}, "master", "--id", "m1", "--data-dir", dir, "--http-port", "0",
 		"--grpc-port", strconv.Itoa(freePort(t)), "--raft-port", strconv.Itoa(freePort(t)))

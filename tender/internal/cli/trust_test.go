@@ -108,6 +108,7 @@ func (c *trusted) must(args ...string) string {
 // TestEverybodyIsKnownByACertificate: three masters, two agents, a framework and a person need only one line more each
 // than without certificates. An outsider has only the network.
 func TestEverybodyIsKnownByACertificate(t *testing.T) {
+	t.Parallel()
 	c := startTrusted(t)
 	token := c.must("token", "create", "master", "--uses", "2")
 	c.master("m2", token)
@@ -161,6 +162,7 @@ func TestEverybodyIsKnownByACertificate(t *testing.T) {
 // that runs is broken, everybody gets a certificate of the new authority, and earlier members are known after a
 // restart.
 func TestAnotherAuthorityWhileARunGoesOn(t *testing.T) {
+	t.Parallel()
 	c := &trusted{t: t, dir: t.TempDir()}
 	c.env = []string{"XDG_CONFIG_HOME=" + filepath.Join(c.dir, "operator"), "TENDER_MASTER=", "TENDER_TOKEN="}
 	certificate, key := ownAuthority(t, c.dir)
@@ -530,6 +532,7 @@ func TestAMasterThatWouldBeOpenIsRefused(t *testing.T) {
 // TestAMasterThatFindsAPortTakenLeavesNoKey: the next start in its folder is like the first one, and the token of a
 // master that was to join is not used up.
 func TestAMasterThatFindsAPortTakenLeavesNoKey(t *testing.T) {
+	t.Parallel()
 	c := startTrusted(t)
 	_, taken, _ := strings.Cut(c.masters[0], ":")
 	invite := c.must("token", "create", "master")

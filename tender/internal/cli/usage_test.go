@@ -29,6 +29,7 @@ func used(t *testing.T, env []string) (row struct {
 // TestUsageIsKept: R80. All masters are killed at once, then one is restored from a snapshot: each time the next leader
 // knows who has held how much, of a task that runs and of those that have ended, and counts none of them again.
 func TestUsageIsKept(t *testing.T) {
+	t.Parallel()
 	c := startTrusted(t)
 	c.three()
 	start(t, c.env, "agent", "--data-dir", c.folder("a1"), "--http-port", strconv.Itoa(freePort(t)), "--resources", "cpus:1;mem:500;disk:100",

@@ -42,11 +42,13 @@ func (b block) matches(output string) bool {
 
 // TestWhatUsersMet types what users of the first builds met, and reads what is printed now.
 func TestWhatUsersMet(t *testing.T) {
+	t.Parallel()
 	playStory(t, "testdata/users.txt", "--agents", "2")
 }
 
 // TestWhatPeopleWithJobsMet types what people from other schedulers met.
 func TestWhatPeopleWithJobsMet(t *testing.T) {
+	t.Parallel()
 	playStory(t, "testdata/jobs.txt", "--agents", "2", "--jobs=true")
 }
 

@@ -164,6 +164,7 @@ func keepOffers(t *testing.T, d *devCluster) {
 // TestVerify: on a real cluster with tasks, a volume and a reservation all is well, by the command and by its exit code.
 // Each break that is made by hand is named, and only that one; an agent that does not answer is not well either (R63).
 func TestVerify(t *testing.T) {
+	t.Parallel()
 	d := startDev(t, "--insecure", "--masters", "3", "--agents", "2")
 	master := func(i int) string { return d.Masters[i].GRPC }
 	l := &liars{t: t, front: map[string]string{}}
@@ -258,6 +259,7 @@ func TestVerify(t *testing.T) {
 // TestVerifyTakesTheRightToSeeAll: who may see a part only is told so, because sums of a part say nothing. In a cluster
 // with certificates agents are shown tickets.
 func TestVerifyTakesTheRightToSeeAll(t *testing.T) {
+	t.Parallel()
 	c := startTrusted(t)
 	start(t, c.env, "agent", "--data-dir", c.folder("a1"), "--http-port", strconv.Itoa(freePort(t)), "--hostname", "h1", "--resources", "cpus:2;mem:500",
 		"--join", c.must("token", "create", "agent"), "--master", c.masters[0])

@@ -124,6 +124,7 @@ func TestWrongInputIsToldInOneSentence(t *testing.T) {
 
 // Every command that needs a master says within five seconds of the (virtual) clock that there is none.
 func TestUnreachableMasters(t *testing.T) {
+	t.Parallel()
 	for _, args := range []string{
 		"get agents", "get tasks -o json", "describe agent a", "kill t", "explain f", "drain a", "weight eng", "weight eng 2",
 		"raft peers", "raft snapshot save /tmp/never-written", "logs t", "run -- true",
