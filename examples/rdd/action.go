@@ -1,6 +1,7 @@
 package rdd
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -102,16 +103,13 @@ func saveLines[T any](dir string, partition int, elements iter.Seq[T]) error {
 	}
 	defer os.Remove(file.Name()) // after the rename no file has this name
 	defer file.Close()
-	var lines bytes.Buffer
+	lines := bufio.NewWriterSize(file, 64<<10)
 	for element := range elements {
-		fmt.Fprintln(&lines, element)
-		if lines.Len() > 64<<10 {
-			if _, err := lines.WriteTo(file); err != nil {
-				return err
-			}
+		if _, err := fmt.Fprintln(lines, element); err != nil {
+			return err
 		}
 	}
-	if _, err := lines.WriteTo(file); err != nil {
+	if err := lines.Flush(); err != nil {
 		return err
 	}
 	if err := file.Close(); err != nil {

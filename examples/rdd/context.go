@@ -161,7 +161,7 @@ func (c *Context) Locality() locality.Numbers {
 func (c *Context) addNode(n node, from lineage) plan.NodeID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n.Parents, n.Shuffles = from.parents, from.shuffles
+	n.Shuffles = from.shuffles
 	n.ID = c.graph.AddNode(plan.Node{Partitions: from.partitions, Parents: from.parents, Shuffles: from.shuffles})
 	c.nodes[n.ID] = n
 	return n.ID

@@ -32,21 +32,14 @@ func (d Dataset[T]) lineageOf() lineage {
 	case d.context == nil:
 		return lineage{err: errors.New("rdd: a dataset without a context; make one by a source such as rdd.Slice")}
 	}
-	return lineage{context: d.context, partitions: d.countPartitions(), parents: []plan.Parent{{Node: d.id}}}
-}
-
-func (d Dataset[T]) countPartitions() int {
 	d.context.mu.Lock()
 	defer d.context.mu.Unlock()
-	return d.context.graph.Node(d.id).Partitions
+	return lineage{context: d.context, partitions: d.context.graph.Node(d.id).Partitions, parents: []plan.Parent{{Node: d.id}}}
 }
 
 // derive makes a dataset with this lineage.
 func derive[T any](n node, from lineage, err error) Dataset[T] {
-	if err = cmp.Or(from.err, err, checkKind[T]()); err == nil && n.Name != "" {
-		err = known.usable(n.Name)
-	}
-	if err != nil {
+	if err = cmp.Or(from.err, err, checkKind[T]()); err != nil {
 		return Dataset[T]{context: from.context, err: err}
 	}
 	n.Kind = nameOf[T]()
@@ -59,13 +52,10 @@ func shuffled[K ordered, V any](d Dataset[Pair[K, V]], s shuffle) lineage {
 	if from.err != nil {
 		return from
 	}
-	if s.Reducer != "" {
-		from.err = known.usable(s.Reducer)
-	}
 	s.Partitions = d.context.config.ShufflePartitions
 	s.Kind = nameOf[Pair[K, V]]()
 	id := d.context.addShuffle(s, d.id)
-	return lineage{context: d.context, partitions: s.Partitions, shuffles: []plan.ShuffleID{id}, err: from.err}
+	return lineage{context: d.context, partitions: s.Partitions, shuffles: []plan.ShuffleID{id}}
 }
 
 // ReduceByKey reduces all pairs with the same key to one pair. As much as possible is reduced before the shuffle.

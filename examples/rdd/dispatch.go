@@ -123,7 +123,7 @@ func (c *Context) makeOrder(t *task) *order {
 	in := t.job.plan.Inputs(t.plan)
 	o := &order{
 		ID: t.id, Block: t.job.plan.Block(t.plan),
-		Nodes: map[plan.NodeID]node{}, Each: map[plan.Block][]byte{},
+		Nodes: map[plan.NodeID]node{}, Sources: map[plan.Block]plan.Block{}, Each: map[plan.Block][]byte{},
 		Shuffles: map[plan.ShuffleID]shuffle{}, Outputs: map[plan.ShuffleID][]string{}, Kept: map[plan.Block]string{},
 	}
 	if t.plan.Shuffle != 0 {
@@ -137,6 +137,9 @@ func (c *Context) makeOrder(t *task) *order {
 		}
 		n.Each = nil
 		o.Nodes[n.ID] = n
+		for _, source := range c.graph.Sources(block) {
+			o.Sources[block] = source
+		}
 	}
 	for block, name := range in.Kept {
 		o.Kept[block] = c.places[name].address

@@ -2,8 +2,6 @@ package rdd
 
 import (
 	"bytes"
-	"encoding/gob"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -60,94 +58,6 @@ func (kindOf[T]) pairing() pairing {
 		return pair.pairing()
 	}
 	return nil
-}
-
-// carried returns why values of a type can't be carried whole, or nil: encoding/gob leaves out what it can't carry, and
-// a sum over a partition that was on a disk would be another one than over the same partition in memory. The path says
-// how a programmer would name the value, and within are the types of which it is a part.
-func carried(t reflect.Type, path string, within ...reflect.Type) error {
-	if slices.Contains(within, t) {
-		return nil // a slice or a map of itself
-	}
-	within = append(slices.Clip(within), t)
-	switch t.Kind() {
-	case reflect.Interface, reflect.Func, reflect.Chan, reflect.Pointer, reflect.UnsafePointer:
-		return fmt.Errorf("%s is a %v, which can't be sent to executors or written to disk", path, t.Kind())
-	case reflect.Struct:
-		if t.NumField() == 0 {
-			return fmt.Errorf("%s has no fields, so there is nothing to send to executors or to write to disk", path)
-		}
-		for i := range t.NumField() {
-			field := t.Field(i)
-			if !field.IsExported() {
-				return fmt.Errorf("%s.%s is not exported, so it can't be sent to executors or written to disk", path, field.Name)
-			}
-			if err := carried(field.Type, path+"."+field.Name, within...); err != nil {
-				return err
-			}
-		}
-	case reflect.Map:
-		if err := carried(t.Key(), path+"'s key", within...); err != nil {
-			return err
-		}
-		return carried(t.Elem(), path+"[key]", within...)
-	case reflect.Slice, reflect.Array:
-		return carried(t.Elem(), path+"[i]", within...)
-	}
-	return nil
-}
-
-// pack and unpack encode single values for the way to executors and back.
-func pack[T any](value T) []byte {
-	var packed bytes.Buffer
-	if err := gob.NewEncoder(&packed).Encode(&value); err != nil {
-		panic(err) // carried has let a type through that gob refuses
-	}
-	return packed.Bytes()
-}
-
-func unpack[T any](data []byte) (value T, err error) {
-	err = gob.NewDecoder(bytes.NewReader(data)).Decode(&value)
-	return value, err
-}
-
-// batchElements is how many elements are encoded together in a stream.
-const batchElements = 256
-
-// writeElements writes a stream of elements.
-func writeElements[T any](to io.Writer, seq iter.Seq[T]) error {
-	encoder, batch := gob.NewEncoder(to), make([]T, 0, batchElements)
-	for element := range seq {
-		if batch = append(batch, element); len(batch) == batchElements {
-			if err := encoder.Encode(batch); err != nil {
-				return err
-			}
-			batch = batch[:0]
-		}
-	}
-	if len(batch) == 0 {
-		return nil
-	}
-	return encoder.Encode(batch)
-}
-
-// readElements reads a stream of elements, and fails the task when it can't.
-func readElements[T any](from io.Reader) iter.Seq[T] {
-	return func(yield func(T) bool) {
-		for decoder := gob.NewDecoder(from); ; {
-			var batch []T
-			err := decoder.Decode(&batch)
-			if errors.Is(err, io.EOF) {
-				return
-			}
-			check(err)
-			for _, element := range batch {
-				if !yield(element) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // failure carries an error from inside a sequence to the edge of the task, by a panic, because sequences can't return

@@ -24,9 +24,6 @@ func (n Network) filled() Network {
 	if n.Listen == nil {
 		n.Listen = func(host string) (net.Listener, error) { return net.Listen("tcp", net.JoinHostPort(host, "0")) }
 	}
-	if n.Dial == nil {
-		n.Dial = (&net.Dialer{}).DialContext
-	}
 	return n
 }
 

@@ -88,25 +88,18 @@ func (r *registry) usable(name string) error {
 }
 
 // named returns a function by its name; executors call it.
-func named(name string) *step {
-	known.mu.Lock()
-	defer known.mu.Unlock()
-	function := known.steps[name]
-	if function == nil {
-		check(fmt.Errorf("rdd: this executor knows no function %q; is it another program than its driver?", name))
-	}
-	return function
-}
+func named(name string) *step { return lookUp(known.steps, "function", name) }
 
 // kindNamed returns a kind by its name; executors call it.
-func kindNamed(name string) kind {
+func kindNamed(name string) kind { return lookUp(known.kinds, "type", name) }
+
+func lookUp[V comparable](among map[string]V, what, name string) (found V) {
 	known.mu.Lock()
 	defer known.mu.Unlock()
-	k := known.kinds[name]
-	if k == nil {
-		check(fmt.Errorf("rdd: this executor knows no type %s; is it another program than its driver?", name))
+	if found = among[name]; found == *new(V) {
+		check(fmt.Errorf("rdd: this executor knows no %s %s; is it another program than its driver?", what, name))
 	}
-	return k
+	return found
 }
 
 // checkKind returns why a dataset can't have elements of type T, or nil.

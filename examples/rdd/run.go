@@ -65,27 +65,15 @@ func (r *run) deriveBlock(n node, block plan.Block) any {
 	case opSlice:
 		return kindNamed(n.Kind).decode(bytes.NewReader(r.order.Each[block]))
 	case opStep:
-		return named(n.Name).apply(block.Partition, n.Given, r.computeBlock(r.sourceOf(n, block)))
+		return named(n.Name).apply(block.Partition, n.Given, r.computeBlock(r.order.Sources[block]))
 	case opUnion:
-		return r.computeBlock(r.sourceOf(n, block))
+		return r.computeBlock(r.order.Sources[block])
 	}
 	pairs, sorted := r.pairingNamed(r.order.Shuffles[n.Shuffles[0]].Kind), r.readShuffle(n.Shuffles[0], block.Partition)
 	if n.Op == opReduced {
 		return pairs.reduce(sorted, named(n.Name).reduce)
 	}
 	return pairs.group(sorted)
-}
-
-// sourceOf returns the one block from which the block is computed.
-func (r *run) sourceOf(n node, block plan.Block) plan.Block {
-	for i, parent := range n.Parents {
-		next := i + 1
-		if block.Partition >= parent.First && (next == len(n.Parents) || block.Partition < n.Parents[next].First) {
-			return plan.Block{Node: parent.Node, Partition: block.Partition - parent.First}
-		}
-	}
-	check(fmt.Errorf("rdd: partition %d of dataset %d comes from nothing", block.Partition, n.ID))
-	return plan.Block{}
 }
 
 // writeOutput is the last step of a map task.
@@ -98,7 +86,7 @@ func (r *run) writeOutput(seq any) {
 	out := r.pairingNamed(s.Kind).write(filepath.Join(w.dir, "output-"+r.order.ID), s.Partitions, reduce, seq)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.outputs[outputKey{s.ID, r.order.Block.Partition}] = out
+	w.outputs[wanted{Shuffle: s.ID, From: r.order.Block.Partition}] = out
 }
 
 func (r *run) pairingNamed(name string) pairing {

@@ -16,7 +16,6 @@ const (
 // node is a dataset as executors are told of it.
 type node struct {
 	ID       plan.NodeID
-	Parents  []plan.Parent
 	Shuffles []plan.ShuffleID
 	Kept     bool
 	Kind     string // kind of its elements
@@ -41,6 +40,7 @@ type order struct {
 	Block    plan.Block
 	Shuffle  *shuffle // the shuffle for which it writes an output; nil: it sends its elements to the driver
 	Nodes    map[plan.NodeID]node
+	Sources  map[plan.Block]plan.Block // from which one a block is computed
 	Each     map[plan.Block][]byte
 	Shuffles map[plan.ShuffleID]shuffle
 	Outputs  map[plan.ShuffleID][]string // addresses by map partition

@@ -16,39 +16,33 @@ type Step[A, B any] struct {
 
 // Map declares a step that turns each element into another.
 func Map[A, B any](name string, f func(A) B) Step[A, B] {
-	return Partitions(name, func(in iter.Seq[A]) iter.Seq[B] {
-		return func(yield func(B) bool) {
-			for element := range in {
-				if !yield(f(element)) {
-					return
-				}
-			}
-		}
-	})
+	return each(name, func(element A, yield func(B) bool) bool { return yield(f(element)) })
 }
 
 // Filter declares a step that keeps the elements for which f returns true.
 func Filter[A any](name string, f func(A) bool) Step[A, A] {
-	return Partitions(name, func(in iter.Seq[A]) iter.Seq[A] {
-		return func(yield func(A) bool) {
-			for element := range in {
-				if f(element) && !yield(element) {
-					return
-				}
-			}
-		}
-	})
+	return each(name, func(element A, yield func(A) bool) bool { return !f(element) || yield(element) })
 }
 
 // FlatMap declares a step that turns each element into any number of others.
 func FlatMap[A, B any](name string, f func(A) []B) Step[A, B] {
+	return each(name, func(element A, yield func(B) bool) bool {
+		for _, other := range f(element) {
+			if !yield(other) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// each declares a step that does something for each element, until it returns false.
+func each[A, B any](name string, do func(element A, yield func(B) bool) bool) Step[A, B] {
 	return Partitions(name, func(in iter.Seq[A]) iter.Seq[B] {
 		return func(yield func(B) bool) {
 			for element := range in {
-				for _, other := range f(element) {
-					if !yield(other) {
-						return
-					}
+				if !do(element, yield) {
+					return
 				}
 			}
 		}

@@ -23,12 +23,7 @@ type worker struct {
 	cache   *cache
 
 	mu      sync.Mutex
-	outputs map[outputKey]output
-}
-
-type outputKey struct {
-	shuffle   plan.ShuffleID
-	partition int
+	outputs map[wanted]output // by shuffle and map partition
 }
 
 // serveDriver is the life of an executor: it serves what it holds, and works until the driver does not want it any
@@ -40,7 +35,7 @@ func serveDriver(ctx context.Context, network Network, s setup, name plan.Place,
 	}
 	w := &worker{
 		dir: dir, name: name, address: listener.Addr().String(), driver: s.Driver, client: newClient(network, s.Token),
-		cache: newCache(dir, s.CacheBytes), outputs: map[outputKey]output{},
+		cache: newCache(dir, s.CacheBytes), outputs: map[wanted]output{},
 	}
 	stop := serve(ctx, listener, guarded(s.Token, w.routes()))
 	defer w.client.http.CloseIdleConnections()
@@ -152,7 +147,7 @@ func (w *worker) servePiece(to io.Writer, of wanted) (found bool) {
 func (w *worker) output(of wanted) (output, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	out, found := w.outputs[outputKey{of.Shuffle, of.From}]
+	out, found := w.outputs[wanted{Shuffle: of.Shuffle, From: of.From}]
 	return out, found
 }
 

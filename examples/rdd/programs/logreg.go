@@ -122,37 +122,21 @@ func parse(line string) Point {
 // dimensions is how many coordinates a point has.
 const dimensions = 10
 
-// heaps is the number of centers around which the points are drawn.
-const heaps = 10
-
-// draw makes lines of points with this many dimensions. Each point lies around one of the centers, and its label nearly
-// always says on which side of a plane it is. Each number has its own point, so it does not matter which task draws it.
+// draw makes lines of points with this many dimensions: around one center those with the label 1, around another those
+// with -1. Each number has its own point, so it does not matter which task draws it.
 func draw(dimensions int, numbers iter.Seq[int]) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		var line []byte
 		for n := range numbers {
-			random := rand.New(rand.NewPCG(uint64(n), 1))
-			center, side := n%heaps, 0.0
-			line = line[:0]
-			for d := range dimensions {
-				x := 4*heapCenter(center, d) + random.NormFloat64()
-				side += x * heapCenter(heaps, d)
-				line = strconv.AppendFloat(append(line, ' '), x, 'f', 6, 64)
+			random, label := rand.New(rand.NewPCG(uint64(n), 1)), float64(n%2*2-1)
+			line := strconv.AppendFloat(nil, label, 'f', -1, 64)
+			for range dimensions {
+				line = strconv.AppendFloat(append(line, ' '), label/2+random.NormFloat64(), 'f', 6, 64)
 			}
-			label := "1"
-			if side+random.NormFloat64() < 0 {
-				label = "-1"
-			}
-			if !yield(label + string(line)) {
+			if !yield(string(line)) {
 				return
 			}
 		}
 	}
-}
-
-// heapCenter returns a coordinate between -1 and 1 that looks random and is the same in every process.
-func heapCenter(heap, dimension int) float64 {
-	return 2*rand.New(rand.NewPCG(uint64(heap), uint64(dimension))).Float64() - 1
 }
 
 func generate(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer) error {

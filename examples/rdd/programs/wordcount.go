@@ -96,32 +96,26 @@ func filesBelow(dirs []string) (files []string, err error) {
 
 // countHere counts in this process, in the simplest way; each goroutine counts some of the files.
 func countHere(files []string, goroutines int) map[string]int {
-	next, parts := make(chan string), make(chan map[string]int, goroutines)
+	parts := make([]map[string]int, goroutines)
 	var counting sync.WaitGroup
-	for range goroutines {
+	for i := range parts {
+		parts[i] = map[string]int{}
 		counting.Go(func() {
-			counts := map[string]int{}
-			for path := range next {
-				data, _ := os.ReadFile(path) // a file that can't be read makes the counts differ
+			for next := i; next < len(files); next += goroutines {
+				data, _ := os.ReadFile(files[next]) // a file that can't be read makes the counts differ
 				for line := range strings.Lines(string(data)) {
 					for _, word := range wordsOf(line) {
-						counts[word]++
+						parts[i][word]++
 					}
 				}
 			}
-			parts <- counts
 		})
 	}
-	for _, path := range files {
-		next <- path
-	}
-	close(next)
 	counting.Wait()
-	all := <-parts
-	for range goroutines - 1 {
-		for word, n := range <-parts {
-			all[word] += n
+	for _, part := range parts[1:] {
+		for word, n := range part {
+			parts[0][word] += n
 		}
 	}
-	return all
+	return parts[0]
 }
