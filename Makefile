@@ -61,7 +61,7 @@ mesos: build ## Clients of Apache Mesos that others wrote (mesos-go) run on Tend
 	@go -C tools/mesosgo mod download || { echo 'mesos: skipped, as mesos-go can not be fetched'; exit 0; }; \
 	go -C tools/mesosgo vet ./... && go -C tools/mesosgo test -count=1 -timeout 15m ./...
 
-test-ui: ## The page in a real headless Chromium, with a real cluster under it: IMAGES=1 writes docs/images anew
+test-ui: ## The page in a real headless Chromium, with a real cluster under it: IMAGES=1 writes the pictures of the docs and of how views look anew
 	go test -count=1 -v -timeout 15m -run 'TestThePageInABrowser|TestPeopleLogInToThePage' ./tender/internal/cli $(if $(IMAGES),-args -images)
 
 test-long: ## Every test in its long form, never from the cache

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -24,8 +26,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// images writes the pictures of the README and the docs anew: make test-ui IMAGES=1.
-var images = flag.Bool("images", false, "write docs/images anew")
+// images writes the pictures of the README and the docs anew, and how the views look: make test-ui IMAGES=1.
+var images = flag.Bool("images", false, "write docs/images and testdata/page anew")
 
 // checks is a script that returns what is wrong with the page that is shown.
 //
@@ -110,6 +112,16 @@ func (w *window) complaints() []string {
 	return bad
 }
 
+// bears fails the test if the browser has complained of anything but this.
+func (w *window) bears(this string) {
+	w.t.Helper()
+	for _, one := range w.complaints() {
+		if !strings.Contains(one, this) {
+			w.t.Errorf("the browser complains: %s", one)
+		}
+	}
+}
+
 // do does something with the page.
 func (w *window) do(action chromedp.Action[chromedp.Void]) {
 	w.t.Helper()
@@ -124,23 +136,37 @@ func (w *window) goTo(path string) { w.t.Helper(); w.do(chromedp.Navigate(w.base
 // evaluated returns what an expression says.
 func evaluated[T any](w *window, expression string, values ...any) T {
 	w.t.Helper()
-	value, err := chromedp.Run(w.ctx, chromedp.Evaluate[T](fmt.Sprintf(expression, values...)))
+	text := fmt.Sprintf(expression, values...)
+	value, err := chromedp.Run(w.ctx, chromedp.Evaluate[T](text))
 	if err != nil {
-		w.t.Fatalf("%s: %v", fmt.Sprintf(expression, values...), err)
+		w.t.Fatalf("%.200s: %v", text, err)
 	}
 	return value
 }
 
-// awaitThat waits until an expression is true.
+// does runs a statement.
+func (w *window) does(statement string, values ...any) {
+	w.t.Helper()
+	evaluated[bool](w, "("+statement+", true)", values...)
+}
+
+// contextGone is the code of the browser's answer about a document that is there no more.
+const contextGone = -32000
+
+// awaitThat waits until an expression is true. While the page is being left it is not.
 func (w *window) awaitThat(expression string, values ...any) {
 	w.t.Helper()
 	defer func() {
 		if w.t.Failed() {
-			w.t.Logf("complaints: %v; the page says: %s", w.complaints(), evaluated[string](w, "location + document.body.innerText"))
+			w.t.Logf("complaints: %v; the page says: %s", w.complaints(), evaluated[string](w, "location + document.body?.innerText"))
 		}
 	}()
-	until(w.t, fmt.Sprintf(expression, values...), func() bool {
-		is, _ := chromedp.Run(w.ctx, chromedp.Evaluate[bool](fmt.Sprintf("!!("+expression+")", values...))) // no: the page is being left
+	expression = fmt.Sprintf(expression, values...)
+	until(w.t, expression, func() bool {
+		is, err := chromedp.Run(w.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
+		if left := new(cdproto.Error); err != nil && (!errors.As(err, &left) || left.Code != contextGone) {
+			w.t.Fatalf("%.200s: %v", expression, err)
+		}
 		return is
 	})
 }
@@ -165,7 +191,7 @@ func (w *window) reads(selector, text string) {
 func (w *window) click(selector string) {
 	w.t.Helper()
 	w.await(selector)
-	evaluated[any](w, "window.left = true, document.querySelector(%q).click()", selector)
+	w.does("window.left = true, document.querySelector(%q).click()", selector)
 	w.awaitThat("!window.left && document.readyState === 'complete'")
 }
 
@@ -173,7 +199,7 @@ func (w *window) click(selector string) {
 func (w *window) types(selector, text string) {
 	w.t.Helper()
 	w.await(selector)
-	evaluated[any](w, "document.querySelector(%q).focus()", selector)
+	w.does("document.querySelector(%q).focus()", selector)
 	w.do(chromedp.KeyEvent(text))
 }
 
@@ -232,33 +258,24 @@ func TestThePageInABrowser(t *testing.T) {
 	w.reads(`tr[data-row$="/short.0"]`, "RUNNING")
 	path := evaluated[string](w, `document.querySelector('tr[data-row$="/short.0"] a').getAttribute("href")`)
 
-	// Every view, in both colours and on a wide and on a narrow screen.
+	// Every view, in both themes and on a wide and on a narrow screen.
 	framework := strings.Split(path, "/")[2]
-	views := []string{
+	names := strings.NewReplacer(framework, "FRAMEWORK")
+	for _, view := range []string{
 		"/", "/?by=state&fill=framework&size=mem", "/agents", "/agents/a1", "/frameworks", "/frameworks/" + framework, "/roles", "/shares", "/shares?fill=framework&size=mem", "/jobs", "/tasks", "/tasks?at=1", "/tasks?all=1", path, path + "/files", "/usage", "/usage?by=role,period&span=all", "/jobs/site", "/do/run-job", "/do/update-job?job=site",
 		"/offers", "/masters", "/why", "/why?q=short", "/access", "/history", "/history?all=1", "/search?q=web", "/help", "/do/kill?framework=" + framework + "&task=short.0", "/do/role?role=eng", "/nothing",
-	}
-	for _, as := range []struct {
-		scheme string
-		width  int64
-	}{{"light", 1280}, {"dark", 360}} { // the style has no rule for both together
-		w.look(as.scheme, as.width)
-		for _, view := range views {
-			w.goTo(view)
-			wrong, err := chromedp.Run(w.ctx, chromedp.Evaluate[[]string](checks))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, one := range wrong {
-				t.Errorf("%s, %s, %d wide: %s", view, as.scheme, as.width, one)
-			}
+	} {
+		w.goTo(view)
+		for _, one := range w.lookAt(names.Replace(view)) {
+			t.Error(one)
 		}
 	}
-	for _, one := range w.complaints() {
-		if !strings.Contains(one, "/nothing") { // whose status is 404
-			t.Errorf("the browser complains: %s", one)
-		}
+	if !*images {
+		w.finds("/agents", "document.styleSheets[0].disabled = true", "it looks")
+		w.finds("/agents", "document.querySelector('main').style.visibility = 'hidden'", "nothing is shown")
+		w.finds("/agents", "document.querySelector('main').style.width = '1400px'", "the screen is")
 	}
+	w.bears("/nothing") // whose status is 404
 	w.look("light", 1280)
 
 	// The output of a task follows; a link in the keyboard's way leads on.
@@ -269,7 +286,7 @@ func TestThePageInABrowser(t *testing.T) {
 	w.awaitThat("location.pathname === '/agents'")
 	w.reads("#live", "live")
 	w.do(chromedp.KeyEvent("/"))
-	w.awaitThat("document.activeElement.id === 'search'")
+	w.awaitThat("document.activeElement?.id === 'search'")
 	w.do(chromedp.KeyEvent("web.0\r"))
 	w.awaitThat("location.pathname === '/search'")
 	w.await(`tr[data-row$="/web.0"]`)
@@ -286,9 +303,9 @@ func TestThePageInABrowser(t *testing.T) {
 	// A file of the task, the colours, and a job that is scaled by its plan.
 	w.goTo(path + "/files")
 	w.reads("main td", "stdout")
-	evaluated[any](w, "document.getElementById('theme').click(), document.getElementById('theme').click()")
+	w.does("document.getElementById('theme').click(), document.getElementById('theme').click()")
 	w.awaitThat("getComputedStyle(document.documentElement).colorScheme === 'dark'")
-	evaluated[any](w, "document.getElementById('theme').click()")
+	w.does("document.getElementById('theme').click()")
 	w.goTo("/jobs/site")
 	w.click(`a[href^="/do/scale-job"]`)
 	w.types(`input[name="count"]`, "3")
@@ -337,7 +354,7 @@ func TestThePageInABrowser(t *testing.T) {
 	w.goTo("/tasks")
 	w.gone(`tr[data-row$="/short.0"]`)
 	w.await("#at")
-	evaluated[any](w, `(range => { range.value = %d; range.dispatchEvent(new Event("input", { bubbles: true })); })(document.getElementById("at"))`, before)
+	w.does(`(range => { range.value = %d; range.dispatchEvent(new Event("input", { bubbles: true })); })(document.getElementById("at"))`, before)
 	w.await(`tr[data-row$="/short.0"]`)
 	w.click(`tr[data-row$="/short.0"] a`)
 	w.reads(".head", "as it was at") // a link leads to the same moment
@@ -356,7 +373,7 @@ func TestThePageInABrowser(t *testing.T) {
 	w.reads(`tr[data-row$="/web.0"]`, "RUNNING")
 	web.signal(syscall.SIGINT)
 	w.gone(`tr[data-row$="/web.0"]`)
-	w.complaints() // of connections that broke
+	w.bears("net::ERR_") // of connections that broke
 }
 
 // TestPeopleLogInToThePage: at a master, by a token; until they log out, or their cookie or they count no more.

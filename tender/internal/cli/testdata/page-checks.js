@@ -1,5 +1,5 @@
 // Returns, as sentences, what is wrong with the page that is shown: contrast (WCAG AA), names of what one can use, headings,
-// ids, the order in which the keyboard goes through it, and what does not fit into the width.
+// ids, whether anything is shown, the order in which the keyboard goes through it, and what does not fit into the width.
 (() => {
   const wrong = [];
   const name = e => e.outerHTML.slice(0, 90);
@@ -27,6 +27,9 @@
   if (document.querySelectorAll("h1").length !== 1) wrong.push("not one h1");
   for (const landmark of ["main", "nav", "header"]) if (document.querySelectorAll("body " + landmark).length !== 1) wrong.push("not one " + landmark);
   if (!document.documentElement.lang || !document.title) wrong.push("no language or title");
+  const main = document.querySelector("main"), cards = [...document.querySelectorAll("main section")].filter(e => visible(e) && e.getBoundingClientRect().height > 30 && e.innerText.trim());
+  if (!main || getComputedStyle(main).visibility !== "visible" || !cards.length) wrong.push("nothing is shown");
+  if (getComputedStyle(document.body).display !== "grid") wrong.push("it has no style");
   const ids = [...document.querySelectorAll("[id]")].map(e => e.id);
   for (const id of ids) if (ids.indexOf(id) !== ids.lastIndexOf(id)) wrong.push("twice: #" + id);
   for (const block of document.querySelectorAll("[data-block]")) {
@@ -34,7 +37,7 @@
   }
   if (document.documentElement.scrollWidth > innerWidth + 1) {
     const wide = [...document.querySelectorAll("body *")].find(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll, nav"));
-    wrong.push(`${document.documentElement.scrollWidth} wide: ` + (wide ? name(wide) : ""));
+    wrong.push(`it is ${document.documentElement.scrollWidth} wide, and the screen is ${innerWidth}: ` + (wide ? name(wide) : ""));
   }
   if (document.querySelector("[style], style, script:not([src])")) wrong.push("style or script within the page");
   return wrong;
