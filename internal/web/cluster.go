@@ -53,8 +53,8 @@ func countText(n int, noun string) string {
 // cluster is the first view: what there is at one look.
 func (s *Server) cluster(r *http.Request) (page, error) {
 	one, err := look(r.Context())
-	if err != nil {
-		return page{}, err
+	if err != nil { // whoever has just logged in is told here what they may not, and is in all the same
+		return page{title: "Cluster", nav: "/", blocks: failed(err).blocks}, nil
 	}
 	how := pictureOf(r.URL.Query(), one)
 	return page{
