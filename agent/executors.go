@@ -348,8 +348,8 @@ func (s *executorServer) write(ctx context.Context, cancel context.CancelCauseFu
 	for {
 		items, more := link.out.take(ctx)
 		events := make([]protocol.ExecutorEvent, 0, len(items))
+		s.holdRoom(items)
 		for _, out := range items {
-			s.holdRoom(out)
 			if out.folder == "" && out.shared == "" || s.prepared(ctx, out) {
 				events = append(events, out.event)
 			}
@@ -385,18 +385,28 @@ func (s *executorServer) ending(ctx context.Context, link *executorLink) error {
 	return nil
 }
 
-// holdRoom adjusts the limits of an executor's walls to include a task, before the executor is handed that task.
-func (s *executorServer) holdRoom(out outgoing) {
-	launch, is := out.event.(protocol.ExecutorLaunch)
-	if !is {
+// holdRoom adjusts the limits of an executor's walls to include all tasks that it is about to be handed, at once.
+func (s *executorServer) holdRoom(items []outgoing) {
+	var ref api.ExecutorRef
+	var tasks []*api.Task
+	gpus := map[api.TaskID][]uint32{}
+	for i := range items {
+		if launch, is := items[i].event.(protocol.ExecutorLaunch); is {
+			ref = api.ExecutorRef{Framework: items[i].task.Framework, Executor: launch.Task.ExecutorID()} // the same for all
+			tasks = append(tasks, &launch.Task)
+			if len(launch.GPUs) > 0 {
+				gpus[launch.Task.ID] = protocol.GPUIndices(launch.GPUs)
+			}
+		}
+	}
+	if len(tasks) == 0 {
 		return
 	}
-	ref := api.ExecutorRef{Framework: out.task.Framework, Executor: launch.Task.ExecutorID()}
 	if err := s.agent.cells.Mend(ref, s.agent.runs.living); err != nil {
-		s.agent.log.Warn().Err(err).Stringer("task", out.task).Msg("an executor runs without its control group")
+		s.agent.log.Warn().Err(err).Stringer("executor", ref).Msg("an executor runs without its control group")
 	}
-	if err := s.agent.cells.Hold(ref, &launch.Task, protocol.GPUIndices(launch.GPUs)); err != nil {
-		s.agent.log.Warn().Err(err).Stringer("task", out.task).Msg("the control group of a task's executor was not enlarged for it")
+	if err := s.agent.cells.Hold(ref, tasks, gpus); err != nil {
+		s.agent.log.Warn().Err(err).Stringer("executor", ref).Msg("the control group of an executor was not enlarged for its tasks")
 	}
 }
 

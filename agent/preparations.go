@@ -295,6 +295,9 @@ func (v views) reveal(e core.HandOver) error {
 	if slices.ContainsFunc(launch.Task.Secrets, func(s api.Secret) bool { return s.File != "" }) {
 		folders = append(folders, filepath.Join(launch.Sandbox, secrets.Folder))
 	}
+	if len(folders) == 0 { // so that nobody looks whether the executor still runs, which takes a file of the kernel
+		return nil
+	}
 	return a.cells.Reveal(a.runs.around(launch.Sandbox), folders...)
 }
 

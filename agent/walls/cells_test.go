@@ -82,7 +82,7 @@ func TestExecutorsHoldWhatTheirTasksHold(t *testing.T) {
 	check("alone", 1000, 200, 100)
 	first, second := api.Task{ID: "t1", Resources: api.Scalars(2, 100)}, api.Task{ID: "t2", Resources: api.Scalars(1, 50), Limits: api.Limits{Mem: 80_000}}
 	for _, task := range []*api.Task{&first, &second, &second} { // a task may be handed over again in the next session
-		if err := cells.Hold(ref, task, nil); err != nil {
+		if err := cells.Hold(ref, []*api.Task{task}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -126,7 +126,7 @@ func TestManySmallTasksComeAndGo(t *testing.T) {
 	may := func() int { return number(t, own, own.Pids, "pids.max", "pids.max") }
 	id := func(i int) api.TaskID { return api.TaskID("t" + strconv.Itoa(i)) }
 	hold := func(i int) {
-		if err := cells.Hold(ref, &api.Task{ID: id(i), Resources: api.Scalars(0.01, 1)}, nil); err != nil {
+		if err := cells.Hold(ref, []*api.Task{{ID: id(i), Resources: api.Scalars(0.01, 1)}}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -275,7 +275,7 @@ func TestARunningExecutorComesBackIntoItsCell(t *testing.T) {
 	if _, err := cells.Make(t.Context(), Holding{Executor: ref, Resources: api.Scalars(0.5, 200)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := cells.Hold(ref, &api.Task{ID: "t1", Resources: api.Scalars(2, 100)}, nil); err != nil {
+	if err := cells.Hold(ref, []*api.Task{{ID: "t1", Resources: api.Scalars(2, 100)}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	child := exec.Command("/bin/sleep", "1000")

@@ -164,7 +164,7 @@ func TestExecutorsHaveTheGPUsOfTheirTasks(t *testing.T) {
 	task := func(id api.TaskID) *api.Task { return &api.Task{ID: id, Resources: api.Scalars(0.1, 1)} }
 	hold := func(id api.TaskID, gpus ...uint32) {
 		t.Helper()
-		if err := cells.Hold(ref, task(id), gpus); err != nil {
+		if err := cells.Hold(ref, []*api.Task{task(id)}, map[api.TaskID][]uint32{id: gpus}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -81,12 +81,9 @@ func (h *holdings) forget(ref api.ExecutorRef) {
 	h.drop(ref)
 }
 
-// take adds a task to its executor, unless the task is there already. It returns nil if the executor is not known.
-func (h *holdings) take(ref api.ExecutorRef, task *api.Task, gpus []uint32, rules cell.Rules) *holding {
+// take adds a task to its executor, which is known, unless the task is there already.
+func (h *holdings) take(ref api.ExecutorRef, task *api.Task, gpus []uint32, rules cell.Rules) {
 	its := h.executors[ref]
-	if its == nil {
-		return nil
-	}
 	if _, known := its.tasks[task.ID]; !known {
 		limits := rules.Limits(task)
 		its.tasks[task.ID] = limits
@@ -96,7 +93,6 @@ func (h *holdings) take(ref api.ExecutorRef, task *api.Task, gpus []uint32, rule
 		its.sum = plus(its.sum, limits, +1)
 		h.tasks[api.TaskRef{Framework: ref.Framework, Task: task.ID}] = ref
 	}
-	return its
 }
 
 // release removes a task from its executor, and says whether the task had GPUs. its is nil if no executor has the task.
@@ -196,19 +192,24 @@ func (c *Cells) Remember(all []Holding) error {
 	return errors.Join(failures...)
 }
 
-// Hold raises the limits of an executor's cell for a task, and permits the task's GPUs. It must be called before the
-// executor is handed the task.
-func (c *Cells) Hold(executor api.ExecutorRef, task *api.Task, gpus []uint32) error {
+// Hold raises the limits of an executor's cell for tasks, and permits their GPUs. It must be called before the executor
+// is handed them.
+func (c *Cells) Hold(executor api.ExecutorRef, tasks []*api.Task, gpus map[api.TaskID][]uint32) error {
 	if c == nil || !c.tree.Makes {
 		return nil
 	}
 	c.holds.mutex.Lock()
 	defer c.holds.mutex.Unlock()
-	its := c.holds.take(executor, task, gpus, c.rules)
+	its := c.holds.executors[executor]
 	if its == nil {
 		return nil
 	}
-	return errors.Join(c.settle(its, executor, false), c.giveGPUs(its, executor, gpus))
+	var indices []uint32
+	for _, task := range tasks {
+		c.holds.take(executor, task, gpus[task.ID], c.rules)
+		indices = append(indices, gpus[task.ID]...)
+	}
+	return errors.Join(c.settle(its, executor, false), c.giveGPUs(its, executor, indices))
 }
 
 // giveGPUs permits an executor that runs its tasks itself to use these GPUs.
