@@ -48,7 +48,6 @@ type state struct {
 type task struct {
 	ID        string          `json:"id"`
 	Container json.RawMessage `json:"container"`
-	Check     json.RawMessage `json:"check"`
 }
 
 // Read judges all frameworks of a master's /state, by name.
@@ -81,9 +80,6 @@ func Read(text []byte) ([]Framework, error) {
 		}
 		for _, t := range f.Tasks {
 			judged.container(t.Container, translate.CheckContainer, t.ID)
-			if len(t.Check) > 0 && string(t.Check) != "null" {
-				judged.note("'TaskInfo.check' is not supported", true, t.ID)
-			}
 		}
 		slices.SortFunc(judged.Findings, func(a, b Finding) int { return cmp.Compare(a.What, b.What) })
 		frameworks = append(frameworks, judged)

@@ -27,12 +27,11 @@ func TestRead(t *testing.T) {
 			fmt.Fprintf(&got, "  %s %t %v\n", what, finding.Hard, finding.Tasks)
 		}
 	}
-	want := `chronos a: 1 tasks, works: false
-  'TaskInfo.check' is not supported true [ct:1]
+	want := `chronos a: 1 tasks, works: true
   its failover timeout becomes 2160h0m0s false []
 marathon b: 5 tasks, works: false
-  'ContainerInfo.volumes' is not supported true [db.1]
   a network of the container's own is not supported true [web.1 web.2]
+  a volume of the host at another absolute path is not supported true [db.1]
   an image for an executor of one's own is not supported true [executor own]
 spark c: 0 tasks, works: false
   'FrameworkInfo.roles' contains invalid role: "*" and "default" are one role here true []

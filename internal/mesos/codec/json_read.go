@@ -172,8 +172,11 @@ func (d jsonReader) entries(m protoreflect.Map, field protoreflect.FieldDescript
 func scalar(field protoreflect.FieldDescriptor, token json.Token) (value protoreflect.Value, known bool, err error) {
 	switch kind := field.Kind(); kind {
 	case protoreflect.BoolKind:
-		if is, ok := token.(bool); ok {
-			return protoreflect.ValueOfBool(is), true, nil
+		switch token {
+		case true, "true":
+			return protoreflect.ValueOfBool(true), true, nil
+		case false, "false":
+			return protoreflect.ValueOfBool(false), true, nil
 		}
 	case protoreflect.EnumKind:
 		return enum(field.Enum().Values(), token)
@@ -229,6 +232,12 @@ func enum(values protoreflect.EnumValueDescriptors, token json.Token) (protorefl
 func number(kind protoreflect.Kind, text string) (protoreflect.Value, error) {
 	switch kind {
 	case protoreflect.DoubleKind:
+		switch text { // limits may have none
+		case "Infinity":
+			return protoreflect.ValueOfFloat64(math.Inf(1)), nil
+		case "-Infinity":
+			return protoreflect.ValueOfFloat64(math.Inf(-1)), nil
+		}
 		f, err := finite(text, 64)
 		return protoreflect.ValueOfFloat64(f), err
 	case protoreflect.FloatKind:

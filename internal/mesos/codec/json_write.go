@@ -104,10 +104,15 @@ func appendValue(b []byte, field protoreflect.FieldDescriptor, value protoreflec
 	}
 }
 
-// appendFloat writes 2 as 2.0: typed clients take a number without a point for a whole one. JSON has no word for what is
-// not finite, so that becomes 0.
+// appendFloat writes 2 as 2.0: typed clients take a number without a point for a whole one. For what is not finite JSON
+// has no word, and Mesos has some.
 func appendFloat(b []byte, f float64) []byte {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
+	switch {
+	case math.IsInf(f, 1):
+		return append(b, `"Infinity"`...)
+	case math.IsInf(f, -1):
+		return append(b, `"-Infinity"`...)
+	case math.IsNaN(f):
 		f = 0
 	}
 	start := len(b)

@@ -32,18 +32,19 @@ func (s *session) change(ctx context.Context, operation *mesosv1.Offer_Operation
 		} else {
 			converted = list
 		}
+		if err := checkReservations(operation, list); err != nil {
+			return nil, err
+		}
 		resources, err := translate.ReadResources(list)
 		if err != nil {
 			return nil, err
 		}
-		for _, item := range resources.Items() {
-			if item.Reserved == "" || !item.Dynamic {
-				return nil, fmt.Errorf("Invalid %s operation: resource '%s' is not dynamically reserved", operation.GetType(), item.Name) //nolint:staticcheck // Mesos's words
-			}
-		}
 		changes = append(changes, api.Operation{Kind: kind, Resources: resources.Plain()})
 	case mesosv1.Offer_Operation_CREATE:
 		for _, volume := range operation.GetCreate().GetVolumes() {
+			if len(volume.GetReservations()) > 1 {
+				return nil, fmt.Errorf("Volume %s with reservation refinement cannot be created on an agent without RESERVATION_REFINEMENT capability", volume.GetName()) //nolint:staticcheck // Mesos's words
+			}
 			id := translate.VolumeID(volume.GetDisk().GetPersistence().GetId())
 			place := translate.Place{ContainerPath: volume.GetDisk().GetVolume().GetContainerPath(), Principal: volume.GetDisk().GetPersistence().GetPrincipal()}
 			if err := s.keepPlace(ctx, id, place); err != nil {
@@ -70,6 +71,28 @@ func (s *session) change(ctx context.Context, operation *mesosv1.Offer_Operation
 		s.mu.Unlock()
 	}
 	return changes, nil
+}
+
+// checkReservations checks what is to be reserved, or no longer.
+func checkReservations(operation *mesosv1.Offer_Operation, list []*mesosv1.Resource) error {
+	if len(operation.GetReserve().GetSource()) > 0 {
+		return errors.New("a reservation can't be changed into another one: unreserve first")
+	}
+	for _, r := range list {
+		stack := r.GetReservations()
+		dynamic := r.GetReservation() != nil || len(stack) > 0 && stack[len(stack)-1].GetType() == mesosv1.Resource_ReservationInfo_DYNAMIC
+		switch {
+		case !dynamic:
+			return fmt.Errorf("Resource %s is not dynamically reserved", r.GetName()) //nolint:staticcheck // Mesos's words
+		case len(stack) > 1:
+			return fmt.Errorf("Resource %s with reservation refinement cannot be reserved on an agent without RESERVATION_REFINEMENT capability", r.GetName()) //nolint:staticcheck // as above
+		case operation.GetUnreserve() != nil && r.GetDisk().GetPersistence() != nil:
+			//nolint:staticcheck // as above
+			return fmt.Errorf("A dynamically reserved persistent volume %s cannot be unreserved directly. "+
+				"Please destroy the persistent volume first then unreserve the resource", r.GetName())
+		}
+	}
+	return nil
 }
 
 // OperationDone passes on the outcome of an operation that was given an ID.

@@ -31,7 +31,7 @@ func (o *Operator) Agent() http.Handler {
 
 func (o *Operator) agentTable() map[string]route {
 	listed := func(answer func(*state) any) route {
-		return route{methods: get, answer: func(r request) error {
+		return route{answer: func(r request) error {
 			s, err := r.readAgentState()
 			if err != nil {
 				return err

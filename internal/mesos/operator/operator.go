@@ -12,6 +12,7 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -135,7 +136,7 @@ type request struct {
 
 // route answers one path.
 type route struct {
-	methods string // those that it takes
+	methods string // those that it takes; "": all, as Mesos takes them where nothing is changed
 	public  bool   // it shows nothing of the cluster, and needs no credentials
 	answer  func(request) error
 }
@@ -166,10 +167,14 @@ func (o *Operator) serve(w http.ResponseWriter, r *http.Request, routes map[stri
 	}
 	name = strings.TrimSuffix(name, ".json") // of releases before 1.0, which tools still ask for
 	route, known := routes[name]
+	for !known && len(name) > 1 { // what is below a route is the route's, as with libprocess: tools ask for /slaves/ID
+		name = path.Dir(name)
+		route, known = routes[name]
+	}
 	switch {
 	case !known:
 		return codec.Refuse(http.StatusNotFound, "Tender's gateway for Mesos has no %s", r.URL.Path)
-	case !strings.Contains(route.methods, r.Method):
+	case route.methods != "" && !strings.Contains(route.methods, r.Method):
 		w.Header().Set("Allow", route.methods)
 		return codec.Refuse(http.StatusMethodNotAllowed, "Expecting one of { '%s' }, but received '%s'", strings.ReplaceAll(route.methods, ", ", "', '"), r.Method)
 	case route.public:

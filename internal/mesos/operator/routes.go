@@ -34,7 +34,7 @@ const (
 // table lists what is answered, by path.
 func (o *Operator) table() map[string]route {
 	listed := func(want parts, answer func(*state, request) any) route {
-		return route{methods: get, answer: func(r request) error {
+		return route{answer: func(r request) error {
 			s, err := readState(r.r.Context(), r.cluster, want)
 			if err != nil {
 				return err
@@ -45,9 +45,9 @@ func (o *Operator) table() map[string]route {
 	everywhere := agents | frameworks | tasks | offers
 	return map[string]route{
 		"/api/v1":  {methods: post, answer: o.serveCall},
-		"/health":  {methods: get, public: true, answer: func(request) error { return nil }},
-		"/version": {methods: get, public: true, answer: func(r request) error { return writeJSON(r.w, object{"version": mesos.Version}) }},
-		"/redirect": {methods: get, public: true, answer: func(r request) error {
+		"/health":  {public: true, answer: func(request) error { return nil }},
+		"/version": {public: true, answer: func(r request) error { return writeJSON(r.w, object{"version": mesos.Version}) }},
+		"/redirect": {public: true, answer: func(r request) error {
 			r.w.Header().Set("Location", "//"+o.config.Address)
 			r.w.WriteHeader(http.StatusTemporaryRedirect)
 			return nil
@@ -67,10 +67,10 @@ func (o *Operator) table() map[string]route {
 		"/teardown":             {methods: post, answer: serveTeardown},
 		"/machine/down":         {methods: post, answer: machineRoute(masterv1.Call_START_MAINTENANCE)},
 		"/machine/up":           {methods: post, answer: machineRoute(masterv1.Call_STOP_MAINTENANCE)},
-		"/files/browse":         {methods: get, answer: serveBrowse},
-		"/files/read":           {methods: get, answer: serveRead},
-		"/files/download":       {methods: get, answer: serveDownload},
-		"/files/debug":          {methods: get, answer: serveDebug},
+		"/files/browse":         {answer: serveBrowse},
+		"/files/read":           {answer: serveRead},
+		"/files/download":       {answer: serveDownload},
+		"/files/debug":          {answer: serveDebug},
 	}
 }
 

@@ -188,7 +188,7 @@ func active(a *apiv1.AgentView) bool {
 
 // agentCapabilities are those of Mesos's agents whose meaning ours have.
 var agentCapabilities = []mesosv1.AgentInfo_Capability_Type{
-	mesosv1.AgentInfo_Capability_MULTI_ROLE, mesosv1.AgentInfo_Capability_HIERARCHICAL_ROLE, mesosv1.AgentInfo_Capability_RESERVATION_REFINEMENT,
+	mesosv1.AgentInfo_Capability_MULTI_ROLE, mesosv1.AgentInfo_Capability_HIERARCHICAL_ROLE,
 	mesosv1.AgentInfo_Capability_AGENT_OPERATION_FEEDBACK, mesosv1.AgentInfo_Capability_AGENT_DRAINING, mesosv1.AgentInfo_Capability_TASK_RESOURCE_LIMITS,
 }
 

@@ -111,7 +111,7 @@ func (f *Framework) MinOffer() (api.Resources, error) {
 		var items []api.Resource
 		if len(quantities) == 1 {
 			for name, amount := range quantities[0].GetQuantities() {
-				items = append(items, api.Resource{Label: api.Label{Name: name}, Scalar: api.MilliOf(amount.GetValue())})
+				items = append(items, api.Resource{Label: api.Label{Name: name}, Scalar: api.MilliOf(min(amount.GetValue(), api.MilliMax.Float()))})
 			}
 		}
 		one := api.NewResources(items...)

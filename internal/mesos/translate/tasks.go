@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -118,9 +117,12 @@ func (l Launch) readCommand(task *api.Task, info *mesosv1.TaskInfo) error {
 	if err := checkContainer(info.GetContainer()); err != nil {
 		return err
 	}
+	if err := l.checkDefaultExecutor(); err != nil {
+		return err
+	}
 	task.Image = containerImage(info.GetContainer())
 	command := info.GetCommand()
-	env, err := environment(command.GetEnvironment())
+	env, err := environment(task, command.GetEnvironment())
 	if err != nil {
 		return err
 	}
@@ -132,6 +134,11 @@ func (l Launch) readCommand(task *api.Task, info *mesosv1.TaskInfo) error {
 	}
 	task.Command = &api.Command{Env: env, User: userOf(command)}
 	before := volumeLinks(info.GetResources())
+	mounts, err := l.mounts(task, info.GetContainer().GetVolumes())
+	if err != nil {
+		return err
+	}
+	before += mounts
 	remote := slices.ContainsFunc(command.GetUris(), isRemote)
 	switch {
 	case remote && task.Image != "": // it does not see the program that fetches
@@ -216,26 +223,19 @@ func argumentsOf(argv []string) []string {
 
 func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
-// volumeLinks are commands by which a task finds its persistent volumes under the paths that its framework has named.
-func volumeLinks(resources []*mesosv1.Resource) string {
-	var b strings.Builder
-	for _, r := range resources {
-		id, at := r.GetDisk().GetPersistence().GetId(), r.GetDisk().GetVolume().GetContainerPath()
-		if id == "" || at == "" || path.IsAbs(at) {
-			continue
-		}
-		fmt.Fprintf(&b, "mkdir -p %s && ln -sfn \"$PWD\"/volumes/%s %s || exit 1; ", quote(path.Dir(at)), quote(string(VolumeID(id))), quote(path.Clean(at)))
-	}
-	return b.String()
-}
-
-func environment(environment *mesosv1.Environment) (map[string]string, error) {
+// environment returns the variables of a command. Those that hold secrets are the task's.
+func environment(task *api.Task, environment *mesosv1.Environment) (map[string]string, error) {
 	env := make(map[string]string)
 	for _, variable := range environment.GetVariables() {
-		if variable.GetType() == mesosv1.Environment_Variable_SECRET {
-			return nil, unsupported("a secret in the environment")
+		if variable.GetType() != mesosv1.Environment_Variable_SECRET {
+			env[variable.GetName()] = variable.GetValue()
+			continue
 		}
-		env[variable.GetName()] = variable.GetValue()
+		id, err := secretOf(variable.GetSecret())
+		if err != nil {
+			return nil, err
+		}
+		task.Secrets = append(task.Secrets, api.Secret{ID: id, Env: variable.GetName()})
 	}
 	return env, nil
 }
@@ -339,7 +339,7 @@ func (p probe) read(task *api.Task) (check api.Check, err error) {
 	case p.kind == "COMMAND" && p.command.Value == nil:
 		return check, fmt.Errorf("Command %s must contain %s", p.what, map[bool]string{true: "'shell command'", false: "'executable path'"}[p.command.GetShell()]) //nolint:staticcheck // as above
 	case p.kind == "COMMAND":
-		check.Command, err = checkCommand(p.command)
+		check.Command, err = checkCommand(task, p.command)
 	case p.kind == "HTTP" && p.path != "" && p.path[0] != '/':
 		return check, fmt.Errorf("The path '%s' of HTTP %s must start with '/'", p.path, p.what) //nolint:staticcheck // as above
 	case p.kind == "HTTP":
@@ -406,8 +406,8 @@ func readChecks(task *api.Task, info *mesosv1.TaskInfo) error {
 	return err
 }
 
-func checkCommand(command *mesosv1.CommandInfo) (*api.Command, error) {
-	env, err := environment(command.GetEnvironment())
+func checkCommand(task *api.Task, command *mesosv1.CommandInfo) (*api.Command, error) {
+	env, err := environment(task, command.GetEnvironment())
 	if err != nil {
 		return nil, err
 	}
@@ -419,55 +419,4 @@ func checkCommand(command *mesosv1.CommandInfo) (*api.Command, error) {
 
 func seconds(s float64) time.Duration {
 	return max(time.Duration(min(s, 1e9)*float64(time.Second)), api.CheckIntervalMin)
-}
-
-// checkContainer reports what a container asks for that has no equivalent.
-func checkContainer(container *mesosv1.ContainerInfo) error {
-	docker, image := container.GetDocker(), container.GetMesos().GetImage()
-	switch {
-	case len(container.GetVolumes()) > 0:
-		return unsupported("'ContainerInfo.volumes'")
-	case container.GetHostname() != "":
-		return unsupported("'ContainerInfo.hostname'")
-	case container.GetRlimitInfo() != nil:
-		return unsupported("'ContainerInfo.rlimit_info'")
-	case proto.Size(container.GetLinuxInfo()) > 0:
-		return unsupported("'ContainerInfo.linux_info'")
-	case image != nil && image.GetType() != mesosv1.Image_DOCKER:
-		return unsupported("an image that is not of type DOCKER")
-	case docker.GetNetwork() != mesosv1.ContainerInfo_DockerInfo_HOST || len(docker.GetPortMappings()) > 0:
-		return unsupported("a network of the container's own")
-	case docker.GetPrivileged():
-		return unsupported("a privileged container")
-	case len(docker.GetParameters()) > 0:
-		return unsupported("'DockerInfo.parameters'")
-	}
-	for _, network := range container.GetNetworkInfos() {
-		if network.GetName() != "" || len(network.GetPortMappings()) > 0 {
-			return unsupported("a network of the container's own")
-		}
-	}
-	return nil
-}
-
-// containerImage returns the image that a container names, in full, as Tender wants it; "" if it names none.
-func containerImage(container *mesosv1.ContainerInfo) string {
-	name := container.GetMesos().GetImage().GetDocker().GetName()
-	if container.GetType() == mesosv1.ContainerInfo_DOCKER {
-		name = container.GetDocker().GetImage()
-	}
-	if name == "" {
-		return ""
-	}
-	first, _, slashed := strings.Cut(name, "/")
-	switch {
-	case !slashed:
-		name = "docker.io/library/" + name
-	case !strings.ContainsAny(first, ".:") && first != "localhost":
-		name = "docker.io/" + name
-	}
-	if last := path.Base(name); !strings.ContainsAny(last, ":@") {
-		name += ":latest"
-	}
-	return name
 }
