@@ -2,7 +2,11 @@ package jobfile
 
 import (
 	_ "embed"
+	"reflect"
 	"strings"
+
+	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/framework/jobs/internal/rules"
 )
 
 //go:embed fields.txt
@@ -15,6 +19,20 @@ type Field struct {
 	Default string // "": it has none
 	Flag    string // the flag of 'tender run' that says the same; "": none does
 	Task    string // the field of [api.Task] that it becomes; "": none
+}
+
+// WrongZero says what is wrong with a zero that is written for this field, and what would be right; "": it means what it
+// says.
+func (f Field) WrongZero() string {
+	of, rule := reflect.TypeFor[jobs.Job](), rules.Rule{}
+	for name := range strings.SplitSeq(f.Name, ".") {
+		for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+			of = of.Elem()
+		}
+		_, known := fields(of)
+		of, rule = known[name].Type, rules.Of(known[name])
+	}
+	return rule.Wrong(reflect.Zero(of))
 }
 
 // Fields returns all fields, in the order in which people read about them.

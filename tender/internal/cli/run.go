@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/framework/jobs/jobfile"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/tender/internal/cli/run"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
@@ -79,7 +81,7 @@ func (a *App) runCommand() *cobra.Command {
 	a.completeFlags(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		task, err := f.task(args, a.Lookup)
-		if err = errors.Join(saidEmpty(command.Flags()), err); err != nil {
+		if err = errors.Join(saidEmpty(command.Flags()), saidZero(command.Flags()), err); err != nil {
 			return usage(err)
 		}
 		given := command.Flags().Changed("role")
@@ -269,10 +271,29 @@ func (f *runFlags) task(args []string, lookup func(string) (string, bool)) (api.
 // something else.
 func saidEmpty(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
-		if f.Value.Type() == "string" && f.Value.String() == "" {
+		list, is := f.Value.(pflag.SliceValue)
+		if f.Value.Type() == "string" && f.Value.String() == "" || is && slices.Contains(list.GetSlice(), "") {
 			err = errors.Join(err, fmt.Errorf("--%s is empty; write a value, or leave it out", f.Name))
 		}
 	})
+	return err
+}
+
+// saidZero refuses flags that are given as zero where a job file refuses that too: for most, leaving them out means
+// something else.
+func saidZero(flags *pflag.FlagSet) (err error) {
+	for _, field := range jobfile.Fields() {
+		f := flags.Lookup(strings.TrimPrefix(field.Flag, "--"))
+		switch {
+		case f == nil || !f.Changed || f.Value.String() == "" || strings.Trim(f.Value.String(), "0.s") != "":
+		case f.Name == "restart": // the attempts of a job file are one more
+		case field.WrongZero() != "":
+			err = errors.Join(err, fmt.Errorf("--%s: %s, or leave it out", f.Name, field.WrongZero()))
+		}
+	}
+	if f := flags.Lookup("detach"); f.Changed && f.Value.String() == "0s" {
+		err = errors.Join(err, errors.New("--detach is 0s; write for how long the tasks live on, such as 24h"))
+	}
 	return err
 }
 
@@ -282,12 +303,12 @@ func (f *runFlags) check(args []string) error {
 		return errors.New("--shell needs a line; write 'tender run --image REFERENCE --shell -- LINE'")
 	case len(args) > 0 && args[0] == "":
 		return errors.New("the command is empty; write 'tender run -- COMMAND'")
-	case f.instances < 1:
+	case f.instances < 0:
 		return fmt.Errorf("--instances is %d; write 1 or more", f.instances)
 	case f.grace < 0:
 		return fmt.Errorf("--grace is %v; write a time such as 5s", f.grace)
 	case f.timeout < 0:
-		return fmt.Errorf("--timeout is %v; write a time such as 10m, or 0 for none", f.timeout)
+		return fmt.Errorf("--timeout is %v; write a time such as 10m, or leave it out", f.timeout)
 	case f.detach < 0:
 		return fmt.Errorf("--detach is %v; write for how long the tasks live on, such as 24h", f.detach)
 	case f.detach > 0 && (f.retry || f.restart != ""):
@@ -385,13 +406,15 @@ func (f *runFlags) allResources() (api.Resources, error) {
 		}
 		all = all.Plus(api.NewResources(api.Resource{Label: api.Label{Name: flag.name}, Scalar: amount}))
 	}
-	more, err := settings.ParseResources(f.resources)
-	if err != nil {
-		errs = append(errs, fmt.Errorf("--resources: %w", err))
-	}
-	all = all.Plus(more)
-	if len(errs) == 0 && all.IsZero() {
-		errs = append(errs, errors.New("the task asks for no resources; give it at least --cpus 0.01"))
+	for part := range strings.SplitSeq(f.resources, ";") {
+		more, err := settings.ParseResources(part)
+		if err == nil && more.IsZero() && strings.Contains(part, ":") {
+			err = fmt.Errorf("%q asks for nothing; write more than that, or leave it out", part)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--resources: %w", err))
+		}
+		all = all.Plus(more)
 	}
 	return all, errors.Join(errs...)
 }

@@ -94,6 +94,9 @@ func ParseLimits(texts []string) (limits api.Limits, err error) {
 		if err != nil {
 			return limits, fmt.Errorf("%q is no limit; write cpus=2, mem=256 for megabytes, or pids=100", text)
 		}
+		if strings.Trim(value, "0.") == "" { // in api.Limits 0 means none, which nobody means who writes it
+			return limits, fmt.Errorf("%s is %s; write more than that, or leave it out", name, value)
+		}
 	}
 	return limits, nil
 }
