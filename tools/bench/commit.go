@@ -105,6 +105,11 @@ func showWrites(flight int, ours, bare writes) {
 		fmt.Sprintf("p50 %.2f ms, p99 %.2f ms, %.0f/s", ms(ours.p50), ms(ours.p99), ours.rate),
 		fmt.Sprintf("bare raft and raft-boltdb: p50 %.2f ms, p99 %.2f ms, %.0f/s; p50 %.2f times, rate %.2f times",
 			ms(bare.p50), ms(bare.p99), bare.rate, float64(ours.p50)/float64(bare.p50), ours.rate/bare.rate))
+	if flight == 1 {
+		atMost("p50 of a write, in bare writes", float64(ours.p50)/float64(bare.p50), 1.5)
+		return
+	}
+	atLeast(fmt.Sprintf("writes for each bare write, %d in flight", flight), ours.rate/bare.rate, 0.95)
 }
 
 // middle returns the run with the median p50.

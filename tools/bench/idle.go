@@ -19,21 +19,24 @@ func idle(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	roles := map[string]int{"an agent": cluster.Agents[0].PID}
-	for _, master := range cluster.Masters {
-		roles["master "+master.ID] = master.PID
+	type role struct {
+		pid    int
+		before float64 // CPU
+		mostMB float64 // the aim
 	}
-	before := map[string]float64{}
-	for name, pid := range roles {
-		before[name] = ownCPU(pid)
+	roles := map[string]role{"agent": {cluster.Agents[0].PID, ownCPU(cluster.Agents[0].PID), 18}}
+	for _, master := range cluster.Masters {
+		roles["master "+master.ID] = role{master.PID, ownCPU(master.PID), 22}
 	}
 	select {
 	case <-ctx.Done():
 	case <-time.After(idleTime):
 	}
 	for _, name := range slices.Sorted(maps.Keys(roles)) {
-		used := (ownCPU(roles[name]) - before[name]) / idleTime.Seconds()
-		row("idle: "+name, fmt.Sprintf("%.0f MB resident", residentMB(roles[name])), fmt.Sprintf("%.1f %% of a core", used*100))
+		is := roles[name]
+		size, used := residentMB(is.pid), (ownCPU(is.pid)-is.before)/idleTime.Seconds()
+		row("idle: "+name, fmt.Sprintf("%.0f MB resident", size), fmt.Sprintf("%.0f MB of its own; %.1f %% of a core", ownMB(is.pid), used*100))
+		atMost("MB of an idle "+name, size, is.mostMB)
 	}
 	return cluster.Stop()
 }

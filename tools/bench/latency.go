@@ -32,6 +32,11 @@ func latency(ctx context.Context, cluster *devcluster.Cluster, o options) error 
 	if err != nil {
 		return err
 	}
+	rate, _, err := plainSpawn(o.singles, 1)
+	if err != nil {
+		return err
+	}
+	spawn := time.Duration(float64(time.Second) / rate)
 	s := &single{dir: dir, total: o.singles}
 	if err := s.run(ctx, cluster); err != nil {
 		return err
@@ -40,10 +45,13 @@ func latency(ctx context.Context, cluster *devcluster.Cluster, o options) error 
 		times = times[len(times)/10:] // the first tenth warms up
 		row("one task on an idle cluster: submitted to "+name,
 			fmt.Sprintf("p50 %.1f ms, p99 %.1f ms", ms(quantile(times, 0.5)), ms(quantile(times, 0.99))),
-			fmt.Sprintf("%d tasks, one after the other", len(times)))
+			fmt.Sprintf("%d tasks, one after the other; %.1f and %.1f plain spawns of %.2f ms", len(times),
+				float64(quantile(times, 0.5))/float64(spawn), float64(quantile(times, 0.99))/float64(spawn), ms(spawn)))
 	}
 	show("its process reading the clock (sh and date included)", s.process)
 	show("RUNNING seen by the framework", s.running)
+	atMost("RUNNING seen, p50 in plain spawns", float64(quantile(s.running, 0.5))/float64(spawn), 4)
+	atMost("RUNNING seen, p99 in plain spawns", float64(quantile(s.running, 0.99))/float64(spawn), 10)
 	return nil
 }
 
@@ -53,7 +61,6 @@ func (s *single) run(ctx context.Context, cluster *devcluster.Cluster) error {
 	defer s.finish()
 	config := framework.Config{
 		Name: "latency", Masters: strings.Split(cluster.MasterAddresses(), ","), TeardownAtEnd: true, Suppressed: true,
-		Token: framework.NoToken,
 	}
 	if err := framework.Run(ctx, config, s); err != nil {
 		return err

@@ -41,7 +41,7 @@ func runLoad(ctx context.Context, cluster *devcluster.Cluster, l *load) error {
 	ctx, l.finish = context.WithCancel(ctx)
 	defer l.finish()
 	config := framework.Config{
-		Name: "bench", Masters: strings.Split(cluster.MasterAddresses(), ","), TeardownAtEnd: true, Token: framework.NoToken,
+		Name: "bench", Masters: strings.Split(cluster.MasterAddresses(), ","), TeardownAtEnd: true,
 	}
 	if err := framework.Run(ctx, config, l); err != nil {
 		return err

@@ -72,7 +72,7 @@ func parse() options {
 	flag.IntVar(&o.kills, "kills", 30, "`number` of leaders that -only failover kills")
 	flag.IntVar(&o.agents, "agents", 0, "`number` of agents that are only sessions: 10,000 in a herd (0), none beside hostile peers (0). Their process and the leader need a file descriptor for each")
 	flag.DurationVar(&o.heartbeat, "heartbeat", 0, "`time` between two heartbeats of a herd's agents; 0 = the masters' default")
-	flag.BoolVar(&o.insecure, "insecure", false, "a herd without certificates")
+	flag.BoolVar(&o.insecure, "insecure", false, "clusters without certificates")
 	flag.BoolVar(&o.anew, "anew", false, "a herd whose agents resume no TLS sessions")
 	flag.StringVar(&o.peer, "peer", "", "only the hostile peers whose `name` holds this word; -only hostile prints all names")
 	flag.DurationVar(&o.storm, "storm", 10*time.Second, "how `long` each half of a turn of -only hostile takes: alone, and beside hostile peers")
@@ -91,6 +91,7 @@ type part struct {
 
 func parts() []part {
 	return []part{
+		{"start", false, start},
 		{"lives", false, inCluster(lives)},
 		{"spawn", false, inCluster(spawn)},
 		{"latency", false, inCluster(latency)},
@@ -132,6 +133,8 @@ func run(ctx context.Context, o options) error {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
+	showAims()
+	fmt.Printf("\nload %.1f afterwards\n", machineLoad())
 	return nil
 }
 
@@ -139,7 +142,7 @@ func run(ctx context.Context, o options) error {
 func inCluster(measure func(context.Context, *devcluster.Cluster, options) error) func(context.Context, options) error {
 	return func(ctx context.Context, o options) error {
 		cluster, err := devcluster.Start(ctx, devcluster.Options{
-			Binary: o.binary, Parent: o.dir, Insecure: true, Masters: 3, Agents: 2, Args: []string{"--agent-resources", "cpus:64;mem:65536"},
+			Binary: o.binary, Parent: o.dir, Insecure: o.insecure, Masters: 3, Agents: 2, Args: []string{"--agent-resources", "cpus:64;mem:65536"},
 		})
 		if err != nil {
 			return err

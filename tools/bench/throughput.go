@@ -23,18 +23,26 @@ func lives(ctx context.Context, cluster *devcluster.Cluster, o options) error {
 		return err
 	}
 	task := func(int) api.Task { return api.Task{Executor: self} }
-	var rates, cpus []float64
+	var rates, cpus, ratios, shares []float64
 	for i := range o.runs + 1 {
+		plain, plainCPU, err := plainSpawn(o.spawns, spawners)
+		if err != nil {
+			return err
+		}
 		rate, cpu, err := throughput(ctx, cluster, &load{task: task, total: o.tasks, window: 2000})
 		if err != nil {
 			return err
 		}
 		if i > 0 {
 			rates, cpus = append(rates, rate), append(cpus, cpu)
+			ratios, shares = append(ratios, rate/plain), append(shares, cpu/plainCPU)
 		}
 	}
 	row("lives of empty tasks through the whole stack", fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
-		fmt.Sprintf("%.0f µs of CPU a task: masters, agents, executor and framework", median(cpus)))
+		fmt.Sprintf("%.1f for each plain fork+exec+wait; %.0f µs of CPU a task, %.2f of such a spawn: masters, agents, executor and framework",
+			median(ratios), median(cpus), median(shares)))
+	atLeast("lives for each plain spawn", median(ratios), 6)
+	atMost("CPU of a life, in plain spawns", median(shares), 0.2)
 	return nil
 }
 
@@ -60,7 +68,7 @@ func spawn(ctx context.Context, cluster *devcluster.Cluster, o options) error {
 	task := func(int) api.Task { return api.Task{Command: &api.Command{Argv: []string{"/bin/true"}}} }
 	var rates, plains, ratios, cpus []float64
 	for i := range o.runs + 1 {
-		plain, err := plainSpawn(o.spawns)
+		plain, _, err := plainSpawn(o.spawns, spawners)
 		if err != nil {
 			return err
 		}
@@ -76,6 +84,7 @@ func spawn(ctx context.Context, cluster *devcluster.Cluster, o options) error {
 	row("/bin/true as command tasks", fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
 		fmt.Sprintf("plain fork+exec+wait, two workers: %.0f/s; ratio %.2f (%.2f to %.2f); %.0f µs of CPU a task",
 			median(plains), median(ratios), slices.Min(ratios), slices.Max(ratios), median(cpus)))
+	atLeast("commands of a framework for each plain spawn", median(ratios), 0.6)
 	return spawnByRun(ctx, cluster, o)
 }
 
@@ -84,7 +93,7 @@ func spawn(ctx context.Context, cluster *devcluster.Cluster, o options) error {
 func spawnByRun(ctx context.Context, cluster *devcluster.Cluster, o options) error {
 	var rates, ratios []float64
 	for i := range o.runs + 1 {
-		plain, err := plainSpawn(o.spawns)
+		plain, _, err := plainSpawn(o.spawns, spawners)
 		if err != nil {
 			return err
 		}
@@ -100,20 +109,24 @@ func spawnByRun(ctx context.Context, cluster *devcluster.Cluster, o options) err
 	}
 	row("/bin/true by tender run", fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
 		fmt.Sprintf("%.2f (%.2f to %.2f) of plain fork+exec+wait", median(ratios), slices.Min(ratios), slices.Max(ratios)))
+	atLeast("commands of tender run for each plain spawn", median(ratios), 0.6)
 	return nil
 }
 
-// plainSpawn runs /bin/true n times with two workers, and returns processes per second.
-func plainSpawn(n int) (float64, error) {
-	start := time.Now()
+// spawners is how many workers of plainSpawn keep two processors busy.
+const spawners = 2
+
+// plainSpawn runs /bin/true n times with so many workers, and returns processes per second, and the µs of CPU of each.
+func plainSpawn(n, of int) (rate, cpu float64, err error) {
+	before, began := cpuOf(os.Getpid()), time.Now()
 	work := make(chan struct{}, n)
 	for range n {
 		work <- struct{}{}
 	}
 	close(work)
 	var workers sync.WaitGroup
-	failed := make(chan error, 2)
-	for range 2 {
+	failed := make(chan error, of)
+	for range of {
 		workers.Go(func() {
 			for range work {
 				if err := spawnTrue(); err != nil {
@@ -125,7 +138,8 @@ func plainSpawn(n int) (float64, error) {
 	}
 	workers.Wait()
 	close(failed)
-	return float64(n) / time.Since(start).Seconds(), <-failed
+	took := time.Since(began).Seconds()
+	return float64(n) / took, (cpuOf(os.Getpid()) - before) / float64(n) * 1e6, <-failed
 }
 
 func spawnTrue() error {

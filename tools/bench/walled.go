@@ -134,7 +134,7 @@ func measureWalls(ctx context.Context, o options, name string, args []string, he
 	var rates, ratios, cpus []float64
 	var idle float64
 	for i := range o.runs + 1 {
-		plain, err := plainSpawn(o.spawns)
+		plain, _, err := plainSpawn(o.spawns, spawners)
 		if err != nil {
 			return err
 		}
