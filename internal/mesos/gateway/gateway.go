@@ -55,6 +55,9 @@ type Config struct {
 	// Open lets frameworks subscribe without credentials, as the gateway's own principal. Otherwise each names a token of
 	// the cluster as the password of its basic authentication, and is the principal of that token.
 	Open bool
+	// Know says whether the credentials of a request are those of a principal of the cluster; the error is what to answer
+	// if they are not. It is asked about calls of frameworks that have not subscribed here. Default: they are.
+	Know func(*http.Request) error
 	// Dialer opens connections to masters. Default: TCP.
 	Dialer func(ctx context.Context, address string) (net.Conn, error)
 	// Address is the host:port at which clients reach this gateway.
@@ -97,6 +100,9 @@ func New(config Config) *Gateway {
 	config.Heartbeat = cmp.Or(config.Heartbeat, DefaultHeartbeat)
 	if config.Run == nil {
 		config.Run = framework.Run
+	}
+	if config.Know == nil {
+		config.Know = func(*http.Request) error { return nil }
 	}
 	if config.Lookup == nil {
 		config.Lookup = func(ctx context.Context, host string) ([]net.IP, error) {
@@ -175,7 +181,7 @@ func (g *Gateway) act(w http.ResponseWriter, r *http.Request, who caller, call *
 	case s == nil && g.passOn(w, r, body):
 		return nil
 	case s == nil:
-		return codec.Refuse(http.StatusForbidden, notSubscribed)
+		return cmp.Or(g.config.Know(r), error(codec.Refuse(http.StatusForbidden, notSubscribed)))
 	case who.proof != s.who.proof:
 		return codec.Refuse(http.StatusUnauthorized, "the credentials are not those with which the framework has subscribed")
 	case stream == "":

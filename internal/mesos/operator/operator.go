@@ -188,6 +188,17 @@ func (o *Operator) serve(w http.ResponseWriter, r *http.Request, routes map[stri
 	return route.answer(request{w, r, caller.cluster})
 }
 
+// Know says whether the credentials of a request are those of a principal of the cluster. The error is what to answer if
+// they are not: a [*codec.Refusal].
+func (o *Operator) Know(r *http.Request) error {
+	caller, err := o.enter(r)
+	if err != nil {
+		return refusalOf(err)
+	}
+	o.leave(caller)
+	return nil
+}
+
 // enter returns the caller's connection to the cluster, which leave gives back.
 func (o *Operator) enter(r *http.Request) (*caller, error) {
 	token := o.config.Token

@@ -150,7 +150,7 @@ func (a *App) runMesos(ctx context.Context, f mesosFlags, masters []string, toke
 	a.sayUnless(false)("Frameworks of Mesos find their master at %s.", address)
 	err = gateway.Serve(ctx, listener, gateway.Config{
 		Masters: masters, Token: token, Open: f.open || f.insecure, Address: address, Peers: f.peers, Secure: certificate != nil, Adapter: adapter,
-		Log: a.Stderr,
+		Log: a.Stderr, Know: tools.Know,
 	}, certificate, tools)
 	return errors.Join(err, tools.Close())
 }
