@@ -48,7 +48,7 @@ func TestRedisStaysWithItsData(t *testing.T) {
 
 		where.Drain(0)
 		where.AwaitDrained()
-		c.Advance(10 * time.Minute)
+		c.Advance(2 * time.Minute)
 		for _, agent := range c.Agents() {
 			if n := len(agent.Tasks()); n != 0 {
 				t.Errorf("%d servers run on %s while the home is drained", n, agent.ID())
@@ -65,7 +65,7 @@ func TestRedisStaysWithItsData(t *testing.T) {
 
 		where.Isolate()
 		where.AwaitState(api.AgentTombstone)
-		c.Advance(10 * time.Minute)
+		c.Advance(2 * time.Minute)
 		where.Rejoin()
 		back(second, "redis-4")
 	})
@@ -107,7 +107,7 @@ func TestRedisHasANewHome(t *testing.T) {
 		old := home(c)
 		old.Isolate()
 		old.AwaitState(api.AgentTombstone)
-		c.Advance(10 * time.Minute)
+		c.Advance(2 * time.Minute)
 		if state := f.States()["redis-1"]; state != api.TaskUnreachable {
 			t.Errorf("the server is %s, and its agent is away", state)
 		}
@@ -133,7 +133,7 @@ func TestRedisHasANewHomeAfterADrain(t *testing.T) {
 			old.AwaitDrained()
 			old.Isolate()
 			old.AwaitState(api.AgentTombstone)
-			c.Advance(10 * time.Minute)
+			c.Advance(2 * time.Minute)
 			if len(f.States()) != 1 {
 				t.Errorf("away %q: %v, and the home may come back", away, f.States())
 			}

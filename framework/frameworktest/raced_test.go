@@ -7,6 +7,6 @@ package frameworktest_test
 // fewer seeds.
 const (
 	raced          = true
-	chaosSeeds     = 8
+	chaosSeeds     = 5
 	chaosSeedsLong = 20
 )

@@ -158,14 +158,14 @@ func TestSchedulerKilled(t *testing.T) {
 	})
 }
 
-// TestHours: an hour passes while a task sleeps.
-func TestHours(t *testing.T) {
+// TestTimePasses: while a task sleeps, nobody waits in real time.
+func TestTimePasses(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
-		f := c.Start(framework.Config{Name: "batch"}, newBatch(1, "sleep 1h"))
+		f := c.Start(framework.Config{Name: "batch"}, newBatch(1, "sleep 20m"))
 		if err := f.Await(); err != nil {
 			t.Fatal(err)
 		}
-		if c.Now() < time.Hour {
+		if c.Now() < 20*time.Minute {
 			t.Errorf("it took %v", c.Now())
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/frameworktest"
 	"github.com/tenderhq/tender/internal/testing/chaos"
+	"github.com/tenderhq/tender/internal/testing/program"
 )
 
 // TestChaos breaks a real cluster a few times. With TENDER_TEST_LONG it does so a hundred times, and each round must
@@ -54,6 +56,26 @@ func TestAgentWithExecutors(t *testing.T) {
 	}
 }
 
+// programs builds tender and this command once. The folder is removed after the last test.
+var programs = sync.OnceValues(func() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "tender-chaos-"); err != nil {
+		return "", err
+	}
+	built = dir
+	return dir, program.Build(dir, "", "tools/chaos")
+})
+
+var built string // the folder of the programs; "" if none was built
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := os.RemoveAll(built); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
 func runChaos(t *testing.T, args ...string) {
 	t.Helper()
 	if testing.Short() {
@@ -62,11 +84,9 @@ func runChaos(t *testing.T, args ...string) {
 	if runtime.GOOS != "linux" {
 		t.Skip("looks into /proc to know who connects")
 	}
-	dir := t.TempDir()
-	// Built as the tests of the command line build it, so that both share the compiler's cache.
-	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "../..", ".")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	dir, err := programs()
+	if err != nil {
+		t.Fatal(err)
 	}
 	args = append(args, "-binary", filepath.Join(dir, "tender"))
 	if deadline, limited := t.Deadline(); limited { // soon enough that what it hangs at is told, and all that it has started ends

@@ -71,7 +71,7 @@ func open(ctx context.Context, options devcluster.Options) (stage, error) {
 // build builds a program of the examples, and returns its path.
 func build(ctx context.Context, dir, example string) (path string, err error) {
 	path = filepath.Join(dir, filepath.Base(example))
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/tenderhq/tender/examples/"+example).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "go", "build", "-tags", "grpcnotrace", "-o", path, "github.com/tenderhq/tender/examples/"+example).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("building examples/%s: %w\n%s", example, err, out)
 	}

@@ -1,10 +1,11 @@
 package main
 
 import (
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	testprogram "github.com/tenderhq/tender/internal/testing/program"
 )
 
 // TestDemo runs the demo with little data on real processes. The demo fails if the results differ: with one of three
@@ -16,11 +17,11 @@ func TestDemo(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("looks into /proc to find an executor to kill")
 	}
-	binary := filepath.Join(t.TempDir(), "tender")
-	if out, err := exec.Command("go", "build", "-o", binary, "github.com/tenderhq/tender").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	folder := t.TempDir()
+	if err := testprogram.Build(folder, ""); err != nil {
+		t.Fatal(err)
 	}
-	d := &learning{binary: binary, agents: 3, gb: 0.0003, iterations: 4, plain: 2, memory: 128, text: "."}
+	d := &learning{binary: filepath.Join(folder, "tender"), agents: 3, gb: 0.0003, iterations: 4, plain: 2, memory: 128, text: "."}
 	if err := d.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -20,11 +20,8 @@ import (
 // TestRandomCalls makes random legal calls, and kills the gateway, the master and the agent between them. Mesos's
 // promises are checked at each event; that nothing is launched twice, frameworktest checks by itself.
 func TestRandomCalls(t *testing.T) {
-	seeds := 100 // with TENDER_TEST_LONG a thousand
-	switch {
-	case testing.Short():
-		seeds = 40
-	case os.Getenv("TENDER_TEST_LONG") != "":
+	seeds := 40
+	if os.Getenv("TENDER_TEST_LONG") != "" {
 		seeds = 1000
 	}
 	for seed := range uint64(seeds) {

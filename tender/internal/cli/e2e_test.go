@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/internal/testing/hang"
+	"github.com/tenderhq/tender/internal/testing/program"
 )
 
 // The tests below run the real binary on loopback and kill it as operators and accidents do. They wait for conditions.
@@ -30,12 +30,7 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	built = dir
-	name := filepath.Join(dir, "tender")
-	out, err := exec.Command("go", slices.Concat([]string{"build"}, strings.Fields(programTags), []string{"-o", name, "../../.."})...).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return name, nil
+	return filepath.Join(dir, "tender"), program.Build(dir, "")
 })
 
 var built string // the folder of the binary; "" if none was built

@@ -2,23 +2,24 @@ package cli_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/tenderhq/tender/internal/testing/program"
 )
 
 // buildExample builds an example's program and returns its path.
 func buildExample(t *testing.T, name string) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), name)
-	if out, err := exec.Command("go", "build", "-o", program, "../../../examples/"+name).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	folder := t.TempDir()
+	if err := program.Build(folder, "examples/"+name); err != nil {
+		t.Fatal(err)
 	}
-	return program
+	return filepath.Join(folder, name)
 }
 
 // TestHelloExecutorExample: agents start the scheduler's own binary, and one process runs all tasks of an agent.

@@ -6,10 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-)
 
-// programTags are the build tags of the program, here and in the Makefile.
-const programTags = "-tags grpcnotrace"
+	"github.com/tenderhq/tender/internal/testing/program"
+)
 
 // TestProgramHasNoTemplates: the linker drops methods that nobody calls, unless something in the program calls methods
 // by names that are known only at run time, as templates do. With these the program had 5 MB more, and each process
@@ -39,7 +38,7 @@ func TestProgramHasNoTemplates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(makefile), programTags+" -ldflags '$(STAMP)' -o bin/tender .") {
-		t.Errorf("make build does not say %s", programTags)
+	if !strings.Contains(string(makefile), "-tags "+program.Tags+" -ldflags '$(STAMP)' -o bin/tender .") {
+		t.Errorf("make build does not say %s", program.Tags)
 	}
 }

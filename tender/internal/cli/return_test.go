@@ -1,8 +1,6 @@
 package cli_test
 
 import (
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,10 +20,7 @@ func TestAFrameworkComesBackByItsToken(t *testing.T) {
 	c := startTrustedWith(t, "--certificate-life", life.String())
 	start(t, c.env, "agent", "--data-dir", c.folder("a1"), "--http-port", strconv.Itoa(freePort(t)), "--resources", "cpus:4;mem:2000;disk:100",
 		"--join", c.must("token", "create", "agent"), "--master", c.masters[0]).await(`"registered"`)
-	program := filepath.Join(t.TempDir(), "standby")
-	if out, err := exec.Command("go", "build", "-o", program, "../../../examples/standby").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := buildExample(t, "standby")
 	token := c.must("token", "create", "framework", "--principal", "etl")
 	instance := func(home string) *proc {
 		env := []string{"TENDER_TOKEN=" + token, "TENDER_MASTER=" + c.masters[0], "HOME=" + c.folder(home), "XDG_CONFIG_HOME="}

@@ -2,8 +2,6 @@ package cli_test
 
 import (
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,10 +13,7 @@ func TestStandbyExample(t *testing.T) {
 	t.Parallel()
 	needsBinary(t)
 	d := startDev(t, "--masters", "3", "--agents", "2")
-	program := filepath.Join(t.TempDir(), "standby")
-	if out, err := exec.Command("go", "build", "-o", program, "../../../examples/standby").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := buildExample(t, "standby")
 	instance := func() *proc {
 		return launchProgram(t, program, d.env, true, []string{"-copies", "2", "--", "sleep", "100000"})
 	}
