@@ -21,7 +21,7 @@ import (
 
 // flock is many agents that consist only of sessions, all in this process. They speak the agent's protocol over a
 // connection each, and look for leaders by the agent's own rules. Their tasks are entries in a map that run for as long
-// as their data says.
+// as their commands sleep.
 type flock struct {
 	mu    sync.Mutex
 	terms map[api.Term]int // by term: members whose session in that term has reported; guarded by mu

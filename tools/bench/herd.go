@@ -26,7 +26,13 @@ const (
 
 // herd kills the leader of many agents, each of which has a task, while a framework keeps launching more. It reports
 // how the agents come back, what that costs, and how it affects the launches.
-func herd(ctx context.Context, o options) (err error) {
+func herd(ctx context.Context, o options) error {
+	return withHerd(ctx, o, 1, func(ctx context.Context, h *herding) error { return h.rounds(ctx, o.runs) })
+}
+
+// withHerd measures something in a cluster of many agents, each of which has that many tasks that stay, while a framework
+// keeps launching more.
+func withHerd(ctx context.Context, o options, each int, measure func(context.Context, *herding) error) (err error) {
 	if o.agents == 0 {
 		o.agents = herdAgents
 	}
@@ -56,14 +62,16 @@ func herd(ctx context.Context, o options) (err error) {
 	h.row("all registered for the first time", fmt.Sprintf("%.1f s", first.At.Sub(began).Seconds()), "")
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	h.work = &herdWork{standing: o.agents, ending: ending{finish: cancel}}
+	h.work = &herdWork{each: each, standing: o.agents * each, ending: ending{finish: cancel}}
 	ended := make(chan error, 1)
 	go func() {
 		ended <- framework.Run(ctx, framework.Config{
 			Name: "herd", Masters: q.addresses(), FailoverTimeout: time.Hour, Token: framework.NoToken, Dialer: q.proof.dialer(),
 		}, h.work)
 	}()
-	err = h.rounds(ctx, o.runs)
+	if err = h.work.settled(ctx); err == nil {
+		err = measure(ctx, h)
+	}
 	cancel()
 	return errors.Join(h.work.failure, err, <-ended)
 }
@@ -108,6 +116,7 @@ type herding struct {
 	agents int
 	flock  *flockProcess
 	work   *herdWork
+	alone  float64 // how much of a core the leader takes while nobody looks; 0: not measured
 }
 
 func (h *herding) row(what, figure, beside string) {
@@ -115,9 +124,6 @@ func (h *herding) row(what, figure, beside string) {
 }
 
 func (h *herding) rounds(ctx context.Context, n int) error {
-	if err := h.work.settled(ctx); err != nil {
-		return err
-	}
 	var rounds []herdRound
 	for range n {
 		steady, err := h.steady(ctx)

@@ -14,15 +14,12 @@ import (
 // herdWindow is how many short tasks are under way at the same time.
 const herdWindow = 20
 
-var (
-	standingResources = api.Scalars(3, 1024) // of an agent's four cpus: so there is one on each agent
-	shortResources    = api.Scalars(0.1, 32)
-)
+var shortResources = api.Scalars(0.1, 32)
 
-// herdWork is the framework of a herd. It has one task that stays on each agent, and runs one short task after the
-// other.
+// herdWork is the framework of a herd. It has tasks that stay on each agent, and runs one short task after the other.
 type herdWork struct {
 	ending
+	each   int // how many tasks stay on each agent
 	client *framework.Client
 
 	mu       sync.Mutex
@@ -50,11 +47,14 @@ func (w *herdWork) Subscribed(_ context.Context, client *framework.Client) error
 	return w.demand()
 }
 
+// stands returns what a task has that stays: together they have more than half of an agent's four cpus.
+func (w *herdWork) stands() api.Resources { return api.Scalars(3/float64(w.each), 1024) }
+
 // demand tells what is wanted now: first the tasks that stay, then short ones.
 func (w *herdWork) demand() error {
 	shapes := []api.Shape{}
 	if missing := w.standing - len(w.placed); missing > 0 {
-		shapes = append(shapes, api.Shape{Resources: standingResources, Count: int64(missing)})
+		shapes = append(shapes, api.Shape{Resources: w.stands(), Count: int64(missing)})
 	} else if room := herdWindow - len(w.short); room > 0 {
 		shapes = append(shapes, api.Shape{Resources: shortResources, Count: int64(room)})
 	}
@@ -68,14 +68,12 @@ func (w *herdWork) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	for _, offer := range offers {
 		answer := api.Decline(offer, 50*time.Millisecond)
 		switch {
-		case len(w.placed) < w.standing && offer.Resources.Contains(standingResources):
-			id := api.TaskID(fmt.Sprint("s", w.next))
-			w.placed[id] = false
-			answer = api.Launch(offer, api.Task{ID: id, Resources: standingResources, Data: []byte("stays"), Command: &api.Command{Shell: "sleep inf"}})
+		case len(w.placed) < w.standing && offer.Resources.Contains(w.stands()):
+			answer = api.Launch(offer, w.stay(offer)...)
 		case len(w.placed) == w.standing && len(w.short) < herdWindow:
 			id := api.TaskID(fmt.Sprint("t", w.next))
 			w.short[id] = &trial{launched: time.Now()}
-			answer = api.Launch(offer, api.Task{ID: id, Resources: shortResources, Data: []byte("100"), Command: &api.Command{Shell: "sleep 0.1"}})
+			answer = api.Launch(offer, api.Task{ID: id, Resources: shortResources, Command: &api.Command{Shell: "sleep 0.1"}})
 			answer.Filter = api.NoFilter
 		}
 		w.next++
@@ -83,6 +81,18 @@ func (w *herdWork) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	}
 	w.fail(w.demand())
 	return answers
+}
+
+// stay returns the tasks that are to stay on what is offered.
+func (w *herdWork) stay(offer api.Offer) (tasks []api.Task) {
+	fit := int(offer.Resources.Scalar("cpus") / w.stands().Scalar("cpus"))
+	for range min(fit, w.each, w.standing-len(w.placed)) {
+		id := api.TaskID(fmt.Sprint("s", w.next))
+		w.next++
+		w.placed[id] = false
+		tasks = append(tasks, api.Task{ID: id, Resources: w.stands(), Command: &api.Command{Shell: "sleep inf"}})
+	}
+	return tasks
 }
 
 func (w *herdWork) Update(_ context.Context, status api.Status) error {

@@ -65,13 +65,13 @@ func parse() options {
 	flag.StringVar(&o.binary, "binary", "bin/tender", "the `program` to measure")
 	flag.StringVar(&o.only, "only", "", "measure only what is `named` so: "+names()+"; agent may be followed by / and a word of the walls' names")
 	flag.StringVar(&o.dir, "dir", "bin", "`folder` for the data of masters and agents: on a disk like that of a real node")
-	flag.IntVar(&o.runs, "runs", 5, "`number` of counted runs of each throughput, kills of -only herd and turns of -only hostile")
+	flag.IntVar(&o.runs, "runs", 5, "`number` of counted runs of each throughput, kills of -only herd, turns of -only hostile and -only looked")
 	flag.IntVar(&o.tasks, "tasks", 20000, "`number` of empty tasks in a run")
 	flag.IntVar(&o.spawns, "spawns", 2000, "`number` of processes in a run")
 	flag.IntVar(&o.singles, "singles", 300, "`number` of single tasks for latencies")
 	flag.IntVar(&o.kills, "kills", 30, "`number` of leaders that -only failover kills")
-	flag.IntVar(&o.agents, "agents", 0, "`number` of agents that are only sessions: 10,000 in a herd (0), none beside hostile peers (0). Their process and the leader need a file descriptor for each")
-	flag.DurationVar(&o.heartbeat, "heartbeat", 0, "`time` between two heartbeats of a herd's agents; 0 = the masters' default")
+	flag.IntVar(&o.agents, "agents", 0, "`number` of agents that are only sessions: 10,000 in a herd and where somebody looks (0), none beside hostile peers (0). Their process and the leader need a file descriptor for each")
+	flag.DurationVar(&o.heartbeat, "heartbeat", 0, "`time` between two heartbeats of a herd's agents; 0 = the masters' default, where somebody looks 5s")
 	flag.BoolVar(&o.insecure, "insecure", false, "clusters without certificates")
 	flag.BoolVar(&o.anew, "anew", false, "a herd whose agents resume no TLS sessions")
 	flag.StringVar(&o.peer, "peer", "", "only the hostile peers whose `name` holds this word; -only hostile prints all names")
@@ -98,9 +98,13 @@ func parts() []part {
 		{"return", false, inCluster(returns)},
 		{"idle", false, idle},
 		{"commit", false, commit},
+		{"watch", true, watch},
+		{"history", true, history},
 		{"agent", true, agentAlone},
 		{"failover", true, failover},
 		{"herd", true, herd},
+		{"looked", true, lookedAt},
+		{"mesos", true, throughGateway},
 		{"hostile", true, hostilePeers},
 	}
 }

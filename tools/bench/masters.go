@@ -56,6 +56,7 @@ func (p *proof) dialer() trust.Dial {
 type node struct {
 	id      string
 	grpc    string
+	http    string
 	dir     string
 	process *exec.Cmd
 	client  *grpc.ClientConn
@@ -75,16 +76,16 @@ func (q *quorum) found(ctx context.Context, binary, parent string) (err error) {
 	if q.dir, err = os.MkdirTemp(parent, "quorum-"); err != nil {
 		return err
 	}
-	ports, err := devcluster.FreePorts(6)
+	ports, err := devcluster.FreePorts(9)
 	if err != nil {
 		return err
 	}
 	var peers []string
 	for i := range 3 {
-		peers = append(peers, fmt.Sprintf("m%d=127.0.0.1:%d", i+1, ports[2*i+1]))
+		peers = append(peers, fmt.Sprintf("m%d=127.0.0.1:%d", i+1, ports[3*i+1]))
 	}
 	for i := range 3 {
-		n := &node{id: fmt.Sprint("m", i+1), grpc: fmt.Sprint("127.0.0.1:", ports[2*i]), dir: filepath.Join(q.dir, fmt.Sprint("m", i+1))}
+		n := &node{id: fmt.Sprint("m", i+1), grpc: fmt.Sprint("127.0.0.1:", ports[3*i]), http: fmt.Sprint("127.0.0.1:", ports[3*i+2]), dir: filepath.Join(q.dir, fmt.Sprint("m", i+1))}
 		q.nodes = append(q.nodes, n)
 		if n.client, err = transport.Connect(n.grpc, q.proof.dialer()); err != nil {
 			return err
@@ -93,8 +94,8 @@ func (q *quorum) found(ctx context.Context, binary, parent string) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := q.start(n, how, "--id", n.id, "--peers", strings.Join(peers, ","), "--http-port", "0",
-			"--grpc-port", fmt.Sprint(ports[2*i]), "--raft-port", fmt.Sprint(ports[2*i+1])); err != nil {
+		if err := q.start(n, how, "--id", n.id, "--peers", strings.Join(peers, ","), "--grpc-port", fmt.Sprint(ports[3*i]),
+			"--raft-port", fmt.Sprint(ports[3*i+1]), "--http-port", fmt.Sprint(ports[3*i+2])); err != nil {
 			return err
 		}
 	}

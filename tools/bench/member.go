@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -294,7 +296,7 @@ func (m *member) obey(term api.Term, event protocol.AgentEvent) error {
 	return nil
 }
 
-// launch starts a task: it runs at once, for as many milliseconds as its data says.
+// launch starts a task: it runs at once, for as many seconds as its command says that it sleeps.
 func (m *member) launch(term api.Term, e protocol.LaunchTask) error {
 	ref := api.TaskRef{Framework: e.Framework.ID, Task: e.Task.ID}
 	if m.tasks[ref] != nil {
@@ -305,14 +307,27 @@ func (m *member) launch(term api.Term, e protocol.LaunchTask) error {
 		LaunchedAt: time.Now(), Status: api.Status{Framework: ref.Framework, Task: ref.Task, Agent: m.info.ID, Executor: e.Task.ExecutorID(),
 			Launch: api.LaunchID{Term: term, Number: e.Number}},
 	}}
-	if span, err := strconv.Atoi(string(e.Task.Data)); err == nil {
-		time.AfterFunc(time.Duration(span)*time.Millisecond, func() {
+	if span, ends := sleepOf(e.Task.Command); ends {
+		time.AfterFunc(span, func() {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			_ = m.moved(ref, api.TaskFinished) // the next session reports it
 		})
 	}
 	return m.moved(ref, api.TaskRunning)
+}
+
+// sleepOf returns how long a command sleeps, unless it does so for ever.
+func sleepOf(command *api.Command) (time.Duration, bool) {
+	if command == nil {
+		return 0, false
+	}
+	words := strings.Fields(command.Shell) // a gateway writes more before it
+	if len(words) == 0 {
+		return 0, false
+	}
+	seconds, err := strconv.ParseFloat(words[len(words)-1], 64)
+	return time.Duration(seconds * float64(time.Second)), err == nil && !math.IsInf(seconds, 1)
 }
 
 // moved makes the next step in a task's life. The caller holds mu.

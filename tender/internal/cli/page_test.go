@@ -231,6 +231,7 @@ func (c *trusted) agents(names ...string) {
 
 // TestThePageInABrowser looks at every view of a real cluster with a real browser, sees it change, and acts on it.
 func TestThePageInABrowser(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	c := startTrusted(t)
 	c.three()
@@ -378,6 +379,7 @@ func TestThePageInABrowser(t *testing.T) {
 
 // TestPeopleLogInToThePage: at a master, by a token; until they log out, or their cookie or they count no more.
 func TestPeopleLogInToThePage(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	c := startTrusted(t)
 	c.agents("a1")

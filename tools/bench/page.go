@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/prometheus/procfs"
+
+	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/trust/transport"
+)
+
+const (
+	// tasksEach is how many tasks stay on each agent of a cluster at which somebody looks.
+	tasksEach = 10
+	// lookTime is how long a view is open, and how long the leader is measured without.
+	lookTime = 15 * time.Second
+	// scrapes are made one after the other; a real one comes every scrapeEvery.
+	scrapes     = 10
+	scrapeEvery = 15 * time.Second
+	// lookedBeats is the time between two heartbeats, unless a flag says otherwise: thousands of agents take more.
+	lookedBeats = 5 * time.Second
+)
+
+// lookedAt measures what those cost who look at a cluster of many agents and ten times as many tasks: watchers, scrapes and
+// a page that is open in a real browser.
+func lookedAt(ctx context.Context, o options) error {
+	o.insecure = true
+	if o.heartbeat == 0 {
+		o.heartbeat = lookedBeats
+	}
+	return withHerd(ctx, o, tasksEach, func(ctx context.Context, h *herding) error {
+		leader, err := h.quorum.leader(ctx)
+		if err != nil {
+			return err
+		}
+		return errors.Join(h.watched(ctx, leader, o.runs), h.scraped(ctx, leader), h.seen(ctx, leader, o.runs))
+	})
+}
+
+// coresOf returns the share of a core that a process takes for a while.
+func coresOf(ctx context.Context, pid int, during func() error) (cores float64, err error) {
+	began, before := time.Now(), ownCPU(pid)
+	err = during()
+	return (ownCPU(pid) - before) / time.Since(began).Seconds(), errors.Join(err, ctx.Err())
+}
+
+// quietly is a while in which nothing is done.
+func quietly(ctx context.Context) func() error {
+	return func() error { pause.For(ctx, lookTime); return nil }
+}
+
+func percents(cores []float64) string {
+	return fmt.Sprintf("%.1f %% of a core (%.1f to %.1f)", 100*median(cores), 100*slices.Min(cores), 100*slices.Max(cores))
+}
+
+// watched measures ten watchers, in turns with none.
+func (h *herding) watched(ctx context.Context, leader *node, turns int) error {
+	pid := leader.process.Process.Pid
+	var alone, looked []float64
+	for range turns {
+		without, err := coresOf(ctx, pid, quietly(ctx))
+		if err != nil {
+			return err
+		}
+		watchers, err := startWatchers(ctx, 10, leader.grpc, transport.DialTCP)
+		if err != nil {
+			return err
+		}
+		pause.For(ctx, lookTime) // what there is was told
+		with, err := coresOf(ctx, pid, quietly(ctx))
+		if broken := watchers.stop(); err == nil && broken > 0 {
+			err = fmt.Errorf("%d of 10 watches have ended", broken)
+		}
+		if err != nil {
+			return err
+		}
+		alone, looked = append(alone, without), append(looked, with)
+	}
+	h.row("the leader, with 20 short tasks under way", percents(alone), fmt.Sprintf("%.0f MB resident; load of the machine %.0f", residentMB(pid), machineLoad()))
+	h.alone = median(alone)
+	h.row("the same with ten who watch all of it", percents(looked), fmt.Sprintf("%+.1f %% of a core", 100*(median(looked)-h.alone)))
+	atMost("% of a core that ten watchers cost the leader", 100*(median(looked)-h.alone), 2)
+	return nil
+}
+
+// scraped measures what metrics cost.
+func (h *herding) scraped(ctx context.Context, leader *node) error {
+	pid, bytes := leader.process.Process.Pid, int64(0)
+	idle, err := coresOf(ctx, pid, quietly(ctx))
+	if err != nil {
+		return err
+	}
+	began, before := time.Now(), ownCPU(pid)
+	for range scrapes {
+		if bytes, err = fetched(ctx, "http://"+leader.http+"/metrics"); err != nil {
+			return err
+		}
+	}
+	each := (ownCPU(pid) - before - idle*time.Since(began).Seconds()) / scrapes
+	atMost("% of a core that scrapes cost the leader", 100*each/scrapeEvery.Seconds(), 2)
+	h.row("a scrape of the leader's metrics", fmt.Sprintf("%.1f ms of processor time, %.0f kB", 1000*each, float64(bytes)/1000),
+		fmt.Sprintf("one every %v: %.2f %% of a core", scrapeEvery, 100*each/scrapeEvery.Seconds()))
+	return nil
+}
+
+// fetched reads what is at an address, and returns how long it is.
+func fetched(ctx context.Context, url string) (int64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("%s is answered %s", url, response.Status)
+	}
+	return io.Copy(io.Discard, response.Body)
+}
+
+// seen measures 'tender ui' with a tab of a real browser at it.
+func (h *herding) seen(ctx context.Context, leader *node, turns int) error {
+	browser := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			browser = path
+		}
+	}
+	if browser == "" {
+		h.row("the page in a browser", "not measured", "no Chromium is installed here")
+		return nil
+	}
+	ui, link, err := startUI(h.quorum)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = ui.Process.Kill() // it has nothing to clean up
+		_ = ui.Wait()         // killed
+	}()
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.WindowSize(1280, 900))
+	ctx, leave := chromedp.NewExecAllocator(ctx, options...)
+	defer leave()
+	ctx, end := chromedp.NewContext(ctx)
+	defer end()
+	if err := chromedp.Do(ctx, chromedp.Navigate(link)); err != nil {
+		return err
+	}
+	base, _, _ := strings.Cut(link, "/?")
+	t := &viewer{herding: h, ui: ui.Process.Pid, leader: leader.process.Process.Pid, base: base}
+	for _, view := range []string{"/", "/tasks"} {
+		if err := t.look(ctx, view, turns); err != nil {
+			return fmt.Errorf("%s: %w", view, err)
+		}
+	}
+	return nil
+}
+
+var uiLink = regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?code=\w+`)
+
+// startUI starts 'tender ui', and returns the link that lets a browser in.
+func startUI(q *quorum) (*exec.Cmd, string, error) {
+	ui := exec.Command(q.binary, "ui", "--no-open", "--master", strings.Join(q.addresses(), ","))
+	ui.Env = append(os.Environ(), "XDG_CONFIG_HOME="+q.dir, "TENDER_CONTEXT=", "TENDER_TOKEN=") // no cluster of the person's own
+	ui.Stderr = os.Stderr
+	ui.SysProcAttr = ofOurs()
+	said, err := ui.StdoutPipe()
+	if err != nil {
+		return nil, "", err
+	}
+	if err := ui.Start(); err != nil {
+		return nil, "", err
+	}
+	lines := bufio.NewScanner(said)
+	for lines.Scan() {
+		if link := uiLink.FindString(lines.Text()); link != "" {
+			return ui, link, nil
+		}
+	}
+	return nil, "", errors.Join(errors.New("tender ui says no link"), lines.Err(), ui.Wait())
+}
+
+// viewer is a tab of a browser at the page.
+type viewer struct {
+	*herding
+	ui, leader int // processes
+	base       string
+}
+
+// look opens a view a few times, and then leaves it open for a while.
+func (t *viewer) look(ctx context.Context, view string, turns int) error {
+	what := "the page at " + view
+	var firsts []time.Duration
+	for i := range turns + 1 {
+		if err := chromedp.Do(ctx, chromedp.Navigate(t.base+view)); err != nil {
+			return err
+		}
+		first, err := chromedp.Run(ctx, chromedp.Evaluate[float64](firstPaint, chromedp.EvalAwaitPromise))
+		if err != nil {
+			return err
+		}
+		if i > 0 { // the first look begins the watch
+			firsts = append(firsts, time.Duration(first*float64(time.Millisecond)))
+		}
+	}
+	t.row(what+": first content", fmt.Sprintf("p50 %.0f ms, max %.0f ms", ms(quantile(firsts, 0.5)), ms(quantile(firsts, 1))), "from the click, over loopback")
+	if _, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`window.patches = 0, document.addEventListener("patched", () => window.patches++), true`)); err != nil {
+		return err
+	}
+	pages := renderers(chromedp.FromContext(ctx).Browser.Process().Pid)
+	began, drawn, led := time.Now(), cpuOfAll(pages), ownCPU(t.leader)
+	served, err := coresOf(ctx, t.ui, quietly(ctx))
+	if err != nil {
+		return err
+	}
+	took := time.Since(began).Seconds()
+	patches, err := chromedp.Run(ctx, chromedp.Evaluate[float64]("window.patches"))
+	if err != nil {
+		return err
+	}
+	memory := 0.0
+	for _, pid := range pages {
+		memory += ownMB(pid)
+	}
+	patch, draws, leads := 1000*served*took/max(patches, 1), 100*(cpuOfAll(pages)-drawn)/took, 100*((ownCPU(t.leader)-led)/took-t.alone)
+	t.row(what+": a patch", fmt.Sprintf("%.1f ms of the server's processor time, the watch included", patch),
+		fmt.Sprintf("%.1f patches a second; the server has %.0f MB", patches/took, residentMB(t.ui)))
+	t.row(what+": the tab", fmt.Sprintf("%.0f MB, %.1f %% of a core", memory, draws), fmt.Sprintf("%d processes draw; the leader %+.1f %% of a core", len(pages), leads))
+	atMost("ms to the first content of "+view, ms(quantile(firsts, 0.5)), 300)
+	atMost("ms of the server for a patch of "+view, patch, 50)
+	atMost("MB of a tab at "+view, memory, 200)
+	atMost("% of a core that it takes", draws, 20)
+	atMost("% of a core that it costs the leader", leads, 2)
+	return nil
+}
+
+// firstPaint is a script that says after how many milliseconds the first content was painted.
+const firstPaint = `new Promise(resolve => new PerformanceObserver((list, observer) => {
+	for (const entry of list.getEntriesByName("first-contentful-paint")) { observer.disconnect(); resolve(entry.startTime); }
+}).observe({ type: "paint", buffered: true }))`
+
+// renderers returns the processes of a browser that draw pages.
+func renderers(browser int) (pids []int) {
+	all, _ := procfs.AllProcs() // none: then nothing is measured
+	stats := map[int]procfs.ProcStat{}
+	for _, process := range all {
+		if stat, err := process.Stat(); err == nil {
+			stats[process.PID] = stat
+		}
+	}
+	for _, process := range all {
+		words, err := process.CmdLine()
+		if err == nil && below(stats, process.PID, browser) && slices.Contains(strings.Fields(strings.Join(words, " ")), "--type=renderer") {
+			pids = append(pids, process.PID)
+		}
+	}
+	return pids
+}
+
+func cpuOfAll(pids []int) (sum float64) {
+	for _, pid := range pids {
+		sum += ownCPU(pid)
+	}
+	return sum
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/framework/executor"
+	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/transport"
+	"github.com/tenderhq/tender/tools/devcluster"
+)
+
+// watch measures what watch and history cost a leader at full lives a second, in turns with nobody, one and ten who watch.
+func watch(ctx context.Context, o options) error {
+	cluster, err := devcluster.Start(ctx, devcluster.Options{
+		Binary: o.binary, Parent: o.dir, Insecure: true, Masters: 3, Agents: 2, Processes: true, Args: []string{"--agent-resources", "cpus:64;mem:65536"},
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(watchedLives(ctx, cluster, o), cluster.Stop())
+}
+
+func watchedLives(ctx context.Context, cluster *devcluster.Cluster, o options) error {
+	leader, err := leaderOf(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	self, err := executor.Self("noop")
+	if err != nil {
+		return err
+	}
+	counts := []int{0, 1, 10}
+	costs, rates, shares, ended := map[int][]float64{}, map[int][]float64{}, map[int][]float64{}, map[int]int{}
+	for i := range o.runs + 1 {
+		for _, n := range counts {
+			watchers, err := startWatchers(ctx, n, leader.GRPC, transport.DialTCP)
+			if err != nil {
+				return err
+			}
+			profile := startProfile(ctx, leader)
+			before := ownCPU(leader.PID)
+			rate, _, err := throughput(ctx, cluster, &load{task: func(int) api.Task { return api.Task{Executor: self} }, total: o.tasks, window: 2000})
+			cost := (ownCPU(leader.PID) - before) * 1e6 / float64(o.tasks)
+			share, failed := profile.shareOf(`master/history|master/internal/watching|core\.\(.*\)\.note`)
+			if err := errors.Join(err, failed); err != nil {
+				return err
+			}
+			if broken := watchers.stop(); i > 0 { // before that it warms up
+				costs[n], rates[n], shares[n], ended[n] = append(costs[n], cost), append(rates[n], rate), append(shares[n], share), ended[n]+broken
+			}
+		}
+	}
+	for _, n := range counts {
+		row(fmt.Sprintf("a life of an empty task, %d watch all of it: what the leader's own process takes", n),
+			fmt.Sprintf("%.0f µs (%.0f to %.0f), %.2f of that without", median(costs[n]), slices.Min(costs[n]), slices.Max(costs[n]), median(costs[n])/median(costs[0])),
+			fmt.Sprintf("%.1f %% of it in watch and history, by its profile; %.0f lives/s; %d watches ended", median(shares[n]), median(rates[n]), ended[n]))
+	}
+	atMost("% of a leader's time for watch and history", median(shares[0]), 5)
+	atMost("the same with ten who watch", median(shares[10]), 10)
+	return nil
+}
+
+// watchers read everything that a master tells of the cluster, each by a connection of its own, and decode none of it: the
+// processors are the masters'.
+type watchers struct {
+	end    context.CancelFunc
+	ended  sync.WaitGroup
+	mu     sync.Mutex
+	broken int // guarded by mu
+}
+
+func startWatchers(ctx context.Context, n int, address string, dial trust.Dial) (*watchers, error) {
+	w := new(watchers)
+	ctx, w.end = context.WithCancel(ctx)
+	for range n {
+		conn, err := transport.Connect(address, dial)
+		if err != nil {
+			w.stop()
+			return nil, err
+		}
+		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, apiv1.WatchService_Watch_FullMethodName, grpc.ForceCodecV2(undecoded{}))
+		if err == nil {
+			err = errors.Join(stream.SendMsg(&apiv1.WatchRequest{}), stream.CloseSend(), stream.RecvMsg(nil)) // its first answer has begun the watch
+		}
+		if err != nil {
+			w.stop()
+			return nil, errors.Join(err, conn.Close())
+		}
+		w.ended.Go(func() {
+			defer conn.Close()
+			for stream.RecvMsg(nil) == nil { // what was told is dropped
+			}
+			if ctx.Err() == nil {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.broken++
+			}
+		})
+	}
+	return w, nil
+}
+
+// stop ends the watches, and returns how many have ended before, such as because they read too slowly.
+func (w *watchers) stop() int {
+	w.end()
+	w.ended.Wait()
+	return w.broken
+}
+
+// undecoded is the codec of streams that are read and dropped.
+type undecoded struct{}
+
+func (undecoded) Name() string                         { return "proto" }
+func (undecoded) Unmarshal(mem.BufferSlice, any) error { return nil }
+func (undecoded) Marshal(message any) (mem.BufferSlice, error) {
+	text, err := proto.Marshal(message.(proto.Message))
+	return mem.BufferSlice{mem.SliceBuffer(text)}, err
+}
+
+// profile is where a master's processor time goes, as its own profile says.
+type profile struct {
+	file string
+	done chan error
+}
+
+// profileSeconds is how long a profile takes: no longer than a run of 20,000 lives.
+const profileSeconds = 2
+
+func startProfile(ctx context.Context, master devcluster.Node) *profile {
+	p := &profile{done: make(chan error, 1)}
+	go func() {
+		p.done <- p.take(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", master.HTTP, profileSeconds))
+	}()
+	return p
+}
+
+func (p *profile) take(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	file, err := os.CreateTemp("", "profile-")
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	p.file = file.Name()
+	_, err = file.ReadFrom(response.Body)
+	return err
+}
+
+// accounted is in the heading of what pprof prints.
+var accounted = regexp.MustCompile(`Showing nodes accounting for .*?, ([\d.]+)% of`)
+
+// shareOf returns how many percent of the time functions took whose names match, with what they called.
+func (p *profile) shareOf(functions string) (share float64, err error) {
+	err = <-p.done
+	defer os.Remove(p.file)
+	if err != nil {
+		return 0, err
+	}
+	said, err := exec.Command("go", "tool", "pprof", "-top", "-nodecount=1", "-focus", functions, p.file).CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("go tool pprof: %w: %s", err, said)
+	}
+	if strings.Contains(string(said), "did not match any samples") {
+		return 0, nil
+	}
+	found := accounted.FindSubmatch(said)
+	if found == nil {
+		return 0, fmt.Errorf("go tool pprof says nothing of a share: %s", said)
+	}
+	_, err = fmt.Sscan(string(found[1]), &share)
+	return share, err
+}
+
+// nsPerOp is what Go's benchmarks say of one.
+var nsPerOp = regexp.MustCompile(`([\d.]+) ns/op\s+([\d.]+) MiB`)
+
+// history measures how long the history takes to find what happened to one agent among a million notable events.
+func history(ctx context.Context, _ options) error {
+	said, err := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkOneNameAmongAMillion$", "./master/history").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("go test, which needs the repository around it: %w: %s", err, said)
+	}
+	found := nsPerOp.FindSubmatch(said)
+	if found == nil {
+		return fmt.Errorf("the benchmark says nothing of a time: %s", said)
+	}
+	var each, size float64
+	if _, err := fmt.Sscan(string(found[1])+" "+string(found[2]), &each, &size); err != nil {
+		return err
+	}
+	atMost("ms to find one agent among a million events", each/1e6, 100)
+	row("events of one agent among a million notable ones", fmt.Sprintf("%.1f ms", each/1e6), fmt.Sprintf("%.0f MB on disk", size*(1<<20)/1e6))
+	return nil
+}
