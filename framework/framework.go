@@ -171,8 +171,8 @@ var ErrFenced = core.ErrFenced
 var ErrRevoked = core.ErrRevoked
 
 // ErrLater is what Update returns when it has handed the status to another goroutine, which must call
-// [Client.Acknowledge]; it may be wrapped. Until then the status does not come again in this Run. Later statuses of the
-// same task wait; those of other tasks do not.
+// [Client.Acknowledge]; it may be wrapped. Until then the status does not come again in this Run, unless another instance
+// may have been active meanwhile ([Client.Takeovers]). Later statuses of the same task wait; those of other tasks do not.
 var ErrLater = errors.New("the status will be acknowledged later")
 
 // Run subscribes and serves the scheduler. It returns nil when ctx ends, and when the framework has been removed at its

@@ -237,7 +237,7 @@ func (l *loop) perform(effect core.Effect) {
 		l.cleanup.Go(link.close)
 	case core.SessionBegan:
 		l.session, l.endingOf = context.WithCancel(l.running)
-		l.client.subscribed(effect.Framework, effect.Session, l.link.Conn())
+		l.client.subscribed(effect, l.link.Conn())
 	case core.SessionEnded:
 		l.endSession()
 		l.client.dropped()

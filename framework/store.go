@@ -16,6 +16,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/framework/internal/core"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
 )
@@ -335,15 +336,11 @@ func (c *Client) place(ctx context.Context) (place, <-chan struct{}, error) {
 	}
 }
 
-// subscribed is called by the loop when a session begins, and dropped when it ends. Each session of the framework has the
-// next number, whoever begins it (R5).
-func (c *Client) subscribed(id api.FrameworkID, session uint64, conn *grpc.ClientConn) {
+// subscribed is called by the loop when a session begins, and dropped when it ends.
+func (c *Client) subscribed(began core.SessionBegan, conn *grpc.ClientConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.framework.Standby && c.session > 0 && session != c.session+1 {
-		c.takeovers++
-	}
-	c.framework.ID, c.session, c.conn = id, session, conn
+	c.framework.ID, c.session, c.takeovers, c.conn = began.Framework, began.Session, began.Takeovers, conn
 	close(c.changed)
 	c.changed = make(chan struct{})
 }

@@ -136,7 +136,7 @@ var floors = []floor{
 	{"internal/testing/testlog", ""},
 	{"internal/testing/transcript", ""},
 	{"internal/testing/witness", shell + "client"},
-	{"framework/frameworktest/internal/sim", values + "internal/testing/chaos internal/testing/clock internal/verify internal/wire allocator master/core master/core/settings master/view master/registry agent/core agent/life agent/checkpoint framework/internal/core"}, // the cores joined, and nothing else real
+	{"framework/frameworktest/internal/sim", values + "internal/testing/chaos internal/testing/clock internal/verify internal/wire allocator master/core master/core/settings master/view master/registry agent/core agent/life agent/checkpoint framework/jobs framework/internal/core framework/internal/jobs/..."}, // the cores joined, and nothing else real
 	{"internal/testing/clerks", "api framework internal/testing/history"},
 
 	// What develops.
@@ -283,8 +283,8 @@ var larger = map[string]allowance{
 	"bools of framework/frameworktest/internal/sim.daemon":     {4, "a model of an agent's shell"},
 	"bools of framework/frameworktest/internal/sim.machine":    {5, "a model of a node and what is wrong with it"},
 	"fields of framework/frameworktest/internal/sim.machine":   {21, "a model of a node and what is wrong with it"},
-	"fields of framework/frameworktest/internal/sim.scheduler": {22, "a model of a scheduler's shell, and what it has said of itself"},
+	"fields of framework/frameworktest/internal/sim.scheduler": {25, "a model of a scheduler's shell, what it has said of itself, and how it writes into its store"},
 	"bools of framework/frameworktest/internal/sim.process":    {7, "a model of an executor's process"},
-	"bools of framework/frameworktest/internal/sim.quorum":     {4, "a model of masters and what is wrong with them"},
+	"bools of framework/frameworktest/internal/sim.quorum":     {5, "a model of masters, what is wrong with them, and whether their snapshots may be restored"},
 	"bools of framework/frameworktest/internal/sim.work":       {7, "what the scheduler's user does and leaves, drawn by the seed"},
 }

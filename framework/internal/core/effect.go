@@ -36,10 +36,12 @@ type (
 		Item   protocol.Acknowledgement
 	}
 
-	// SessionBegan says that callbacks have a session from now on. Session is its number in the registry.
+	// SessionBegan says that callbacks have a session from now on. Session is its number in the registry. Takeovers is
+	// how often another instance may have been active since this one's first session.
 	SessionBegan struct {
 		Framework api.FrameworkID
 		Session   uint64
+		Takeovers uint64
 	}
 	// SessionEnded cancels the callbacks of the session.
 	SessionEnded struct{}

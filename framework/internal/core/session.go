@@ -37,7 +37,7 @@ var (
 	errOldTerm     = errors.New("an older term than was heard before")
 	errFarTerm     = errors.New("a term that is impossibly far ahead of what was heard before; a wrong master?")
 	errStrange     = errors.New("this master belongs to another cluster than the session before")
-	errMoved       = errors.New("another instance was active; starting over without memory of tasks")
+	errMoved       = errors.New("another instance was active, or may have been; starting over without memory of tasks")
 )
 
 // phase is how far a session has come.
@@ -145,9 +145,13 @@ func (c *Core) beginSession(event protocol.Subscribed) {
 	c.self.framework.ID = event.Framework
 	c.search.Found(c.session.address, event.Masters)
 	c.search.greet()
+	if c.missedTurn(event.Session) && len(c.tasks.open) > 0 {
+		c.startOver()
+		return
+	}
 	c.count(1, CountSession{Active: true})
 	c.session.activate(event, c.now)
-	c.emit(SessionBegan{Framework: event.Framework, Session: event.Session})
+	c.emit(SessionBegan{Framework: event.Framework, Session: event.Session, Takeovers: c.self.takeovers})
 	c.planReconcile()
 	c.log(Info, "subscribed", Field{"id", event.Framework}, Field{"master", event.Master},
 		Field{"address", c.session.address}, Field{"term", c.self.term.String()})
@@ -156,6 +160,23 @@ func (c *Core) beginSession(event protocol.Subscribed) {
 		return
 	}
 	c.tellAll()
+}
+
+// missedTurn notes the number of a session that begins. It reports whether another instance may have been active since
+// the session before, because each session of the framework has the next number, whoever begins it (R5).
+func (c *Core) missedTurn(session uint64) bool {
+	missed := c.config.Framework.Standby && c.self.session > 0 && session != c.self.session+1
+	if c.self.session = session; missed {
+		c.self.takeovers++
+	}
+	return missed
+}
+
+// startOver begins a session anew without memory of tasks, because another instance has had them, or may have had them,
+// meanwhile. What this instance has yet to acknowledge it would be told by nobody (R6).
+func (c *Core) startOver() {
+	c.forgetTasks()
+	c.dropSession(api.E("framework.session", api.Fenced, c.session.address, errMoved), "")
 }
 
 // tellAll tells a new session what was asked for before it began.
@@ -234,8 +255,7 @@ func (c *Core) waitForTurn(event protocol.Waiting) {
 	c.session.phase = standing
 	c.log(Info, "standing by", Field{"active", event.ActiveInstance}, Field{"address", c.session.address})
 	if len(c.tasks.open) > 0 {
-		c.forgetTasks()
-		c.dropSession(api.E("framework.session", api.Fenced, c.session.address, errMoved), "")
+		c.startOver()
 	}
 }
 

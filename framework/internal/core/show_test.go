@@ -20,7 +20,11 @@ func show(effect Effect) string {
 	case Acknowledge:
 		return fmt.Sprintf("< %d acknowledge %s of %s number %d", e.Number, e.Item.Task, e.Item.Agent, e.Item.Number)
 	case SessionBegan:
-		return fmt.Sprintf("session %d of %s begins", e.Session, e.Framework)
+		text := fmt.Sprintf("session %d of %s begins", e.Session, e.Framework)
+		if e.Takeovers > 0 {
+			text += fmt.Sprintf(", %d takeovers", e.Takeovers)
+		}
+		return text
 	case SessionEnded:
 		return "the session ends"
 	case FrameworkChanged:

@@ -41,6 +41,13 @@ func (s *small) room(key string, size, keepFree int) bool {
 	return true
 }
 
+func (s *small) has(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, is := s.sizes[key]
+	return is
+}
+
 func (s *small) free(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,6 +208,7 @@ func TestAJobThatEndsWhileItIsChanged(t *testing.T) {
 		if status := c.status("brief"); status.Phase != jobs.Succeeded || status.Version != 1 {
 			t.Errorf("%+v", status)
 		}
+		c.Await("the version that it did not get to be deleted", func() bool { return !store.has("jobs/brief/version/2") })
 	})
 }
 

@@ -261,7 +261,11 @@ func (m *Manager) changeJob(ctx context.Context, op, name string, choose func(*c
 	if err := putNew(ctx, op, client, name, core.VersionKey(version.Number), value); err != nil {
 		return version, err
 	}
-	return version, m.tellJob(ctx, op, name, core.Updated{Version: version})
+	err = m.tellJob(ctx, op, name, core.Updated{Version: version})
+	if api.Is(err, api.Stale) || api.Is(err, api.NotFound) { // the job has ended meanwhile, and knows nothing of the version
+		m.do(func(time.Time) { m.writing.MarkDirty(name, core.VersionKey(version.Number)) })
+	}
+	return version, err
 }
 
 // prepareChange chooses the version that the job is to have; not fresh: it has that version already.

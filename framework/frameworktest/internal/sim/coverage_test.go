@@ -17,6 +17,11 @@ func checkCoverage(t *testing.T, all Coverage) {
 	seldom := []string{"ExecutorEnded", "KillTaken", "Kill", "Reconcile", "KillTask", "MarkAgent", "RemoveFramework", "ReserveOn", "SetMaintenance", "StoreWrite",
 		"Suppress", "UpdateFramework", "AnswerInverse", "ReconcileOperations", "MessageExecutor", "MessageFromExecutor", "NeedSecrets", "Set"}
 	missing = append(missing, all.Missing(seldom, nil, []string{none, some}, impossible)...)
+	kinds := []string{"batch", "service", "dag", "cron", "system", "gang"}
+	missing = append(missing, all.Missing([]string{"job Begun", "job Heard", "job Woken", "job Asked", "job ClockSet", "job Assigned", "job Updated"}, nil, kinds, impossible)...)
+	missing = append(missing, all.Missing([]string{"job Heard", "job ClockSet", "job Asked"}, []string{"RUNNING", "DELETING", "STOPPED", "SUCCEEDED"}, nil, impossible)...)
+	missing = append(missing, all.Missing([]string{"job AssignedGang", "job Planned", "job Undispatched"}, []string{"RUNNING"}, nil, impossible)...)
+	missing = append(missing, all.Missing([]string{"job Loaded", "job SetAside", "job TakenBack"}, []string{none}, nil, impossible)...)
 	if len(missing) > 0 {
 		t.Errorf("no seed leads to\n\t%s\n%s", strings.Join(missing, "\n\t"), all.Table())
 	}
@@ -30,6 +35,10 @@ func impossible(event, with string) bool {
 	switch {
 	case with == "RUNNING" && event == "AgentReport":
 		return true // the leader shows it as DISCONNECTED until it has reported
+	case event == "job Assigned" && with == "gang":
+		return true // its members are assigned together
+	case event == "job Updated" && (with == "gang" || with == "dag"):
+		return true // managers refuse it
 	}
 	return false
 }

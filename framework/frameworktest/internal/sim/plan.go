@@ -103,7 +103,7 @@ type Outcome struct {
 func Run(p chaos.Plan, story *strings.Builder) Outcome {
 	w := newWorld(p.Seed)
 	w.story = story
-	w.populate()
+	w.populate(p.Seed)
 	if err := chaos.Play(p, w, acts); err != nil && w.broken == nil {
 		w.breaks("%v", err)
 	}
@@ -125,7 +125,7 @@ func (*World) Calm(chaos.Fault) error { return nil }
 var disk = api.NewResources(api.Resource{Label: api.Label{Name: "disk"}, Scalar: 1_000_000})
 
 // populate draws a cluster and its work.
-func (w *World) populate() {
+func (w *World) populate(seed uint64) {
 	r := w.random
 	if r.IntN(3) == 0 {
 		w.quorum.policy = "priority"
@@ -140,6 +140,9 @@ func (w *World) populate() {
 	if r.IntN(3) == 0 {
 		w.quorum.config.StoreBytesMax = 1000
 	}
+	if hasJobs(seed) {
+		w.quorum.keepStores()
+	}
 	w.quorum.elect()
 	for i := range 1 + r.IntN(4) {
 		m := w.addMachine(fmt.Sprintf("h%d", i+1), api.Scalars(float64(1+r.IntN(4)), 2048).Plus(disk))
@@ -153,6 +156,9 @@ func (w *World) populate() {
 			m.jump()
 		}
 		w.in(w.between(0, time.Second), m.start)
+	}
+	if hasJobs(seed) {
+		w.open("jobs")
 	}
 	for i := range 1 + r.IntN(3) {
 		name := fmt.Sprintf("f%d", i+1)
@@ -217,7 +223,7 @@ func (w *World) calm() {
 	w.truth.short = true
 	for _, s := range w.schedulers {
 		s.work.resting = true
-		s.work.sayDemand(s)
+		s.user.sayDemand(s)
 	}
 	for _, m := range w.machines {
 		for _, p := range m.processes {
@@ -227,6 +233,9 @@ func (w *World) calm() {
 	w.rest("to end its work", 5*time.Minute, func() string {
 		w.giveUpLost()
 		for _, s := range w.schedulers {
+			if why := s.user.unrest(); why != "" {
+				return why
+			}
 			if s.up && len(s.work.tasks) > 0 {
 				return fmt.Sprintf("%s still has %d tasks", s.name, len(s.work.tasks))
 			}

@@ -30,6 +30,8 @@ type quorum struct {
 	clocks  map[string]*timepiece // of the masters
 	// restored says that a snapshot was restored: everything after it is forgotten, including marks and removals.
 	restored bool
+	// keepsStores says that no snapshot is restored: it would undo what stores have, on which managers of jobs rely.
+	keepsStores bool
 }
 
 const cluster = "tender"
@@ -202,7 +204,7 @@ func (q *quorum) save() { q.backup, q.saved = q.state.Clone(), q.term }
 
 func (q *quorum) restore() {
 	begins := uint64(q.world.now.Unix())
-	if q.backup == nil || q.term.Number >= begins { // nobody restores again within seconds
+	if q.backup == nil || q.keepsStores || q.term.Number >= begins { // nobody restores again within seconds
 		return
 	}
 	q.crash()

@@ -19,6 +19,7 @@ type scheduler struct {
 	name     string
 	info     api.Framework
 	work     *work
+	user     user // decides and is told; usually its work
 	up       bool // its process runs
 	isolated bool
 	life     int // counts starts and ends, so that what one life has planned is not done in another
@@ -42,10 +43,26 @@ type scheduler struct {
 	out  []protocol.NumberedCall
 }
 
+// user is whom a scheduler serves.
+type user interface {
+	interests() sdk.Interests // beside those that all have
+	subscribed(s *scheduler)
+	settled(s *scheduler)
+	offered(s *scheduler, offers []api.Offer)
+	updated(s *scheduler, status api.Status) sdk.Outcome
+	removed(s *scheduler)
+	sayDemand(s *scheduler)
+	unsettled(s *scheduler) string // what has not come to rest though nothing is broken any more; "": nothing
+	unrest() string                // what is left to do once no more work is begun; "": nothing
+}
+
 // writer writes into the framework's store.
 type writer struct {
 	session uint64 // the session's number in the registry
 	writes  uint64 // how many writes there were in this life of the process
+	// takeovers is as the SDK counts them.
+	takeovers uint64
+	lanes     []*storeLane
 }
 
 // phase says how far a session has come, as the scheduler and its leader see it.
@@ -68,7 +85,7 @@ const reconcileEvery = time.Minute
 
 // addScheduler makes a scheduler whose process is not yet started.
 func (w *World) addScheduler(name string, work *work) *scheduler {
-	s := &scheduler{world: w, name: name, work: work, clock: timepiece{drift: w.drift()}}
+	s := &scheduler{world: w, name: name, work: work, user: work, clock: timepiece{drift: w.drift()}}
 	s.info = api.Framework{Name: name, Roles: []api.Role{api.Role("role-" + name)}, FailoverTimeout: time.Hour}
 	w.schedulers = append(w.schedulers, s)
 	return s
@@ -84,7 +101,7 @@ func (s *scheduler) start() {
 	s.world.say(s.name, "scheduler starts")
 	s.core = sdk.New(sdk.Config{
 		Framework: s.info, Masters: []string{"masters"}, Version: "v1", ReconcileInterval: reconcileEvery,
-		Interests: sdk.InSubscribed | sdk.InRescinded | sdk.InInverseOffers | sdk.InMessages | sdk.InExecutorLost | sdk.InAgentLost | sdk.InOperations,
+		Interests: s.user.interests() | sdk.InSubscribed | sdk.InRescinded | sdk.InInverseOffers | sdk.InMessages | sdk.InExecutorLost | sdk.InAgentLost | sdk.InOperations,
 	})
 	s.step(sdk.Started{Instance: s.instance()})
 }
@@ -109,7 +126,7 @@ func (s *scheduler) kill() {
 func (s *scheduler) end() {
 	s.up, s.armed, s.line, s.out = false, time.Time{}, nil, nil
 	s.callbacks, s.calling, s.asked, s.said, s.offers = nil, false, 0, said{}, map[api.OfferID]api.Offer{}
-	s.phase, s.writes = away, 0
+	s.phase, s.writer = away, writer{}
 	s.life++
 }
 
@@ -171,7 +188,7 @@ func (s *scheduler) perform(effect sdk.Effect) {
 		s.world.truth.acknowledges(s, e.Item)
 		s.send(e.Number, protocol.Acknowledge{Items: []protocol.Acknowledgement{e.Item}})
 	case sdk.SessionBegan:
-		s.info.ID, s.phase, s.session = e.Framework, active, e.Session
+		s.info.ID, s.phase, s.session, s.takeovers = e.Framework, active, e.Session, e.Takeovers
 		s.sessions++
 	case sdk.SessionEnded:
 		s.phase, s.offers = away, map[api.OfferID]api.Offer{}
@@ -206,7 +223,7 @@ func (s *scheduler) ended(err error) {
 	s.end()
 	switch {
 	case err == nil, api.Is(err, api.Removed):
-		s.work.removed(s)
+		s.user.removed(s)
 	case api.Is(err, api.Fenced):
 	default:
 		s.world.in(time.Second, s.start)
@@ -326,29 +343,22 @@ func (s *scheduler) callNext() {
 func (s *scheduler) call(callback sdk.Callback) (result sdk.Called) {
 	switch c := callback.(type) {
 	case sdk.CallSubscribed:
-		s.work.subscribed(s)
+		s.user.subscribed(s)
+	case sdk.CallSettled:
+		s.user.settled(s)
 	case sdk.CallOffers:
 		s.asked = c.Number
 		for _, offer := range c.Offers {
 			s.offers[offer.ID] = offer
 			result.Answers = append(result.Answers, api.Keep(offer))
 		}
-		s.work.offered(s, c.Offers)
+		s.user.offered(s, c.Offers)
 	case sdk.CallRescinded:
 		for _, id := range c.Offers {
 			delete(s.offers, id)
 		}
 	case sdk.CallUpdate:
-		if s.world.chance(30) {
-			result.Outcome = sdk.Failed
-			return result
-		}
-		if s.work.habits.slow && s.world.random.IntN(3) == 0 {
-			s.work.handleLater(s, c.Status)
-			result.Outcome = sdk.Later
-			return result
-		}
-		s.work.update(s, c.Status)
+		result.Outcome = s.user.updated(s, c.Status)
 	case sdk.CallOperationDone:
 		s.work.operationDone(s, c)
 	case sdk.CallInverseOffers:

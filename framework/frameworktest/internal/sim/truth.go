@@ -314,6 +314,11 @@ func (t *truth) settled() string {
 			return why
 		}
 	}
+	for _, s := range t.world.schedulers {
+		if why := s.user.unsettled(s); why != "" {
+			return why
+		}
+	}
 	shown := map[api.TaskRef]view.Task{}
 	for query := (view.Query{}); ; {
 		page := l.core.View().Tasks(query)
@@ -443,7 +448,7 @@ func (t *truth) demandSettled(l *leader, s *scheduler) string {
 			}
 		}
 		want := int64(s.work.todo)
-		if s.work.resting {
+		if s.work.resting && s.user == user(s.work) {
 			want = 0
 		}
 		if shown != want {

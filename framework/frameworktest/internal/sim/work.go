@@ -212,6 +212,27 @@ func (k *work) operations(offer api.Offer, launch api.Operation) []api.Operation
 	return []api.Operation{{Kind: api.OpDestroy, ID: k.named(), Volume: volume}, launch}
 }
 
+func (*work) interests() sdk.Interests { return 0 }
+
+func (*work) settled(*scheduler) {}
+
+func (*work) unsettled(*scheduler) string { return "" }
+
+func (*work) unrest() string { return "" }
+
+// updated handles a status, now, later or not at all.
+func (k *work) updated(s *scheduler, status api.Status) sdk.Outcome {
+	switch {
+	case k.world.chance(30):
+		return sdk.Failed
+	case k.habits.slow && k.world.random.IntN(3) == 0:
+		k.handleLater(s, status)
+		return sdk.Later
+	}
+	k.update(s, status)
+	return sdk.Handled
+}
+
 // update handles a status that the SDK delivers.
 func (k *work) update(s *scheduler, status api.Status) {
 	j := k.tasks[status.Task]

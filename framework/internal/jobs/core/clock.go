@@ -14,6 +14,9 @@ import (
 // clockSet handles that somebody has set the wall clock. What this manager has measured or believes goes on, and is
 // stored anew by the clock as it is now. What waits because of another time in the store is awaited anew.
 func (m *JobMaster) clockSet(e ClockSet) {
+	if m.Gone { // no time of it matters any more, and its versions are forgotten
+		return
+	}
 	m.doubt = e.Doubt
 	before := m.now.Round(0).Add(-e.By)
 	for _, at := range m.storedTimes() {
