@@ -50,7 +50,8 @@ type launches struct {
 	byTask  map[api.TaskID]*launch
 	held    []*launch              // those that have fallen through, in the order in which they did
 	leaving map[api.TaskID]*launch // those that have begun, and are in the store still
-	records int
+	spent   []*record              // those in the store of which all launches have begun
+	records int                    // how many were made
 }
 
 func newLaunches() launches {

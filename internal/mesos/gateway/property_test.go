@@ -24,17 +24,21 @@ func TestRandomCalls(t *testing.T) {
 	if os.Getenv("TENDER_TEST_LONG") != "" {
 		seeds = 1000
 	}
+	kinds, played := make(map[schedulerv1.Event_Type]int), 0
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			played++
 			machine := frameworktest.Machine{Resources: api.MustParseResources("cpus:4;mem:4096;disk:1000;ports:[31000-31009]")}
-			frameworktest.Run(t, frameworktest.Cluster{Machine: machine}, func(h *frameworktest.Handle) {
+			executors := map[api.ExecutorID]frameworktest.ExecutorFunc{"own": runOwn}
+			frameworktest.Run(t, frameworktest.Cluster{Machine: machine, Executors: executors}, func(h *frameworktest.Handle) {
 				encoding := []codec.Encoding{codec.JSON, codec.Protobuf}[seed%2]
 				s := &story{h: h, encoding: encoding, starts: make(chan func()), uuids: make(map[string]string), latest: make(map[string]*mesosv1.TaskStatus)}
 				s.start()
 				defer s.stop()
-				p := &player{
-					story: s, t: h.T(), chance: rand.New(rand.NewPCG(seed, 0)), aware: seed%4 < 2,
-					offers: make(map[string]*mesosv1.Offer), shown: make(map[string]bool), tasks: make(map[string]*played),
+				p := newPlayer(s, seed, kinds)
+				p.aware = seed%4 < 2
+				if seed%3 == 0 {
+					p.roles = []string{"a", "b"}
 				}
 				p.subscribe()
 				for range 40 {
@@ -44,6 +48,11 @@ func TestRandomCalls(t *testing.T) {
 			})
 		})
 	}
+	for name, kind := range schedulerv1.Event_Type_value {
+		if is := schedulerv1.Event_Type(kind); played == seeds && kinds[is] == 0 && is != schedulerv1.Event_UNKNOWN && is != schedulerv1.Event_ERROR {
+			t.Errorf("no framework has ever heard %s", name)
+		}
+	}
 }
 
 // player is a framework of Mesos that does anything legal, and believes in Mesos's promises.
@@ -52,12 +61,27 @@ type player struct {
 	t      *testing.T
 	chance *rand.Rand
 	aware  bool
+	roles  []string // several; nil: the default one
 	did    []string // what it has done, for the report of a failure
 
 	offers map[string]*mesosv1.Offer // open ones
 	shown  map[string]bool           // all that it was ever shown
 	tasks  map[string]*played
-	fresh  []*mesosv1.TaskStatus // acknowledged since the cluster was last at rest: a kill may lose that
+	// inverse are what is asked back of it, maintained says that its agent is to be maintained.
+	inverse    map[string]bool
+	crossing   map[string]bool // offers that it has answered since it heard last, which may have been rescinded before
+	maintained bool
+	changes    map[string]*changed
+	kinds      map[schedulerv1.Event_Type]int // how often it has heard which events
+	fresh      []*mesosv1.TaskStatus          // acknowledged since the cluster was last at rest: a kill may lose that
+}
+
+func newPlayer(s *story, seed uint64, kinds map[schedulerv1.Event_Type]int) *player {
+	return &player{
+		story: s, t: s.h.T(), chance: rand.New(rand.NewPCG(seed, 0)), kinds: kinds,
+		offers: make(map[string]*mesosv1.Offer), shown: make(map[string]bool), tasks: make(map[string]*played),
+		inverse: make(map[string]bool), crossing: make(map[string]bool), changes: make(map[string]*changed),
+	}
 }
 
 // played is a task of the player.
@@ -97,18 +121,23 @@ func (p *player) subscribe() {
 	if was != "" {
 		id = fmt.Sprintf(`"id":{"value":%q},`, was)
 	}
-	can := ""
+	var can []string
+	roles := ""
 	if p.aware {
-		can = `,"capabilities":[{"type":"PARTITION_AWARE"},{"type":"TASK_KILLING_STATE"}]`
+		can = append(can, `{"type":"PARTITION_AWARE"},{"type":"TASK_KILLING_STATE"}`)
+	}
+	if p.roles != nil {
+		can = append(can, `{"type":"MULTI_ROLE"}`)
+		roles = `,"roles":["` + strings.Join(p.roles, `","`) + `"]`
 	}
 	framework := ""
 	if was != "" {
 		framework = fmt.Sprintf(`"framework_id":{"value":%q},`, was)
 	}
-	for p.call(`{"type":"SUBSCRIBE",%s"subscribe":{"framework_info":{%s"user":"ann","name":"old","failover_timeout":6000%s}}}`, framework, id, can) != "200" {
+	for p.call(`{"type":"SUBSCRIBE",%s"subscribe":{"framework_info":{%s"user":"ann","name":"old","failover_timeout":6000,"capabilities":[%s]%s}}}`, framework, id, strings.Join(can, ","), roles) != "200" {
 		p.h.Advance(time.Second)
 	}
-	p.offers = make(map[string]*mesosv1.Offer)
+	p.offers, p.inverse = make(map[string]*mesosv1.Offer), make(map[string]bool)
 	for _, task := range p.tasks {
 		task.open = nil
 	}
@@ -126,6 +155,7 @@ func (p *player) hear(pause time.Duration) {
 	p.told = nil
 	p.mu.Unlock()
 	for _, event := range told {
+		p.kinds[event.GetType()]++
 		switch event.GetType() {
 		case schedulerv1.Event_SUBSCRIBED:
 			p.framework = event.GetSubscribed().GetFrameworkId().GetValue()
@@ -139,7 +169,7 @@ func (p *player) hear(pause time.Duration) {
 			}
 		case schedulerv1.Event_RESCIND:
 			id := event.GetRescind().GetOfferId().GetValue()
-			if p.offers[id] == nil {
+			if p.offers[id] == nil && !p.crossing[id] {
 				p.fail("%s is rescinded and was not open", id)
 			}
 			delete(p.offers, id)
@@ -147,8 +177,19 @@ func (p *player) hear(pause time.Duration) {
 			p.heard(event.GetUpdate().GetStatus())
 		case schedulerv1.Event_ERROR:
 			p.fail("told the error %s", event.GetError().GetMessage())
+		default:
+			p.hearOther(event)
 		}
 	}
+	clear(p.crossing)
+}
+
+// take takes an open offer to answer it.
+func (p *player) take(id string) *mesosv1.Offer {
+	offer := p.offers[id]
+	delete(p.offers, id)
+	p.crossing[id] = true
+	return offer
 }
 
 func (p *player) heard(status *mesosv1.TaskStatus) {
@@ -198,20 +239,20 @@ func some[V any](p *player, of map[string]V) string {
 
 // step does one thing.
 func (p *player) step() {
-	switch n := p.chance.IntN(20); {
+	switch n := p.chance.IntN(26); {
 	case n < 5:
 		p.accept()
 	case n < 9:
 		p.acknowledgeOne()
 	case n == 9:
 		if id := some(p, p.offers); id != "" {
-			delete(p.offers, id)
+			p.take(id)
 			p.call(`{"type":"DECLINE","decline":{"offer_ids":[{"value":%q}],"filters":{"refuse_seconds":%d}}}`, id, p.chance.IntN(4))
 		}
 	case n == 10:
-		p.call(`{"type":"SUPPRESS"}`)
+		p.call(`{"type":"SUPPRESS","suppress":{"roles":[%s]}}`, p.someRole())
 	case n == 11:
-		p.call(`{"type":"REVIVE"}`)
+		p.call(`{"type":"REVIVE","revive":{"roles":[%s]}}`, p.someRole())
 	case n == 12:
 		if id := some(p, p.tasks); id != "" {
 			p.call(`{"type":"KILL","kill":{"task_id":{"value":%q}}}`, id)
@@ -220,12 +261,26 @@ func (p *player) step() {
 		p.call(`{"type":"RECONCILE","reconcile":{"tasks":[]}}`)
 	case n < 17:
 		p.hear(time.Duration(p.chance.IntN(12000)) * time.Millisecond)
-	default:
+	case n < 20:
 		p.breakSomething()
+	case n < 23:
+		p.change()
+	case n == 23:
+		p.talk()
+	default:
+		p.maintain()
 	}
 	if p.chance.IntN(3) > 0 {
 		p.hear(time.Duration(p.chance.IntN(1000)) * time.Millisecond)
 	}
+}
+
+// someRole returns one of its roles in quotes, or "", which means all.
+func (p *player) someRole() string {
+	if p.roles == nil || p.chance.IntN(2) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%q", p.roles[p.chance.IntN(len(p.roles))])
 }
 
 func (p *player) accept() {
@@ -235,17 +290,21 @@ func (p *player) accept() {
 	if id == "" {
 		return
 	}
-	offer := p.offers[id]
-	delete(p.offers, id)
+	offer := p.take(id)
 	var infos []string
+	own := p.chance.IntN(4) == 0
 	for range 1 + p.chance.IntN(3) {
 		task := fmt.Sprintf("t%d", len(p.tasks)+1)
 		p.tasks[task] = &played{acked: make(map[string]bool)}
-		infos = append(infos, fmt.Sprintf(`{"name":"t","task_id":{"value":%q},"agent_id":{"value":%q},"command":{"value":%q},`+
-			`"resources":[{"name":"cpus","type":"SCALAR","scalar":{"value":0.2}}]}`, task, offer.GetAgentId().GetValue(), []string{"true", "sleep infinity"}[p.chance.IntN(2)]))
+		runs := fmt.Sprintf(`"command":{"value":%q}`, []string{"true", "sleep infinity"}[p.chance.IntN(2)])
+		if own {
+			runs = `"executor":{"executor_id":{"value":"own"},"command":{"value":"./run"}}`
+		}
+		infos = append(infos, fmt.Sprintf(`{"name":"t","task_id":{"value":%q},"agent_id":{"value":%q},%s,`+
+			`"resources":[{"name":"cpus","type":"SCALAR","scalar":{"value":0.2}}]}`, task, offer.GetAgentId().GetValue(), runs))
 	}
 	launch := `"type":"LAUNCH","launch":{"task_infos":[%s]}`
-	if p.chance.IntN(4) == 0 {
+	if !own && p.chance.IntN(4) == 0 {
 		launch = `"type":"LAUNCH_GROUP","launch_group":{"executor":{"type":"DEFAULT","executor_id":{"value":"x"}},"task_group":{"tasks":[%s]}}`
 	}
 	p.call(`{"type":"ACCEPT","accept":{"offer_ids":[{"value":%q}],"filters":{"refuse_seconds":%d},"operations":[{`+launch+`}]}}`,
@@ -286,7 +345,7 @@ func (p *player) ack(id string) {
 // breakSomething kills a part of the cluster. What was acknowledged a moment before may be told again.
 func (p *player) breakSomething() {
 	if p.chance.IntN(2) == 0 {
-		p.hear(time.Second)
+		p.hear(5 * time.Second) // also a leader that has just been started has the acknowledgements then
 		p.fresh = nil
 	}
 	for _, status := range p.fresh {
@@ -329,6 +388,7 @@ func (p *player) finish() {
 		}
 	}
 	settle()
+	p.finishChanges(settle)
 	var ids []string
 	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
 		if !p.tasks[id].told {

@@ -28,12 +28,13 @@ const (
 
 // record is a value in the framework's store: the launches of an accept that have not begun. It is there before the
 // accept is answered, so that the next gateway knows them if this one is killed. A task has left it before its end is
-// told: another gateway would launch it again otherwise. The session's mu guards it.
+// told: another gateway would launch it again otherwise. A record of which all have begun is written anew with the
+// launches of the next accept, so that most accepts are one write. The session's mu guards it.
 type record struct {
 	key     string
 	left    []*launch
 	leaving []*launch // those that have begun since it was written last
-	writing bool      // a goroutine writes it
+	writing bool      // somebody writes it
 }
 
 // keep writes launches to the framework's store.
@@ -41,7 +42,9 @@ func (s *session) keep(launches []*launch) {
 	ctx, done := context.WithTimeout(s.gateway.life, storeTimeout)
 	defer done()
 	for _, r := range s.newRecords(launches) {
-		s.logged(s.store(ctx, r.key, r.left))
+		if s.writeOnce(ctx, r) {
+			go s.write(r) // until nothing changes any more, or the session ends
+		}
 	}
 }
 
@@ -53,8 +56,7 @@ func (s *session) newRecords(launches []*launch) (records []*record) {
 	for _, one := range launches {
 		size := proto.Size(one.written)
 		if room -= size; room < 0 || len(records) == 0 {
-			s.launches.records++
-			records = append(records, &record{key: fmt.Sprintf("%s%s-%d", recordsPrefix, s.stream, s.launches.records)})
+			records = append(records, s.newRecord())
 			room = recordBytesMax - size
 		}
 		one.record = records[len(records)-1]
@@ -62,6 +64,19 @@ func (s *session) newRecords(launches []*launch) (records []*record) {
 		s.launches.add(one)
 	}
 	return records
+}
+
+// newRecord returns a record in which there is nothing left, and which nobody else writes. The caller holds mu.
+func (s *session) newRecord() *record {
+	at := slices.IndexFunc(s.launches.spent, func(r *record) bool { return !r.writing })
+	if at < 0 {
+		s.launches.records++
+		return &record{key: fmt.Sprintf("%s%s-%d", recordsPrefix, s.stream, s.launches.records), writing: true}
+	}
+	r := s.launches.spent[at]
+	s.launches.spent = slices.Delete(s.launches.spent, at, at+1)
+	r.writing = true
+	return r
 }
 
 // store writes a record with these launches; none: it is deleted.
@@ -97,7 +112,7 @@ func (s *session) takeOut(one *launch) {
 	r := one.record
 	r.left, r.leaving = slices.DeleteFunc(r.left, is), append(r.leaving, one)
 	if len(r.left) == 0 {
-		s.renew(r)
+		s.launches.spent = append(s.launches.spent, r)
 	}
 }
 
@@ -111,29 +126,37 @@ func (s *session) renew(r *record) {
 
 // write keeps a record in step with what is left of it.
 func (s *session) write(r *record) {
-	for {
-		s.mu.Lock()
-		leaving, left := r.leaving, slices.Clone(r.left)
-		r.leaving, r.writing = nil, len(leaving) > 0
-		s.mu.Unlock()
-		if len(leaving) == 0 {
-			return
-		}
-		err := s.store(s.gateway.life, r.key, left)
-		if err != nil {
-			s.logged(fmt.Errorf("what has begun is in the store still: %w", err))
-		}
-		s.mu.Lock()
-		for _, one := range leaving {
-			for _, task := range one.operation.Tasks {
-				if s.launches.leaving[task.ID] == one {
-					delete(s.launches.leaving, task.ID)
-				}
-			}
-			close(one.out)
-		}
-		s.mu.Unlock()
+	for s.writeOnce(s.gateway.life, r) { // it changes meanwhile
 	}
+}
+
+// writeOnce writes a record as it is, and says whether it has changed again. Without a leader for as long as ctx allows,
+// it has to be written once more.
+func (s *session) writeOnce(ctx context.Context, r *record) (changed bool) {
+	s.mu.Lock()
+	leaving, left := r.leaving, slices.Clone(r.left)
+	r.leaving = nil
+	s.mu.Unlock()
+	err := s.store(ctx, r.key, left)
+	s.logged(err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ctx.Err() != nil && s.gateway.life.Err() == nil {
+		r.leaving = append(leaving, r.leaving...)
+		return true
+	}
+	for _, one := range leaving {
+		for _, task := range one.operation.Tasks {
+			if s.launches.leaving[task.ID] == one {
+				delete(s.launches.leaving, task.ID)
+			}
+		}
+		close(one.out)
+	}
+	if r.writing = len(r.leaving) > 0; !r.writing && len(left) == 0 { // it is deleted
+		s.launches.spent = slices.DeleteFunc(s.launches.spent, func(other *record) bool { return other == r })
+	}
+	return r.writing
 }
 
 // updateInTurn tells a status. An end waits until its task is in the framework's store no longer.

@@ -333,18 +333,26 @@ const offersPerEventMax = 1000
 func (s *session) Offers(ctx context.Context, offers []api.Offer) []api.Answer {
 	answers := make([]api.Answer, len(offers))
 	var shown []api.Offer
+	hidden := 0
 	s.mu.Lock()
 	for i, offer := range offers {
+		s.hostnames[offer.Agent] = offer.Hostname
+		wanted := s.launches.wants(placeOf(offer)) || s.roles.woken[offer.Role]
+		if s.roles.suppressed[offer.Role] && !wanted { // the leader has yet to hear that the gateway wants none any more
+			answers[i] = api.Answer{Offers: []api.OfferID{offer.ID}, Filter: api.NoFilter}
+			continue
+		}
 		answers[i] = api.Keep(offer)
-		s.offers.open[offer.ID], s.hostnames[offer.Agent] = offer, offer.Hostname
-		if s.launches.wants(placeOf(offer)) || s.roles.woken[offer.Role] {
+		s.offers.open[offer.ID] = offer
+		if wanted {
+			hidden++
 			s.offers.hidden[offer.ID] = true
 		} else {
 			shown = append(shown, offer)
 		}
 	}
 	s.mu.Unlock()
-	if len(shown) < len(offers) {
+	if hidden > 0 {
 		s.client.After(0, s.relaunch)
 	}
 	s.show(ctx, shown)
@@ -412,6 +420,9 @@ func (s *session) Update(ctx context.Context, status api.Status) error {
 	}
 	if one != nil {
 		s.tellFallen(one)
+	}
+	if one != nil && one.asked && status.Reason == api.ReasonReconciliation && !status.State.Terminal() {
+		return nil // it is the gateway that has asked
 	}
 	s.mu.Lock()
 	if status.State == api.TaskKilling && status.Reason != api.ReasonHealthCheckFailed && !s.framework.KnowsKilling() {

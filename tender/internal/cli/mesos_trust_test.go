@@ -61,9 +61,9 @@ func TestMesosTrust(t *testing.T) {
 		{"PUT", "/weights", `[{"role":"a","weight":2}]`, 403, 200},
 		{"POST", "/api/v1", `{"type":"DEACTIVATE_AGENT","deactivate_agent":{"agent_id":{"value":"agent-1"}}}`, 403, 200},
 		{"POST", "/teardown", "frameworkId=framework-99", 403, 404},
-		{"POST", "/api/v1/scheduler", `{"type":"TEARDOWN","framework_id":{"value":"` + id + `"}}`, 401, 400}, // its owner names no stream
+		{"POST", "/api/v1/scheduler", `{"type":"TEARDOWN","framework_id":{"value":"` + id + `"}}`, 401, 400},   // its owner names no stream
 		{"POST", "/api/v1/scheduler", `{"type":"TEARDOWN","framework_id":{"value":"framework-99"}}`, 403, 403}, // of a framework that is not there
-		{"POST", "/api/v1/scheduler", subscribe, 200, 200},                                                   // in a role that is not ann's: told by the stream
+		{"POST", "/api/v1/scheduler", subscribe, 200, 200},                                                     // in a role that is not ann's: told by the stream
 	} {
 		for name, who := range map[string]struct {
 			user, password string
