@@ -268,7 +268,7 @@ func windowOf[V any](r *http.Request, items []V) ([]V, table) {
 	at := func(text string, from int) link {
 		query := r.URL.Query()
 		query.Set("from", strconv.Itoa(from))
-		return link{text, r.URL.Path + "?" + query.Encode()}
+		return link{text, r.URL.EscapedPath() + "?" + query.Encode()}
 	}
 	var shown table
 	if from > 1 {
@@ -337,7 +337,7 @@ func further(r *http.Request, token string) link {
 	}
 	query := r.URL.Query()
 	query.Set("page", token)
-	return link{"more", r.URL.Path + "?" + query.Encode()}
+	return link{"more", r.URL.EscapedPath() + "?" + query.Encode()}
 }
 
 // suchAs says by what a list was narrowed.

@@ -209,7 +209,8 @@ type track struct {
 func (t track) now() string {
 	query := maps.Clone(t.query)
 	query.Del("at")
-	return (&url.URL{Path: t.path, RawQuery: query.Encode()}).RequestURI()
+	at := "/" + strings.TrimLeft(t.path, "/") // two slashes, written as %2F, would name another host
+	return (&url.URL{Path: at, RawQuery: query.Encode()}).RequestURI()
 }
 
 // with returns an address at the same moment.

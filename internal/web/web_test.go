@@ -186,6 +186,14 @@ func TestEveryNameIsShownAsAText(t *testing.T) {
 		if answer.Code != http.StatusOK {
 			t.Errorf("%s is answered with %d %s", path, answer.Code, answer.Body)
 		}
+		for name, values := range answer.Header() {
+			if strings.Contains(strings.Join(values, ""), "alert") {
+				t.Errorf("%s is answered with the name in %s: %q", path, name, values)
+			}
+		}
+		if framing := answer.Header().Get("X-Frame-Options"); framing != "DENY" {
+			t.Errorf("%s may be framed: %q", path, framing)
+		}
 		document, err := html.Parse(strings.NewReader(answer.Body.String()))
 		if err != nil {
 			t.Fatal(err)
@@ -215,7 +223,7 @@ func checkElement(t *testing.T, path string, node *html.Node) {
 		case strings.HasPrefix(name, "on"), name == "style":
 			t.Errorf("%s has %s=%q at <%s>", path, name, attribute.Val, node.Data)
 		case name == "href" || name == "src" || name == "action":
-			if !strings.HasPrefix(attribute.Val, "/") && !strings.HasPrefix(attribute.Val, "#") || strings.HasPrefix(attribute.Val, "//") {
+			if !ours(attribute.Val) {
 				t.Errorf("%s leads to %q", path, attribute.Val)
 			}
 		}
@@ -241,9 +249,13 @@ func TestATabIsSentWhatHasChanged(t *testing.T) {
 		if first := nextPatch(t, lines); len(first) != 3 || !strings.Contains(first["list"], "There are no tasks") {
 			t.Errorf("at first it is sent %v", first)
 		}
+		began := time.Now()
 		cluster.changed <- &apiv1.Change{View: &apiv1.Change_Task{Task: &apiv1.TaskView{Id: "t1", FrameworkId: "f1", State: "RUNNING"}}}
 		if next := nextPatch(t, lines); len(next) != 2 || !strings.Contains(next["list"], `href="/tasks/f1/t1"`) {
 			t.Errorf("then it is sent %v", next)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("a change is shown after %v", took)
 		}
 		cluster.answers["WhoAmI"] = func() (proto.Message, error) {
 			return nil, api.E("fake", api.Denied, "ann", errors.New("it was revoked"))
@@ -293,16 +305,52 @@ func nextPatch(t *testing.T, lines *bufio.Scanner) (blocks map[string]string) {
 // TestAnotherSitesFormIsRefused: every action is a form, and has to come from the page itself.
 func TestAnotherSitesFormIsRefused(t *testing.T) {
 	page := web.New(web.Config{Cluster: answering("x")}).Handler()
-	for _, header := range []map[string]string{{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}} {
-		request := httptest.NewRequest(http.MethodPost, "/do/kill", strings.NewReader("task=f1/t1"))
-		for name, value := range header {
-			request.Header.Set(name, value)
+	for _, path := range views("x") {
+		path, query, _ := strings.Cut(path, "?")
+		if !strings.HasPrefix(path, "/do/") {
+			continue
 		}
-		w := httptest.NewRecorder()
-		if page.ServeHTTP(w, request); w.Code != http.StatusForbidden {
-			t.Errorf("a form with %v is answered with %d", header, w.Code)
+		for _, header := range []map[string]string{{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}} {
+			request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(query))
+			for name, value := range header {
+				request.Header.Set(name, value)
+			}
+			w := httptest.NewRecorder()
+			if page.ServeHTTP(w, request); w.Code != http.StatusForbidden {
+				t.Errorf("%s by a form with %v is answered with %d", path, header, w.Code)
+			}
 		}
 	}
+}
+
+// TestNoAddressLeadsElsewhere: an address that names another host, however it is written, neither redirects to it nor has
+// links to it, at any moment.
+func TestNoAddressLeadsElsewhere(t *testing.T) {
+	page := web.New(web.Config{Cluster: answering("x")})
+	defer page.End()
+	for _, path := range []string{"//evil.example/x", "/%2Fevil.example/x", "/%2F%2Fevil.example", "/%5Cevil.example/x", "/tasks/..%2F..%2F%2Fevil.example/x", "/%09/evil.example", "/.%2F%2Fevil.example"} {
+		for _, query := range []string{"", "?at=1", "?at=99999999999", "?at=99999999999&q=%0d%0aSet-Cookie:x=y"} {
+			answer := ask(page.Handler(), http.MethodGet, path+query)
+			if to := answer.Header().Get("Location"); to != "" && !ours(to) {
+				t.Errorf("%s leads to %q", path+query, to)
+			}
+			document, err := html.Parse(answer.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for node := range document.Descendants() {
+				if node.Type == html.ElementNode {
+					checkElement(t, path+query, node)
+				}
+			}
+		}
+	}
+}
+
+// ours says whether an address is one of this host.
+func ours(address string) bool {
+	return address == "" || strings.HasPrefix(address, "#") || strings.HasPrefix(address, "?") ||
+		strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//") && !strings.ContainsAny(address, "\\\r\n\t")
 }
 
 // TestFormsAreWhatACookieMayChange: each change that the table of rights gives to cookies has a form, and no other has.
