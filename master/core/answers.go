@@ -18,10 +18,10 @@ import (
 type answers struct {
 	*base
 	owing []*session // sessions that are still owed something
-	// returning lists the agents that may know tasks of earlier terms. Those at its front that are back are skipped.
-	// (R8)
-	returning []api.AgentID
-	dropped   uint64 // how many sessions have ended
+	// returning lists the agents that may know tasks of earlier terms, and silent those among them that were taken for
+	// dead. Those at the front of either that are back are skipped. (R8)
+	returning, silent []api.AgentID
+	dropped           uint64 // how many sessions have ended
 }
 
 // What a session is owed is told in turns, so that its queue is not flooded (R4).
@@ -314,12 +314,11 @@ func (r *answers) answer(s *session, q question) bool {
 		r.askLater(s, r.whoMayKnow(q), q)
 		return false
 	case api.TaskUnreachable:
-		if r.agentByID[q.agent] == nil {
+		if a := r.whoMayKnow(q); a != nil {
+			r.askLater(s, a, q) // the agent may come back without the task
+		} else { // the leader does not know the agent, so the SDK asks again
 			s.noteLost(q.task, q.agent)
 			r.noteUntold(s.framework.id, q.task, q.agent)
-		}
-		if a := r.agentByID[q.agent]; a != nil { // if the leader does not know the agent, the SDK asks again
-			r.askLater(s, a, q) // the agent may come back without the task
 		}
 	}
 	r.tell(s.framework, protocol.Update{Status: api.Status{
@@ -346,16 +345,25 @@ func (r *answers) askLater(s *session, a *agent, q question) {
 }
 
 // whoMayKnow returns the agent whose return may bring the answer: the named one, or else the first one that has not
-// reported in this term. It returns nil when there is no such agent. An agent that is taken for dead is not waited for.
+// reported in this term; one that is taken for dead only if there is no other, as it is not waited for. It returns nil when
+// there is no such agent.
 func (r *answers) whoMayKnow(q question) *agent {
 	if q.agent != "" {
 		return r.agentByID[q.agent]
 	}
-	for len(r.returning) > 0 {
-		if a := r.agentByID[r.returning[0]]; a != nil && a.account == life.AccountNone && !a.phase.Dead() {
+	for ; len(r.returning) > 0; r.returning = r.returning[1:] {
+		switch a := r.agentByID[r.returning[0]]; {
+		case a == nil || !r.maybeMore(a):
+		case a.phase.Dead():
+			r.silent = append(r.silent, a.id)
+		default:
 			return a
 		}
-		r.returning = r.returning[1:]
+	}
+	for ; len(r.silent) > 0; r.silent = r.silent[1:] {
+		if a := r.agentByID[r.silent[0]]; a != nil && r.maybeMore(a) {
+			return a
+		}
 	}
 	return nil
 }
@@ -363,12 +371,14 @@ func (r *answers) whoMayKnow(q question) *agent {
 // absent returns the state of a task that the leader does not know (R8). It is unspecified while the task's agent, or
 // any agent that may have the task, is not back.
 func (r *answers) absent(framework api.FrameworkID, q question) (api.TaskState, string) {
-	a := r.agentByID[q.agent]
+	a := r.whoMayKnow(q)
 	switch {
-	case q.agent == "" && r.whoMayKnow(q) != nil:
-		return api.TaskUnspecified, ""
-	case q.agent == "":
+	case a == nil && q.agent == "":
 		return api.TaskUnknown, "nobody knows this task: it was never launched, or its end was acknowledged"
+	case a != nil && q.agent == "" && a.phase.Dead():
+		return api.TaskUnreachable, "agent " + string(a.id) + ", which may have it, is " + a.gone
+	case q.agent == "":
+		return api.TaskUnspecified, ""
 	case r.neverBack(q.agent) != "":
 		return api.TaskGoneByOperator, "agent " + string(q.agent) + " " + r.neverBack(q.agent)
 	case a == nil && r.registry.LostAgent(q.agent):
