@@ -34,9 +34,7 @@ func TestTasksOfAGroup(t *testing.T) {
 			master := newScript(t)
 			config := configOf(t, master)
 			a := run(t, config)
-			if !await(master, "registration", func(protocol.RegisterAgent) bool { return true }).Groups {
-				t.Error("the agent does not say that it knows groups")
-			}
+			await(master, "registration", func(protocol.RegisterAgent) bool { return true })
 			in := func(task api.Task) api.Task { return task }
 			if name == "images" {
 				reference, _ := oci.Serve(t).Push(t, "app:v1", shellImage(t, v1.Config{Env: []string{"PATH=/bin"}}))

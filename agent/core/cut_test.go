@@ -102,7 +102,7 @@ func (a *afterlife) tell(event protocol.AgentEvent) {
 // comeBack subscribes an executor that still lives, and lets its tasks end well.
 func (a *afterlife) comeBack(run Run) {
 	r := a.truth.runs[run]
-	subscribe := protocol.SubscribeExecutor{ExecutorRef: run.Executor, Token: "token", Version: a.config.Version, Secrets: true}
+	subscribe := protocol.SubscribeExecutor{ExecutorRef: run.Executor, Token: "token", Version: a.config.Version}
 	var ends []protocol.ExecutorCall
 	for _, id := range slices.Sorted(maps.Keys(r.tasks)) {
 		task := r.tasks[id]
@@ -132,7 +132,7 @@ func (a *afterlife) react(effect Effect) {
 		a.pid++
 		a.later(ExecutorForked{e.Run, Process{a.pid, 100}, tokenHash})
 	case ReleaseExecutor:
-		a.open(e.Run, protocol.SubscribeExecutor{ExecutorRef: e.Run.Executor, Token: "token", Version: a.config.Version, Secrets: true})
+		a.open(e.Run, protocol.SubscribeExecutor{ExecutorRef: e.Run.Executor, Token: "token", Version: a.config.Version})
 	case AbandonExecutor:
 		a.later(ExecutorFailed{Run: e.Run}, ExecutorExited{Run: e.Run})
 	case KillGroups:

@@ -26,7 +26,6 @@ type executor struct {
 	conn  Conn // its session, 0 = none
 	// subscribed says that this run has had a session at some time, so its program works.
 	subscribed bool
-	secrets    bool // its version can be given secrets of tasks
 	// deadline is until when the agent waits for a start, a reconnection, a stop, or the end of a stream. Zero means
 	// for ever.
 	deadline  time.Time

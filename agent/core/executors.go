@@ -113,7 +113,7 @@ func (x *executors) acceptSession(w ExecutorOpened) *executor {
 		x.emit(CloseExecutor{e.conn, fenced})
 		delete(x.conns, e.conn)
 	}
-	e.conn, e.subscribed, e.secrets = w.Conn, true, w.Subscribe.Secrets
+	e.conn, e.subscribed = w.Conn, true
 	x.conns[w.Conn] = e.run()
 	x.welcomeExecutor(e)
 	if !e.ending() {

@@ -264,7 +264,7 @@ func (la *launches) handOverTask(t *task) {
 		}
 	}
 	for _, one := range together {
-		if one.handed || one.ended() || !la.givesSecrets(e, one) {
+		if one.handed || one.ended() {
 			continue
 		}
 		one.handed = true
@@ -343,15 +343,4 @@ func (la *launches) takeSecrets(e protocol.TaskSecrets) {
 		la.prepareTask(t)
 		la.handOverTask(t)
 	}
-}
-
-// givesSecrets says whether the task can be handed to the executor with its secrets. An executor of an older version
-// does not know of secrets that are variables and would start the task without them, so such a task is ended.
-func (la *launches) givesSecrets(e *executor, t *task) bool {
-	if e.secrets || len(t.secretFiles()) == len(t.launch.Task.Secrets) {
-		return true
-	}
-	la.statuses.setStatus(t, api.TaskFailed, api.ReasonSecretUnavailable,
-		"its executor is of a version that gives tasks no secrets; end it, or let it end, and launch again")
-	return false
 }

@@ -79,13 +79,11 @@ func (l *leader) greet(conn Conn) {
 	if who.Agent == "" {
 		l.emit(ToLeader{conn, protocol.RegisterAgent{
 			Cluster: who.Cluster, Version: l.config.Version, Agent: agent, Nonce: who.Nonce, BootID: who.BootID, Receipts: true,
-			Groups: true, Secrets: true,
 		}})
 		return
 	}
 	l.emit(ToLeader{conn, protocol.ReregisterAgent{
 		Cluster: who.Cluster, Term: who.Term, Version: l.config.Version, Agent: agent, Nonce: who.Nonce, BootID: who.BootID, Receipts: true,
-		Groups: true, Secrets: true,
 	}})
 }
 

@@ -355,7 +355,7 @@ func (w *world) milli(text string) api.Milli {
 }
 
 func (w *world) subscribe(a transcript.Line) Happening {
-	s := protocol.SubscribeExecutor{ExecutorRef: w.xref(a.Word(0)), Token: "token", Version: a.Named["version"], Secrets: a.Named["secrets"] != "unknown"}
+	s := protocol.SubscribeExecutor{ExecutorRef: w.xref(a.Word(0)), Token: "token", Version: a.Named["version"]}
 	if token := a.Named["token"]; token != "" {
 		s.Token = token
 	}

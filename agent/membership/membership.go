@@ -124,9 +124,6 @@ func (m *Membership) join(ctx context.Context, pass *trust.Pass) (*trust.Pass, e
 	if err != nil {
 		return nil, err
 	}
-	if err := trust.RefuseKind(token.ID, answer.Pass.Identity().Kind, "an agent", trust.Agent); err != nil {
-		return nil, err
-	}
 	m.config.Logger.Info().Stringer("identity", answer.Pass.Identity()).Time("ends", answer.Pass.Ends()).Msg("joined")
 	return answer.Pass, trust.WritePass(m.file(), answer.Pass)
 }

@@ -290,11 +290,7 @@ type RegisterAgent struct {
 	Nonce     string                 `protobuf:"bytes,4,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	BootId    string                 `protobuf:"bytes,5,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	// True: the agent stores the receipts of launches and shows them when it reports its tasks (R40).
-	Receipts bool `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
-	// True: the agent understands LaunchGroup. Agents that do not are sent no group.
-	Groups bool `protobuf:"varint,21,opt,name=groups,proto3" json:"groups,omitempty"`
-	// True: the agent can give tasks their secrets. Agents that can't are sent no task that names secrets.
-	Secrets       bool `protobuf:"varint,22,opt,name=secrets,proto3" json:"secrets,omitempty"`
+	Receipts      bool `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -371,20 +367,6 @@ func (x *RegisterAgent) GetReceipts() bool {
 	return false
 }
 
-func (x *RegisterAgent) GetGroups() bool {
-	if x != nil {
-		return x.Groups
-	}
-	return false
-}
-
-func (x *RegisterAgent) GetSecrets() bool {
-	if x != nil {
-		return x.Secrets
-	}
-	return false
-}
-
 // ReregisterAgent is sent by an agent that has an ID, as the first call of a stream. It is a cut (R2). The master
 // answers with AgentRegistered, whose batch carries the number of the new session. The agent adopts this number and
 // then reports everything that it has, in pages of AgentReport. Both sides drop whatever belongs to an older session.
@@ -398,11 +380,7 @@ type ReregisterAgent struct {
 	BootId    string                 `protobuf:"bytes,6,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	// True: the agent stores the receipts of launches and shows them when it reports its tasks. An agent that has said so
 	// once can't take it back (R40).
-	Receipts bool `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
-	// True: the agent understands LaunchGroup. Agents that do not are sent no group.
-	Groups bool `protobuf:"varint,21,opt,name=groups,proto3" json:"groups,omitempty"`
-	// True: the agent can give tasks their secrets. Agents that can't are sent no task that names secrets.
-	Secrets       bool `protobuf:"varint,22,opt,name=secrets,proto3" json:"secrets,omitempty"`
+	Receipts      bool `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -482,20 +460,6 @@ func (x *ReregisterAgent) GetBootId() string {
 func (x *ReregisterAgent) GetReceipts() bool {
 	if x != nil {
 		return x.Receipts
-	}
-	return false
-}
-
-func (x *ReregisterAgent) GetGroups() bool {
-	if x != nil {
-		return x.Groups
-	}
-	return false
-}
-
-func (x *ReregisterAgent) GetSecrets() bool {
-	if x != nil {
-		return x.Secrets
 	}
 	return false
 }
@@ -3093,7 +3057,7 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\vvolume_done\x18\t \x01(\v2\x15.tender.v1.VolumeDoneH\x00R\n" +
 	"volumeDone\x12;\n" +
 	"\fneed_secrets\x18\x14 \x01(\v2\x16.tender.v1.NeedSecretsH\x00R\vneedSecretsB\x06\n" +
-	"\x04call\"\xed\x01\n" +
+	"\x04call\"\xbb\x01\n" +
 	"\rRegisterAgent\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
@@ -3101,9 +3065,7 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x05agent\x18\x03 \x01(\v2\x10.tender.v1.AgentR\x05agent\x12\x14\n" +
 	"\x05nonce\x18\x04 \x01(\tR\x05nonce\x12\x17\n" +
 	"\aboot_id\x18\x05 \x01(\tR\x06bootId\x12\x1a\n" +
-	"\breceipts\x18\x14 \x01(\bR\breceipts\x12\x16\n" +
-	"\x06groups\x18\x15 \x01(\bR\x06groups\x12\x18\n" +
-	"\asecrets\x18\x16 \x01(\bR\asecrets\"\x94\x02\n" +
+	"\breceipts\x18\x14 \x01(\bR\breceipts\"\xe2\x01\n" +
 	"\x0fReregisterAgent\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12#\n" +
@@ -3112,9 +3074,7 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x05agent\x18\x04 \x01(\v2\x10.tender.v1.AgentR\x05agent\x12\x14\n" +
 	"\x05nonce\x18\x05 \x01(\tR\x05nonce\x12\x17\n" +
 	"\aboot_id\x18\x06 \x01(\tR\x06bootId\x12\x1a\n" +
-	"\breceipts\x18\x14 \x01(\bR\breceipts\x12\x16\n" +
-	"\x06groups\x18\x15 \x01(\bR\x06groups\x12\x18\n" +
-	"\asecrets\x18\x16 \x01(\bR\asecrets\"\x85\x03\n" +
+	"\breceipts\x18\x14 \x01(\bR\breceipts\"\x85\x03\n" +
 	"\vAgentReport\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\x12-\n" +
 	"\x05tasks\x18\x02 \x03(\v2\x17.tender.v1.ReportedTaskR\x05tasks\x129\n" +

@@ -201,9 +201,7 @@ type SubscribeExecutor struct {
 	// follow as calls of their own.
 	Unacknowledged []*ExecutorStatus `protobuf:"bytes,6,rep,name=unacknowledged,proto3" json:"unacknowledged,omitempty"`
 	// True: the next call is another page, with more tasks.
-	More bool `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`
-	// True: the executor understands ExecutorLaunch.secrets. Executors that do not are handed no task that needs them.
-	Secrets       bool `protobuf:"varint,8,opt,name=secrets,proto3" json:"secrets,omitempty"`
+	More          bool `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -283,13 +281,6 @@ func (x *SubscribeExecutor) GetUnacknowledged() []*ExecutorStatus {
 func (x *SubscribeExecutor) GetMore() bool {
 	if x != nil {
 		return x.More
-	}
-	return false
-}
-
-func (x *SubscribeExecutor) GetSecrets() bool {
-	if x != nil {
-		return x.Secrets
 	}
 	return false
 }
@@ -1089,7 +1080,7 @@ const file_api_v1_executor_proto_rawDesc = "" +
 	"\x06status\x18\x02 \x01(\v2\x19.tender.v1.ExecutorStatusH\x00R\x06status\x126\n" +
 	"\amessage\x18\x03 \x01(\v2\x1a.tender.v1.ExecutorMessageH\x00R\amessage\x12<\n" +
 	"\theartbeat\x18\x04 \x01(\v2\x1c.tender.v1.ExecutorHeartbeatH\x00R\theartbeatB\x06\n" +
-	"\x04call\"\x8e\x02\n" +
+	"\x04call\"\xf4\x01\n" +
 	"\x11SubscribeExecutor\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x1f\n" +
 	"\vexecutor_id\x18\x02 \x01(\tR\n" +
@@ -1098,8 +1089,7 @@ const file_api_v1_executor_proto_rawDesc = "" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x14\n" +
 	"\x05tasks\x18\x05 \x03(\tR\x05tasks\x12A\n" +
 	"\x0eunacknowledged\x18\x06 \x03(\v2\x19.tender.v1.ExecutorStatusR\x0eunacknowledged\x12\x12\n" +
-	"\x04more\x18\a \x01(\bR\x04more\x12\x18\n" +
-	"\asecrets\x18\b \x01(\bR\asecrets\"\xb6\x03\n" +
+	"\x04more\x18\a \x01(\bR\x04more\"\xb6\x03\n" +
 	"\x0eExecutorStatus\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12*\n" +

@@ -206,7 +206,6 @@ func (s *server) holdSession(ctx context.Context) error {
 		ExecutorRef: api.ExecutorRef{Framework: s.config.Framework, Executor: s.config.ID},
 		Token:       s.config.Token,
 		Version:     version.String(),
-		Secrets:     true,
 	})
 	late := time.AfterFunc(answerTimeout, func() {
 		link.Leave(api.E("executor.subscribe", api.Unavailable, s.config.Socket, errNoAnswer))

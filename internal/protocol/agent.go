@@ -21,8 +21,6 @@ type (
 		Nonce    api.Nonce
 		BootID   string
 		Receipts bool // it keeps the receipts of launches
-		Groups   bool // it understands LaunchGroup
-		Secrets  bool // it can give tasks their secrets
 	}
 	ReregisterAgent struct {
 		Cluster api.ClusterID
@@ -34,8 +32,6 @@ type (
 		// Receipts says that it keeps the receipts of launches; an agent that has said so once must go on to do so
 		// (R40).
 		Receipts bool
-		Groups   bool // it understands LaunchGroup
-		Secrets  bool // it can give tasks their secrets
 	}
 	AgentReport struct {
 		Session    uint64

@@ -20,7 +20,6 @@ type (
 		Tasks          []api.TaskID
 		Unacknowledged []ExecutorStatus
 		More           bool // the next call is another page
-		Secrets        bool // it understands the secrets of ExecutorLaunch
 	}
 	ExecutorStatus struct {
 		Task         api.TaskID

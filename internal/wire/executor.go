@@ -22,7 +22,7 @@ func executorCallToProto(call protocol.ExecutorCall) *apiv1.ExecutorCall {
 	case protocol.SubscribeExecutor:
 		m.Call = &apiv1.ExecutorCall_Subscribe{Subscribe: &apiv1.SubscribeExecutor{
 			FrameworkId: clean(call.Framework), ExecutorId: clean(call.Executor),
-			Token: clean(call.Token), Version: clean(call.Version), Tasks: Texts(call.Tasks), More: call.More, Secrets: call.Secrets,
+			Token: clean(call.Token), Version: clean(call.Version), Tasks: Texts(call.Tasks), More: call.More,
 			Unacknowledged: each(call.Unacknowledged, ExecutorStatusToProto)}}
 	case protocol.ExecutorStatus:
 		m.Call = &apiv1.ExecutorCall_Status{Status: ExecutorStatusToProto(call)}
@@ -56,7 +56,6 @@ func (c *checker) subscribeExecutor(m *apiv1.SubscribeExecutor) protocol.Subscri
 		Version:     c.text("version", m.GetVersion()),
 		Tasks:       typed[api.TaskID](m.GetTasks(), c.ids("task ID")),
 		More:        m.GetMore(),
-		Secrets:     m.GetSecrets(),
 
 		Unacknowledged: each(m.GetUnacknowledged(), c.executorStatus),
 	}

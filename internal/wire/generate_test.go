@@ -433,11 +433,11 @@ func (g gen) agentCalls() []func() protocol.AgentCall {
 	return []func() protocol.AgentCall{
 		func() protocol.AgentCall {
 			return protocol.RegisterAgent{Cluster: api.ClusterID(g.maybeID()), Version: g.text(), Agent: g.agent(),
-				Nonce: api.Nonce(g.id()), BootID: g.text(), Receipts: g.bool(), Groups: g.bool(), Secrets: g.bool()}
+				Nonce: api.Nonce(g.id()), BootID: g.text(), Receipts: g.bool()}
 		},
 		func() protocol.AgentCall {
 			return protocol.ReregisterAgent{Cluster: api.ClusterID(g.id()), Term: g.term(), Version: g.text(), Agent: g.agent(),
-				Nonce: api.Nonce(g.maybeID()), BootID: g.text(), Receipts: g.bool(), Groups: g.bool(), Secrets: g.bool()}
+				Nonce: api.Nonce(g.maybeID()), BootID: g.text(), Receipts: g.bool()}
 		},
 		func() protocol.AgentCall { return g.report(3) },
 		func() protocol.AgentCall { return protocol.AgentHeartbeat{Usage: g.usageReport(), Unable: g.text()} },
@@ -543,7 +543,7 @@ func (g gen) executorStatus() protocol.ExecutorStatus {
 func (g gen) executorCalls() []func() protocol.ExecutorCall {
 	return []func() protocol.ExecutorCall{
 		func() protocol.ExecutorCall {
-			return protocol.SubscribeExecutor{More: g.number()%2 == 0, Secrets: g.bool(), ExecutorRef: g.executorRef(), Token: strconv.FormatUint(g.number(), 16), Version: g.text(),
+			return protocol.SubscribeExecutor{More: g.number()%2 == 0, ExecutorRef: g.executorRef(), Token: strconv.FormatUint(g.number(), 16), Version: g.text(),
 				Tasks: typedIDs[api.TaskID](g.ids(3)), Unacknowledged: some(g, 3, g.executorStatus, nil)}
 		},
 		func() protocol.ExecutorCall { return g.executorStatus() },

@@ -201,7 +201,7 @@ func (b *base) keepsSecrets() secrets.Unkept {
 	case len(b.config.ReceiptKey) == 0:
 		return secrets.NoKey
 	}
-	return secrets.NotYetAll
+	return secrets.NotYet
 }
 
 // isProven reports whether a reported task certainly names the secrets with which a leader has launched it. Its receipt
@@ -230,7 +230,7 @@ func (r *agents) startedHere(a *agent, rx protocol.ReportedExecutor) bool {
 
 // hasReceipt reports whether the agent shows the receipt of a launch, or need not show it. A launch from before there
 // were receipts, or from before the agent stored them, is believed because of its term; every launch has one. Everything
-// is believed of an agent that has never said that it stores receipts, such as one of an older version.
+// is believed of an agent that has never said that it stores receipts.
 func (r *agents) hasReceipt(a *agent, launch receipts.Launch, receipt string) bool {
 	all, known, of := r.registry.Receipts, r.registry.Agents[a.id], launch.Term
 	switch {

@@ -27,8 +27,7 @@ type agentStream struct {
 	link      *link      // its stream; nil while it has none
 	session   uint64     // the number of that session (R2)
 	successor *successor // a stream from another boot or host that waits; nil: none
-	can       admission.Abilities
-	boot      string // the boot ID and host that the stream named (R7)
+	boot      string     // the boot ID and host that the stream named (R7)
 	host      string
 	seen      time.Time     // when it was last heard from
 	asked     *deadline     // until when the older stream may answer while a successor waits
@@ -70,7 +69,7 @@ func (r *agents) agentVersionRefused(g admission.Greeting, err error) {
 
 // keepsReceipts reports whether the registry should require from now on that this agent shows receipts of its tasks:
 // the agent stores them, and launches carry them.
-func (r *agents) keepsReceipts(g admission.Greeting) bool { return g.Can.Receipts && r.signs() }
+func (r *agents) keepsReceipts(g admission.Greeting) bool { return g.Receipts && r.signs() }
 
 // greet opens the session. Where the registry must admit or update the agent, it asks the registry first, also while
 // another change of the agent is on its way there: what the agent has said last must be what the registry is told last.
@@ -140,7 +139,7 @@ func (r *agents) openAgent(l *link, a *agent, g admission.Greeting) {
 	}
 	r.opened++
 	l.agent, a.link, a.session = a, l, r.opened
-	a.boot, a.host, a.can = g.Boot, g.Agent.Hostname, g.Can
+	a.boot, a.host = g.Boot, g.Agent.Hostname
 	a.enter(a.phase.Opened())
 	a.seen, a.report, a.refused = r.now, &report{}, ""
 	r.deadlines.Set(a.clock, r.now.Add(r.config.SessionTimeout))

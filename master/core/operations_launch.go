@@ -153,10 +153,6 @@ const wholeGroup = -1
 
 // planGroup checks the tasks one after the other. If one can't be started it returns its index and the reason.
 func (r *operations) planGroup(x *acceptance, tasks []api.Task) (plans []launching.Plan, culprit int, _ *launching.Fault) {
-	if x.agent.phase.Alive() && !x.agent.can.Groups {
-		why := fmt.Sprintf("agent %s is of a version that starts no groups of tasks; upgrade it", x.agent.id)
-		return nil, wholeGroup, launching.Dropped(api.ReasonTaskGroupFailed, why)
-	}
 	if err := api.CheckTaskGroup(tasks); err != nil { // the agent checks it with the same function
 		return nil, wholeGroup, launching.Invalid("%v", err)
 	}
@@ -257,10 +253,6 @@ func (r *operations) secretsFault(x *acceptance, wish api.Task) *launching.Fault
 	}
 	if why := secrets.Missing(r.registry, r.keepsSecrets(), wish.Secrets); why != "" {
 		return launching.Refused(api.ReasonSecretUnavailable, why)
-	}
-	if x.agent.phase.Alive() && !x.agent.can.Secrets {
-		why := fmt.Sprintf("agent %s is of a version that gives tasks no secrets; upgrade it", x.agent.id)
-		return launching.Dropped(api.ReasonSecretUnavailable, why)
 	}
 	return nil
 }

@@ -53,9 +53,6 @@ func (RaiseFormat) onlyKept() {}
 
 func (s *State) format() uint64 { return max(s.Format, 1) }
 
-// Knows reports whether all masters know a format, so that what it introduces may be used.
-func (s *State) Knows(format uint64) bool { return s.format() >= format }
-
 // SetMaster records a master's addresses and allocator.
 type SetMaster struct {
 	ID     api.MasterID

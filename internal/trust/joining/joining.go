@@ -88,9 +88,6 @@ func Member(ctx context.Context, config Config, text, use string, kinds ...trust
 	}
 	config.Kinds = kinds
 	answer, err := Join(ctx, config, token, trust.NewPass())
-	if err == nil { // a master of an older version accepts any kind
-		err = trust.RefuseKind(token.ID, answer.Pass.Identity().Kind, use, kinds...)
-	}
 	if err != nil {
 		return nil, token, err
 	}

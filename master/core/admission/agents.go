@@ -18,23 +18,17 @@ type Greeting struct {
 	Boot    string
 	First   bool // the call is RegisterAgent: the agent has no ID yet
 	Version string
-	Can     Abilities
-}
-
-// Abilities says which features of newer versions an agent supports.
-type Abilities struct {
-	Receipts bool // it stores the receipts of launches (R40)
-	Groups   bool // it understands launches of task groups (R46)
-	Secrets  bool // it passes secrets to tasks (R48)
+	// Receipts says that it stores the receipts of launches (R40).
+	Receipts bool
 }
 
 // GreetingOf converts the first call of a stream; it returns false when that is neither of the two calls.
 func GreetingOf(call protocol.AgentCall) (Greeting, bool) {
 	switch c := call.(type) {
 	case protocol.RegisterAgent:
-		return Greeting{c.Cluster, api.Term{}, c.Agent, c.Nonce, c.BootID, true, c.Version, Abilities{c.Receipts, c.Groups, c.Secrets}}, true
+		return Greeting{c.Cluster, api.Term{}, c.Agent, c.Nonce, c.BootID, true, c.Version, c.Receipts}, true
 	case protocol.ReregisterAgent:
-		return Greeting{c.Cluster, c.Term, c.Agent, c.Nonce, c.BootID, false, c.Version, Abilities{c.Receipts, c.Groups, c.Secrets}}, true
+		return Greeting{c.Cluster, c.Term, c.Agent, c.Nonce, c.BootID, false, c.Version, c.Receipts}, true
 	default:
 		return Greeting{}, false
 	}

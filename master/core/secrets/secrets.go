@@ -14,9 +14,9 @@ type Unkept string
 
 // The reasons. Kept means that the cluster stores secrets.
 const (
-	Kept      Unkept = ""
-	NoKey     Unkept = "it runs without certificates (--insecure), so there is no key to seal them with, and nobody can be told from another"
-	NotYetAll Unkept = "not all of its masters know them yet; bring them all to one version"
+	Kept   Unkept = ""
+	NoKey  Unkept = "it runs without certificates (--insecure), so there is no key to seal them with, and nobody can be told from another"
+	NotYet Unkept = "its leader has just begun, and its launches carry no receipts yet; try again"
 )
 
 // Forbidden says why a task that runs in the role may not be given one of the secrets that it names, or "". The role

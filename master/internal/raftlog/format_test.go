@@ -18,7 +18,7 @@ func (q *cluster) knowing(format uint64) bool {
 	for range 1000 {
 		all := true
 		for _, n := range q.nodes {
-			all = all && n.Registry().Knows(format)
+			all = all && n.Registry().Format >= format
 		}
 		if all {
 			return true

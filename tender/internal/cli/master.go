@@ -205,9 +205,6 @@ func (d *daemon) joinMaster(ctx context.Context, config *master.Config) error {
 		answer, err := joining.Join(ctx, joining.Config{
 			Masters: through, Dial: transport.DialTCP, Name: string(id), Kinds: []trust.Kind{trust.Master},
 		}, token, trust.NewPass())
-		if err == nil {
-			err = trust.RefuseKind(token.ID, answer.Pass.Identity().Kind, "a master", trust.Master)
-		}
 		if err != nil {
 			return trust.Key{}, nil, err
 		}

@@ -153,7 +153,7 @@ func (p *process) connect(d *daemon) {
 // subscription lists the tasks and the statuses that are not acknowledged. A task that has ended is listed until its
 // end is acknowledged, because a task that is not listed counts as never launched.
 func (p *process) subscription() []protocol.ExecutorCall {
-	first := protocol.SubscribeExecutor{ExecutorRef: p.run.Executor, Token: p.token, Version: "v1", Secrets: true}
+	first := protocol.SubscribeExecutor{ExecutorRef: p.run.Executor, Token: p.token, Version: "v1"}
 	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
 		r := p.tasks[id]
 		first.Tasks = append(first.Tasks, id)

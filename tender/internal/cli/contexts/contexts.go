@@ -160,11 +160,7 @@ func Join(
 ) (*trust.Pass, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinMax)
 	defer cancel()
-	can := []trust.Kind{trust.Person, trust.Framework}
-	answer, err := joining.Join(ctx, joining.Config{Masters: masters, Dial: dial, Failed: failed, Kinds: can}, token, trust.NewPass())
-	if err == nil {
-		err = trust.RefuseKind(token.ID, answer.Pass.Identity().Kind, "a person", can...)
-	}
+	answer, err := joining.Join(ctx, joining.Config{Masters: masters, Dial: dial, Failed: failed, Kinds: []trust.Kind{trust.Person, trust.Framework}}, token, trust.NewPass())
 	if err != nil {
 		return nil, err
 	}
