@@ -24,6 +24,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/nearby"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
 )
@@ -63,7 +64,7 @@ func (a *App) agentCommand() *cobra.Command {
 		Use:   "agent",
 		Short: "Offer this machine's resources to a cluster",
 		Long:  "Offer this machine's resources to a cluster, and run its tasks. --master says where the masters are.\n\n" + envHelp,
-		Args:  exactly(),
+		Args:  caller.Exactly(),
 	}
 	flags := command.Flags()
 	d.flags(flags, "/var/lib/tender/agent")
@@ -104,7 +105,7 @@ func (a *App) agentCommand() *cobra.Command {
 		"those on this machine always are")
 	flags.StringVar(&f.images.Credentials, "registry-credentials", "", "file with the credentials for registries of images, in the format of Docker's config.json")
 	d.lastFlags(flags)
-	add(command, "", a.resetTermCommand())
+	add(command, "", resetTermCommand(&a.Caller))
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := d.merge(command); err != nil {
 			return err
@@ -142,7 +143,7 @@ func (f *agentFlags) check() error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return usage(errors.Join(wrong...))
+	return caller.Usage(errors.Join(wrong...))
 }
 
 // offered reads the resources that the agent is to offer; zero stands for what the machine has.
@@ -163,7 +164,7 @@ func (f agentFlags) config(ctx context.Context, d *daemon) (agent.Config, error)
 	}
 	resources, err := offered("resources", f.resources)
 	if err != nil {
-		return agent.Config{}, usage(err)
+		return agent.Config{}, caller.Usage(err)
 	}
 	keepSize, err := megabytes("sandboxes-size", f.keepSize)
 	if err != nil {
@@ -177,7 +178,7 @@ func (f agentFlags) config(ctx context.Context, d *daemon) (agent.Config, error)
 	if f.images.BytesMax, err = megabytes("image-cache", f.imageCache); err != nil {
 		return agent.Config{}, err
 	}
-	masters, err := d.app.mastersOr(nil)
+	masters, err := d.app.MastersOr(nil)
 	if err != nil {
 		return agent.Config{}, err
 	}
@@ -191,10 +192,10 @@ func (f agentFlags) config(ctx context.Context, d *daemon) (agent.Config, error)
 	}
 	f.walls.PidsMax = cmp.Or(f.walls.PidsMax, -1)
 	if f.walls.Rlimits, err = entry.ParseRlimits(f.walls.rlimits); err != nil {
-		return agent.Config{}, usagef("--task-rlimit: %w", err)
+		return agent.Config{}, caller.Usagef("--task-rlimit: %w", err)
 	}
 	if f.walls.GPUs, err = walls.NameGPUs(f.walls.gpus); err != nil {
-		return agent.Config{}, usagef("--gpu-device: %w", err)
+		return agent.Config{}, caller.Usagef("--gpu-device: %w", err)
 	}
 	token, err := d.agentToken(ctx, masters)
 	if err != nil {
@@ -243,9 +244,9 @@ func (d *daemon) agentToken(ctx context.Context, masters []string) (string, erro
 	if d.insecure || d.hasProof() {
 		return "", nil
 	}
-	token, err := d.app.besideDev(ctx, masters, dev.AgentsToken)
+	token, err := tokenBesideDev(ctx, &d.app.Caller, masters, dev.AgentsToken)
 	if err == nil && token == "" {
-		err = usagef("this agent has no certificate yet: say --join FILE (an operator makes one: tender token create agent -o FILE), " +
+		err = caller.Usagef("this agent has no certificate yet: say --join FILE (an operator makes one: tender token create agent -o FILE), " +
 			"or --insecure if its cluster runs so, on a trusted network")
 	}
 	return token, err
@@ -270,7 +271,7 @@ func shownFlags(flags *pflag.FlagSet) map[string]string {
 func megabytes(flag, text string) (int64, error) {
 	amount, err := api.ParseMilli(text)
 	if err != nil || amount < 0 {
-		return 0, usagef("--%s is %q; write how many MB, such as 64 or 0.5", flag, text)
+		return 0, caller.Usagef("--%s is %q; write how many MB, such as 64 or 0.5", flag, text)
 	}
 	return int64(amount) << 20 / 1000, nil
 }
@@ -284,7 +285,7 @@ func taskUserOr(named string) (string, error) {
 	if user := entry.Unprivileged(); user != "" {
 		return user, nil
 	}
-	return "", usagef("this agent runs as root, and the machine has no unprivileged user for tasks, neither of the numbers from %d on nor nobody; "+
+	return "", caller.Usagef("this agent runs as root, and the machine has no unprivileged user for tasks, neither of the numbers from %d on nor nobody; "+
 		"name one by --task-user, or say --task-user root", entry.DynamicFirst)
 }
 
@@ -322,7 +323,7 @@ func runAgent(ctx context.Context, config agent.Config) error {
 // enterCommand is the command that agents start to enter a task.
 func enterCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "enter", Short: "The helper by which a command gets into a task; agents start it", Hidden: true, Args: exactly(),
+		Use: "enter", Short: "The helper by which a command gets into a task; agents start it", Hidden: true, Args: caller.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			signals := make(chan os.Signal, 16)
 			signal.Notify(signals, inside.Passed...)
@@ -332,11 +333,11 @@ func enterCommand() *cobra.Command {
 }
 
 // executorCommand is the command that agents start for tasks that are commands.
-func (a *App) executorCommand() *cobra.Command {
+func executorCommand(who *caller.Caller) *cobra.Command {
 	return &cobra.Command{
-		Use: "executor", Short: "The built-in executor for commands; agents start it", Hidden: true, Args: exactly(),
+		Use: "executor", Short: "The built-in executor for commands; agents start it", Hidden: true, Args: caller.Exactly(),
 		RunE: func(command *cobra.Command, _ []string) error {
-			told, _ := a.Lookup(protocol.ExecutorCellEnv) // without the variable there are no control groups
+			told, _ := who.Lookup(protocol.ExecutorCellEnv) // without the variable there are no control groups
 			return givingBack(command.Context(), func(ctx context.Context) error { return commands.Run(ctx, told) })
 		},
 	}

@@ -19,6 +19,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/trust/audit"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
@@ -46,7 +47,7 @@ func (w auditWish) check() error {
 
 // auditCommand asks each master which changes it was asked for, and merges the answers by time. It says which masters
 // have not answered, and from when on one has forgotten something.
-func (a *App) auditCommand() *cobra.Command {
+func auditCommand(who *caller.Caller) *cobra.Command {
 	var w auditWish
 	command := &cobra.Command{
 		Use:   "audit",
@@ -61,7 +62,7 @@ func (a *App) auditCommand() *cobra.Command {
 			"  tender audit --since 14:00 --until 14:10\n" +
 			"  tender audit --on agent/a1b2c3 -o wide\n" +
 			"  tender audit --by ann --denied",
-		Args: exactly(),
+		Args: caller.Exactly(),
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
@@ -71,32 +72,34 @@ func (a *App) auditCommand() *cobra.Command {
 	flags.BoolVar(&w.denied, "denied", false, "show only what was denied")
 	flags.IntVar(&w.limit, "limit", changesShown, "show at most this many, the newest ones (0 = all)")
 	format := show.FormatFlag(flags, show.AsTable, show.AsWide, show.AsJSON)
-	a.completeAudit(command)
+	completeAudit(who, command)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if err := saidEmpty(flags); err != nil {
-			return usage(err)
+			return caller.Usage(err)
 		}
 		if err := w.check(); err != nil {
-			return usage(err)
+			return caller.Usage(err)
 		}
-		span, err := a.auditSpan(w)
+		span, err := chooseSpan(who, w)
 		if err != nil {
-			return usage(err)
+			return caller.Usage(err)
 		}
-		return a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-			return a.showChanges(ctx, c, w, span, format)
+		return who.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			return showChanges(ctx, who, c, w, span, format)
 		})(command, args)
 	}
 	return command
 }
 
 // completeAudit adds completions for the flags that name things.
-func (a *App) completeAudit(command *cobra.Command) {
+func completeAudit(who *caller.Caller, command *cobra.Command) {
 	for flag, suggest := range map[string]func(ctx context.Context, start string) ([]string, cobra.ShellCompDirective){
 		"by": func(ctx context.Context, start string) ([]string, cobra.ShellCompDirective) {
-			return a.ids(ctx, "principals", start), cobra.ShellCompDirectiveNoFileComp
+			return findIDs(ctx, who, "principals", start), cobra.ShellCompDirectiveNoFileComp
 		},
-		"on": a.auditObjects,
+		"on": func(ctx context.Context, start string) ([]string, cobra.ShellCompDirective) {
+			return completeObjects(ctx, who, start)
+		},
 	} {
 		if err := command.RegisterFlagCompletionFunc(flag, func(command *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
 			return suggest(command.Context(), start)
@@ -106,8 +109,8 @@ func (a *App) completeAudit(command *cobra.Command) {
 	}
 }
 
-// auditObjects suggests kinds first, and then the IDs of the chosen kind.
-func (a *App) auditObjects(ctx context.Context, start string) (found []string, _ cobra.ShellCompDirective) {
+// completeObjects suggests kinds first, and then the IDs of the chosen kind.
+func completeObjects(ctx context.Context, who *caller.Caller, start string) (found []string, _ cobra.ShellCompDirective) {
 	kind, name, named := strings.Cut(start, "/")
 	if !named {
 		for _, known := range audit.ObjectKinds {
@@ -117,7 +120,7 @@ func (a *App) auditObjects(ctx context.Context, start string) (found []string, _
 		}
 		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
-	for _, id := range a.ids(ctx, kind+"s", name) {
+	for _, id := range findIDs(ctx, who, kind+"s", name) {
 		found = append(found, kind+"/"+id)
 	}
 	return found, cobra.ShellCompDirectiveNoFileComp
@@ -153,8 +156,8 @@ func (s *spanFlags) read(now time.Time) (since, until time.Time, err error) {
 // auditSpan is the time that the flags restrict the changes to; nil: unrestricted on that side.
 type auditSpan struct{ since, until *timestamppb.Timestamp }
 
-func (a *App) auditSpan(w auditWish) (s auditSpan, err error) {
-	since, until, err := w.span.read(a.Now())
+func chooseSpan(who *caller.Caller, w auditWish) (s auditSpan, err error) {
+	since, until, err := w.span.read(who.Now())
 	if !since.IsZero() {
 		s.since = timestamppb.New(since)
 	}
@@ -164,7 +167,7 @@ func (a *App) auditSpan(w auditWish) (s auditSpan, err error) {
 	return s, err
 }
 
-func (a *App) showChanges(ctx context.Context, c *client.Client, w auditWish, s auditSpan, format *show.Format) error {
+func showChanges(ctx context.Context, who *caller.Caller, c *client.Client, w auditWish, s auditSpan, format *show.Format) error {
 	answers, silent, err := client.AskEvery(ctx, c, func(ctx context.Context, master grpc.ClientConnInterface) (*apiv1.ListChangesResponse, error) {
 		return askChanges(ctx, apiv1.NewOperatorServiceClient(master), w, s)
 	})
@@ -173,18 +176,18 @@ func (a *App) showChanges(ctx context.Context, c *client.Client, w auditWish, s 
 	}
 	changes, more := mergeChanges(answers, w.limit)
 	if format.Is(show.AsJSON) {
-		err = show.JSON(a.Stdout, &apiv1.ListChangesResponse{Items: changes})
+		err = show.JSON(who.Stdout, &apiv1.ListChangesResponse{Items: changes})
 	} else if len(changes) > 0 {
 		header, rows := changesTable(changes, format.Is(show.AsWide))
-		err = show.Table(a.Stdout, header, rows)
+		err = show.Table(who.Stdout, header, rows)
 	}
 	if err != nil {
 		return err
 	}
-	a.tellCutChanges(len(changes), more, format.Is(show.AsJSON))
-	a.tellSilentMasters(silent)
+	tellCutChanges(who, len(changes), more, format.Is(show.AsJSON))
+	tellSilentMasters(who, silent)
 	if !more {
-		a.tellForgottenChanges(answers, s.since)
+		tellForgottenChanges(who, answers, s.since)
 	}
 	return nil
 }
@@ -292,18 +295,18 @@ func shortCall(call string) string {
 	return strings.TrimPrefix(call, "master ")
 }
 
-func (a *App) tellCutChanges(shown int, more, forPrograms bool) {
+func tellCutChanges(who *caller.Caller, shown int, more, forPrograms bool) {
 	switch {
 	case forPrograms:
 	case shown == 0:
-		fmt.Fprintln(a.Stderr, "no changes")
+		fmt.Fprintln(who.Stderr, "no changes")
 	case more:
-		fmt.Fprintln(a.Stderr, "there are older ones; --limit has cut the list")
+		fmt.Fprintln(who.Stderr, "there are older ones; --limit has cut the list")
 	}
 }
 
 // tellSilentMasters names the masters that have not answered.
-func (a *App) tellSilentMasters(silent []client.Silent) {
+func tellSilentMasters(who *caller.Caller, silent []client.Silent) {
 	if len(silent) == 0 {
 		return
 	}
@@ -315,14 +318,14 @@ func (a *App) tellSilentMasters(silent []client.Silent) {
 	if len(silent) == 1 {
 		they = "it was"
 	}
-	fmt.Fprintf(a.Stderr, "no answer from %s; what %s asked is missing\n", strings.Join(names, ", "), they)
+	fmt.Fprintf(who.Stderr, "no answer from %s; what %s asked is missing\n", strings.Join(names, ", "), they)
 }
 
 // tellForgottenChanges says from when on masters know all changes, if older ones were asked for.
-func (a *App) tellForgottenChanges(answers []*apiv1.ListChangesResponse, since *timestamppb.Timestamp) {
+func tellForgottenChanges(who *caller.Caller, answers []*apiv1.ListChangesResponse, since *timestamppb.Timestamp) {
 	for _, answer := range answers {
 		if from := answer.GetSince(); from != nil && (since == nil || since.AsTime().Before(from.AsTime())) {
-			fmt.Fprintf(a.Stderr, "%s remembers what it was asked since %s; what was before may be in its audit log\n",
+			fmt.Fprintf(who.Stderr, "%s remembers what it was asked since %s; what was before may be in its audit log\n",
 				answer.GetMasterId(), from.AsTime().Format(time.RFC3339))
 		}
 	}

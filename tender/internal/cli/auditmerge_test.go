@@ -10,6 +10,7 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 )
 
 var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -111,7 +112,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		want  bool
 	}{{nil, true}, {after(2), true}, {after(3), false}, {after(4), false}} {
 		var said strings.Builder
-		(&App{Stderr: &said}).tellForgottenChanges([]*apiv1.ListChangesResponse{answer("m2", 1), forgetful}, c.since)
+		tellForgottenChanges(&caller.Caller{Stderr: &said}, []*apiv1.ListChangesResponse{answer("m2", 1), forgetful}, c.since)
 		if got := said.String() == "m1 remembers what it was asked since 2026-01-02T03:04:08Z; what was before may be in its audit log\n"; got != c.want || !c.want && said.Len() > 0 {
 			t.Errorf("since %v it says %q", c.since, said.String())
 		}
@@ -122,7 +123,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		"no answer from m1 (is down), m2 (hangs); what they were asked is missing\n": {{ID: "m1", Why: "is down"}, {ID: "m2", Why: "hangs"}},
 	} {
 		var said strings.Builder
-		if (&App{Stderr: &said}).tellSilentMasters(silent); said.String() != want {
+		if tellSilentMasters(&caller.Caller{Stderr: &said}, silent); said.String() != want {
 			t.Errorf("of %v it says %q", silent, said.String())
 		}
 	}
@@ -137,16 +138,16 @@ func TestWrongWishesAreRefused(t *testing.T) {
 	if err := (auditWish{span: spanFlags{since: "1h"}, on: "secret/eng/db", limit: 1}).check(); err != nil {
 		t.Error(err)
 	}
-	e := &App{Now: func() time.Time { return began }}
+	a := &caller.Caller{Now: func() time.Time { return began }}
 	for _, w := range []spanFlags{{since: "-1h"}, {until: "yesterday"}, {since: "1h", until: "2h"}} {
-		if _, err := e.auditSpan(auditWish{span: w}); err == nil {
+		if _, err := chooseSpan(a, auditWish{span: w}); err == nil {
 			t.Errorf("%+v is taken", w)
 		}
 	}
-	if s, err := e.auditSpan(auditWish{span: spanFlags{since: "02:00", until: "3m"}}); err != nil || s.since.AsTime().Format(time.RFC3339) != "2026-01-02T02:00:00Z" || s.until.AsTime().Format(time.RFC3339) != "2026-01-02T03:01:05Z" {
+	if s, err := chooseSpan(a, auditWish{span: spanFlags{since: "02:00", until: "3m"}}); err != nil || s.since.AsTime().Format(time.RFC3339) != "2026-01-02T02:00:00Z" || s.until.AsTime().Format(time.RFC3339) != "2026-01-02T03:01:05Z" {
 		t.Errorf("%v, %v", s, err)
 	}
-	if kinds, _ := (&App{}).auditObjects(t.Context(), "t"); !slices.Equal(kinds, []string{"task/", "token/"}) {
+	if kinds, _ := completeObjects(t.Context(), &caller.Caller{}, "t"); !slices.Equal(kinds, []string{"task/", "token/"}) {
 		t.Errorf("what begins with t: %v", kinds)
 	}
 }

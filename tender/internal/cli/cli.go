@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/signal"
 	"runtime"
@@ -20,7 +18,7 @@ import (
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/logging"
 	"github.com/tenderhq/tender/internal/version"
-	"github.com/tenderhq/tender/tender/internal/cli/contexts"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/tender/internal/cli/jobcmd"
 )
@@ -32,13 +30,13 @@ func Main() {
 		fmt.Fprintln(os.Stderr, tokenSeen)
 	}
 	ctx, stop := interrupts()
-	app := &App{
+	app := &App{Caller: caller.Caller{
 		Stdout: os.Stdout, Stderr: os.Stderr,
 		Lookup: os.LookupEnv, Now: time.Now,
 		Terminal: term.IsTerminal(int(os.Stderr.Fd())),
 		Asks:     term.IsTerminal(int(os.Stderr.Fd())) && term.IsTerminal(int(os.Stdin.Fd())),
 		Stdin:    os.Stdin,
-	}
+	}}
 	code := app.Run(ctx, args)
 	stop()
 	os.Exit(code)
@@ -79,22 +77,13 @@ func signalCode(s os.Signal) int {
 	if number, ok := s.(syscall.Signal); ok {
 		return 128 + int(number)
 	}
-	return codeFailed
+	return caller.Failed
 }
 
-// App is what a command needs from its surroundings.
+// App runs one command of a caller, and has the logs that the command writes.
 type App struct {
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-	Lookup         func(string) (string, bool) // the environment
-	Now            func() time.Time
-	Terminal       bool // whether Stderr is a terminal
-	Asks           bool // whether a person reads Stderr and types into Stdin
-	// Dial opens connections to masters. Default TCP.
-	Dial func(ctx context.Context, address string) (net.Conn, error)
+	caller.Caller
 
-	masters []string          // --master
-	context string            // --context
 	writers []*logging.Writer // the writers of logs
 	// logFiles are the files to which these write.
 	logFiles []*logging.File
@@ -118,24 +107,25 @@ func (a *App) Run(ctx context.Context, args []string) int {
 		_ = file.Close() // what could not be written is lost; nobody is left to tell
 	}
 	if err == nil {
-		return codeOK
+		return caller.OK
 	}
 	var stop interrupted
 	stopped := errors.As(context.Cause(ctx), &stop)
-	text := sentence(err)
+	text := caller.Sentence(err)
 	if stopped && (text == context.Canceled.Error() || text == stop.Error()) {
 		text = "" // a person who has pressed Ctrl-C knows that
 	}
 	if text != "" {
 		fmt.Fprintln(a.Stderr, "tender: "+text)
 	}
-	if stopped && codeOf(err) == codeFailed {
+	if stopped && caller.CodeOf(err) == caller.Failed {
 		return signalCode(stop.signal)
 	}
-	return codeOf(err)
+	return caller.CodeOf(err)
 }
 
 func (a *App) root() *cobra.Command {
+	who := &a.Caller
 	root := &cobra.Command{
 		Use:   "tender",
 		Short: "Share one cluster between many frameworks by resource offers",
@@ -144,13 +134,13 @@ func (a *App) root() *cobra.Command {
 			"run a task on it with 'tender run -- hostname'.",
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		Args:              a.noSuchCommand,
+		Args:              noSuchCommand,
 		RunE:              showHelp,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.PersistentFlags().StringSliceVar(&a.masters, "master", nil,
+	root.PersistentFlags().StringSliceVar(&who.Masters, "master", nil,
 		"addresses of masters, HOST:PORT,... ($TENDER_MASTER; default "+client.DefaultMaster+")")
-	root.PersistentFlags().StringVar(&a.context, "context", "",
+	root.PersistentFlags().StringVar(&who.Context, "context", "",
 		"name under which you have joined the cluster ($TENDER_CONTEXT; default: the one chosen by 'tender context use')")
 	root.PersistentFlags().SortFlags = false
 	root.SetFlagErrorFunc(flagError)
@@ -162,31 +152,30 @@ func (a *App) root() *cobra.Command {
 		&cobra.Group{ID: groupOperate, Title: "Operate:"},
 	)
 	root.SetHelpCommandGroupID("")
-	add(root, groupStart, a.devCommand(), a.initCommand(), a.masterCommand(), a.agentCommand(), a.loginCommand(), a.contextCommand())
-	add(root, groupStart, a.jobsEnv().ManagerCommand(), a.mesosCommand())
-	add(root, groupWork, a.jobsEnv().Command())
-	add(root, groupWork, a.runCommand(), a.attachCommand(), a.logsCommand(), a.filesCommand(), a.cpCommand(), a.execCommand(), a.killCommand(), a.teardownCommand())
-	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand(), a.eventsCommand(), a.usageCommand(), a.topCommand(), a.uiCommand(), a.allocatorCommand(), a.auditCommand(), a.verifyCommand(), a.doctorCommand(), a.debugCommand(), a.whoamiCommand(), a.canICommand())
-	add(root, groupOperate, a.markCommands()...)
-	add(root, groupOperate, a.maintenanceCommand())
-	add(root, groupOperate, a.roleCommands()...)
-	add(root, groupOperate, a.reserveCommands()...)
-	add(root, groupOperate, a.grantCommand(), a.revokeCommand())
-	add(root, groupOperate, a.raftCommand(), a.tokenCommand(), a.caCommand(), a.secretCommand())
-	add(root, "", a.executorCommand(), a.adapterCommand(), enterCommand(), a.versionCommand(), a.completionCommand(), exitCodesTopic())
+	add(root, groupStart, a.devCommand(), initCommand(who), a.masterCommand(), a.agentCommand(), loginCommand(who), contextCommand(who))
+	add(root, groupStart, jobsEnv(who).ManagerCommand(), mesosCommand(who))
+	add(root, groupWork, jobsEnv(who).Command())
+	add(root, groupWork, runCommand(who), attachCommand(who), logsCommand(who), filesCommand(who), cpCommand(who), execCommand(who), killCommand(who), teardownCommand(who))
+	add(root, groupLook, getCommand(who), describeCommand(who), explainCommand(who), eventsCommand(who), usageCommand(who), a.topCommand(), uiCommand(who), allocatorCommand(who), auditCommand(who), verifyCommand(who), doctorCommand(who), debugCommand(who), whoamiCommand(who), canICommand(who))
+	add(root, groupOperate, markCommands(who)...)
+	add(root, groupOperate, maintenanceCommand(who))
+	add(root, groupOperate, roleCommands(who)...)
+	add(root, groupOperate, reserveCommands(who)...)
+	add(root, groupOperate, grantCommand(who), revokeCommand(who))
+	add(root, groupOperate, raftCommand(who), tokenCommand(who), caCommand(who), secretCommand(who))
+	add(root, "", executorCommand(who), adapterCommand(who), enterCommand(), versionCommand(who), completionCommand(who), exitCodesTopic())
 	return root
 }
 
 // jobsEnv returns what the commands about jobs need.
-func (a *App) jobsEnv() jobcmd.Env {
+func jobsEnv(who *caller.Caller) jobcmd.Env {
 	return jobcmd.Env{
-		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Now: a.Now, Lookup: a.Lookup,
-		Masters: func() ([]string, error) { return a.mastersOr(nil) }, Client: a.client, Between: between, Usage: usage,
+		Caller: who,
 		BesideDev: func(ctx context.Context, masters []string) (string, error) {
-			return a.besideDev(ctx, masters, dev.JobsToken)
+			return tokenBesideDev(ctx, who, masters, dev.JobsToken)
 		},
 		Logs: func(ctx context.Context, c *client.Client, task string, follow, stderr bool) error {
-			return taskLogs(ctx, a, c, task, follow, stderr)
+			return taskLogs(ctx, who, c, task, follow, stderr)
 		},
 	}
 }
@@ -219,96 +208,18 @@ func helpCommand() *cobra.Command {
 		RunE: func(command *cobra.Command, args []string) error {
 			found, rest, err := command.Root().Find(args)
 			if err != nil || found == nil || len(rest) > 0 {
-				return unknownWord("command", args[len(args)-max(1, len(rest))], commandNames(command.Root()))
+				return caller.UnknownWord("command", args[len(args)-max(1, len(rest))], commandNames(command.Root()))
 			}
 			return found.Help()
 		},
 	}
 }
 
-// cluster returns the cluster that a command is about, and who the command is there.
-func (a *App) cluster(ctx context.Context) (contexts.Cluster, error) {
-	masters, err := a.mastersOr(nil)
-	if err != nil {
-		return contexts.Cluster{}, err
-	}
-	return contexts.Find(ctx, contexts.Wish{
-		Context: a.context, Masters: masters, Master: client.DefaultMaster, Lookup: a.Lookup, Dial: a.Dial,
-		Waits: func(err error) { a.sayUnless(false)("waiting for a master: %s", sentence(err)) },
-	})
-}
-
-// client returns a client of the masters of that cluster.
-func (a *App) client(ctx context.Context) (*client.Client, error) {
-	where, err := a.cluster(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c, err := clientOf(where, a.sayOnce())
-	if err != nil {
-		return nil, usage(err)
-	}
-	return c, nil
-}
-
-// sayOnce returns a function that says why a watch hears nothing, each reason once.
-func (a *App) sayOnce() func(error) {
-	said := ""
-	return func(err error) {
-		if why := sentence(err); why != said {
-			said = why
-			fmt.Fprintf(a.Stderr, "tender: waiting for a master: %s\n", why)
-		}
-	}
-}
-
-func clientOf(where contexts.Cluster, waiting func(error)) (*client.Client, error) {
-	return client.New(client.Config{
-		Masters: where.Masters, Dial: where.ToMasters(), DialAgent: where.ToAgents(), Tickets: where.Holder != nil, Keep: where.Keep, Told: where.Told,
-		Waiting: waiting,
-	})
-}
-
-// mastersOr returns the masters that --master names, else those of the environment, else otherwise.
-func (a *App) mastersOr(otherwise []string) ([]string, error) {
-	masters, where := a.masters, "--master"
-	if len(masters) == 0 {
-		if text, ok := a.Lookup("TENDER_MASTER"); ok && text != "" {
-			masters, where = splitList(text), "TENDER_MASTER"
-		}
-	}
-	for _, address := range masters {
-		if err := client.CheckAddress(address); err != nil {
-			return nil, usage(fmt.Errorf("%s: %w", where, err))
-		}
-	}
-	if len(masters) == 0 {
-		return otherwise, nil
-	}
-	return masters, nil
-}
-
-// withClient makes the function of a command that calls the leading master.
-func (a *App) withClient(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
-	return func(command *cobra.Command, args []string) (err error) {
-		c, err := a.client(command.Context())
-		if err != nil {
-			return err
-		}
-		defer func() {
-			if failed := c.Close(); err == nil {
-				err = failed
-			}
-		}()
-		return run(command.Context(), c, args)
-	}
-}
-
-func (a *App) versionCommand() *cobra.Command {
+func versionCommand(who *caller.Caller) *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Say which build this is", Args: exactly(),
+		Use: "version", Short: "Say which build this is", Args: caller.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(a.Stdout, "tender %s %s %s/%s\n", version.String(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(who.Stdout, "tender %s %s %s/%s\n", version.String(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

@@ -17,6 +17,7 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/tender/internal/cli"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write testdata anew")
@@ -55,12 +56,12 @@ type shell struct {
 func (s *shell) run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, err bytes.Buffer
-	app := &cli.App{
+	app := &cli.App{Caller: caller.Caller{
 		Stdin: strings.NewReader(s.stdin), Asks: s.asks, Stdout: &out, Stderr: &err,
 		Lookup: func(name string) (string, bool) { value, ok := s.env[name]; return value, ok },
 		Now:    func() time.Time { return now },
 		Dial:   s.dial,
-	}
+	}}
 	code = app.Run(t.Context(), args)
 	return out.String(), err.String(), code
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/master/change"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 )
 
@@ -18,7 +19,7 @@ const (
 	completeItemsMax = 200
 )
 
-func (a *App) completionCommand() *cobra.Command {
+func completionCommand(who *caller.Caller) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish"}
 	return &cobra.Command{
 		Use:   "completion SHELL",
@@ -27,18 +28,18 @@ func (a *App) completionCommand() *cobra.Command {
 		Example: "  source <(tender completion bash)\n" +
 			"  tender completion zsh > \"${fpath[1]}/_tender\"\n" +
 			"  tender completion fish > ~/.config/fish/completions/tender.fish",
-		Args:      exactly("SHELL"),
+		Args:      caller.Exactly("SHELL"),
 		ValidArgs: shells,
 		RunE: func(command *cobra.Command, args []string) error {
 			switch args[0] {
 			case "bash":
-				return command.Root().GenBashCompletionV2(a.Stdout, true)
+				return command.Root().GenBashCompletionV2(who.Stdout, true)
 			case "zsh":
-				return command.Root().GenZshCompletion(a.Stdout)
+				return command.Root().GenZshCompletion(who.Stdout)
 			case "fish":
-				return command.Root().GenFishCompletion(a.Stdout, true)
+				return command.Root().GenFishCompletion(who.Stdout, true)
 			}
-			return unknownWord("shell", args[0], shells)
+			return caller.UnknownWord("shell", args[0], shells)
 		},
 	}
 }
@@ -46,24 +47,24 @@ func (a *App) completionCommand() *cobra.Command {
 type completer = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
 // completeIDs suggests the IDs of a kind for a command's only argument.
-func (a *App) completeIDs(kindName string) completer {
+func completeIDs(who *caller.Caller, kindName string) completer {
 	return func(command *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return a.ids(command.Context(), kindName, start), cobra.ShellCompDirectiveNoFileComp
+		return findIDs(command.Context(), who, kindName, start), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // completeManyIDs suggests the IDs of a kind for each argument.
-func (a *App) completeManyIDs(kindName string) completer {
+func completeManyIDs(who *caller.Caller, kindName string) completer {
 	return func(command *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
-		return a.ids(command.Context(), kindName, start), cobra.ShellCompDirectiveNoFileComp
+		return findIDs(command.Context(), who, kindName, start), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // completeThings suggests for a flag first a kind of what events are about, then KIND/ID.
-func (a *App) completeThings(command *cobra.Command, flag string) {
+func completeThings(who *caller.Caller, command *cobra.Command, flag string) {
 	complete := func(command *cobra.Command, _ []string, start string) (things []string, _ cobra.ShellCompDirective) {
 		kind, id, named := strings.Cut(start, "/")
 		if !named {
@@ -74,7 +75,7 @@ func (a *App) completeThings(command *cobra.Command, flag string) {
 			}
 			return things, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		}
-		for _, one := range a.ids(command.Context(), kind, id) {
+		for _, one := range findIDs(command.Context(), who, kind, id) {
 			things = append(things, kind+"/"+one)
 		}
 		return things, cobra.ShellCompDirectiveNoFileComp
@@ -85,7 +86,7 @@ func (a *App) completeThings(command *cobra.Command, flag string) {
 }
 
 // completeKindAndID suggests first a kind, then its IDs.
-func (a *App) completeKindAndID(ctx context.Context, args []string, start string) ([]string, cobra.ShellCompDirective) {
+func completeKindAndID(ctx context.Context, who *caller.Caller, args []string, start string) ([]string, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:
 		var names []string
@@ -96,19 +97,19 @@ func (a *App) completeKindAndID(ctx context.Context, args []string, start string
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	case 1:
-		return a.ids(ctx, args[0], start), cobra.ShellCompDirectiveNoFileComp
+		return findIDs(ctx, who, args[0], start), cobra.ShellCompDirectiveNoFileComp
 	}
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeFlags suggests values for the flags that name things.
-func (a *App) completeFlags(command *cobra.Command) {
+func completeFlags(who *caller.Caller, command *cobra.Command) {
 	for flag, kindName := range map[string]string{"agent": "agents", "framework": "frameworks", "role": "roles"} {
 		if command.Flags().Lookup(flag) == nil {
 			continue
 		}
 		complete := func(command *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
-			return a.ids(command.Context(), kindName, start), cobra.ShellCompDirectiveNoFileComp
+			return findIDs(command.Context(), who, kindName, start), cobra.ShellCompDirectiveNoFileComp
 		}
 		if err := command.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic(err) // the flag was found above: only a bug of ours leads here
@@ -116,15 +117,15 @@ func (a *App) completeFlags(command *cobra.Command) {
 	}
 }
 
-// ids returns IDs of the cluster, if there is one; an unreachable one suggests nothing.
-func (a *App) ids(ctx context.Context, kindName, start string) []string {
+// findIDs returns IDs of the cluster, if there is one; an unreachable one suggests nothing.
+func findIDs(ctx context.Context, who *caller.Caller, kindName, start string) []string {
 	k, err := nouns.Named(kindName)
 	if err != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, completePatience)
 	defer cancel()
-	where, err := a.cluster(ctx)
+	where, err := who.Cluster(ctx)
 	if err != nil {
 		return nil
 	}

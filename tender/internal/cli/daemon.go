@@ -19,6 +19,7 @@ import (
 
 	"github.com/tenderhq/tender/internal/heap"
 	"github.com/tenderhq/tender/internal/logging"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
 )
 
@@ -84,7 +85,7 @@ func (d *daemon) merge(command *cobra.Command, without ...string) error {
 		return err
 	}
 	if err := settings.Merge(command.Flags(), names, d.app.Lookup, file); err != nil {
-		return usage(err)
+		return caller.Usage(err)
 	}
 	return d.check()
 }
@@ -99,7 +100,7 @@ func (d *daemon) readFile(command *cobra.Command) (*settings.File, error) {
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, usagef("--config: %w", err)
+		return nil, caller.Usagef("--config: %w", err)
 	}
 	return &settings.File{Name: name, Text: string(text)}, nil
 }
@@ -132,7 +133,7 @@ func (d *daemon) check() error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return usage(errors.Join(wrong...))
+	return caller.Usage(errors.Join(wrong...))
 }
 
 // hasProof says whether the data folder has the file that proves the identity of this process.
@@ -158,7 +159,7 @@ func (d *daemon) logger() (logs, error) {
 		}
 		file, err := logging.OpenFile(d.logFile, size, d.logFiles)
 		if err != nil {
-			return logs{}, usagef("--log-file: %w", err)
+			return logs{}, caller.Usagef("--log-file: %w", err)
 		}
 		d.app.logFiles = append(d.app.logFiles, file)
 		out, onTerminal = file, false

@@ -24,6 +24,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/master/history"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/doctor"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/tender/internal/cli/past"
@@ -39,7 +40,7 @@ const (
 	cpuMax = 30 * time.Second
 )
 
-func (a *App) debugCommand() *cobra.Command {
+func debugCommand(who *caller.Caller) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "debug [AGENT...]",
 		Short: "Gather what helps to find a fault into one archive",
@@ -52,28 +53,28 @@ func (a *App) debugCommand() *cobra.Command {
 			"of agents to operate them.",
 		Example: "  tender debug\n" +
 			"  tender debug agent-7 --cpu 10s --file slow.tar.gz",
-		ValidArgsFunction: a.completeIDs("agents"),
+		ValidArgsFunction: completeIDs(who, "agents"),
 	}
 	file := command.Flags().String("file", "", "file to make; it must not exist yet (default tender-debug-TIME.tar.gz)")
 	cpu := command.Flags().Duration("cpu", 0, "for how long each process records what takes its processor time; 0 = not at all")
-	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+	command.RunE = who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if *cpu < 0 || *cpu > cpuMax || *cpu%time.Second != 0 {
-			return usagef("--cpu is %v; write whole seconds, up to %v", *cpu, cpuMax)
+			return caller.Usagef("--cpu is %v; write whole seconds, up to %v", *cpu, cpuMax)
 		}
 		if *file == "" {
-			*file = "tender-debug-" + a.Now().UTC().Format("20060102T150405Z") + ".tar.gz"
+			*file = "tender-debug-" + who.Now().UTC().Format("20060102T150405Z") + ".tar.gz"
 		}
 		if _, err := os.Lstat(*file); !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s exists already; name a new file by --file", *file)
 		}
-		g := &gathering{client: c, now: a.Now, cpu: *cpu}
+		g := &gathering{client: c, now: who.Now, cpu: *cpu}
 		if err := whole(*file, func(to io.Writer) error { return g.write(ctx, to, args) }); err != nil {
 			return err
 		}
 		for _, missing := range g.missing {
-			fmt.Fprintln(a.Stderr, "missing: "+show.Clean(missing))
+			fmt.Fprintln(who.Stderr, "missing: "+show.Clean(missing))
 		}
-		_, err := fmt.Fprintf(a.Stdout, "%s: %s; read it before you give it to others\n", *file, words.Count(g.files, "file"))
+		_, err := fmt.Fprintf(who.Stdout, "%s: %s; read it before you give it to others\n", *file, words.Count(g.files, "file"))
 		return err
 	})
 	return command
@@ -179,7 +180,7 @@ func (g *gathering) value(name string, value any, err error) error {
 }
 
 func (g *gathering) miss(name string, err error) {
-	g.missing = append(g.missing, trust.Redact(name+": "+sentence(err)))
+	g.missing = append(g.missing, trust.Redact(name+": "+caller.Sentence(err)))
 }
 
 // lists adds what the cluster has, and what has happened. Tasks are left out: their environments are their owners'.

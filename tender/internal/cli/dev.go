@@ -30,6 +30,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust/nearby"
 	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/internal/words"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/contexts"
 	"github.com/tenderhq/tender/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
@@ -80,7 +81,7 @@ func (a *App) devCommand() *cobra.Command {
 			"  tender dev --masters 3 --agents 4\n" +
 			"  tender dev --agents 6 --racks 3 --attributes disk=ssd --agent-processes\n" +
 			"  tender dev --chaos 7",
-		Args: exactly(),
+		Args: caller.Exactly(),
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
@@ -108,12 +109,12 @@ func (a *App) devCommand() *cobra.Command {
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if command.Flags().Changed("chaos") {
 			if dead {
-				return usagef("--chaos and --no-heal exclude each other: what is broken is mended")
+				return caller.Usagef("--chaos and --no-heal exclude each other: what is broken is mended")
 			}
 			f.breakBy(seed, command.Flags().Changed)
 		}
 		if err := f.check(); err != nil {
-			return usage(err)
+			return caller.Usage(err)
 		}
 		config, err := a.devConfig(f)
 		if err != nil {
@@ -133,7 +134,7 @@ func (a *App) devCommand() *cobra.Command {
 				gateway.port, gateway.agentPort = 0, 0
 			}
 			config.RunMesos = func(ctx context.Context, masters []string, token string) error {
-				return a.runMesos(ctx, gateway, masters, token)
+				return runMesos(ctx, &a.Caller, gateway, masters, token)
 			}
 		}
 		return dev.Run(command.Context(), config)
@@ -208,8 +209,8 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 		Announce: func(masters []string, token string) (func() error, error) {
 			return nearby.Announce(nearby.UsersOf(a.Lookup), masters, token)
 		},
-		Say:   a.sayUnless(false),
-		Ready: func(c dev.Cluster) { a.devReady(c, f) },
+		Say:   a.SayUnless(false),
+		Ready: func(c dev.Cluster) { devReady(&a.Caller, c, f) },
 	}, nil
 }
 
@@ -321,19 +322,19 @@ func devOperator(dial trust.Dial) func(context.Context, []string, string, func(e
 	}
 }
 
-// besideDev returns a token for a daemon that is started beside the cluster of `tender dev` that this user runs on this
+// tokenBesideDev returns a token for a daemon that is started beside the cluster of `tender dev` that this user runs on this
 // machine. It is "" if the masters belong to no such cluster.
-func (a *App) besideDev(
-	ctx context.Context, masters []string, makeToken func(context.Context, apiv1.OperatorServiceClient) (string, error),
+func tokenBesideDev(
+	ctx context.Context, who *caller.Caller, masters []string, makeToken func(context.Context, apiv1.OperatorServiceClient) (string, error),
 ) (token string, err error) {
 	if len(masters) == 0 {
 		masters = []string{client.DefaultMaster}
 	}
-	first := contexts.Wish{Lookup: a.Lookup, Dial: a.Dial}.Nearby(masters)
+	first := contexts.Wish{Lookup: who.Lookup, Dial: who.Dial}.Nearby(masters)
 	if first == "" {
 		return "", nil
 	}
-	operator, closer, err := devOperator(a.Dial)(ctx, masters, first, func(error) {})
+	operator, closer, err := devOperator(who.Dial)(ctx, masters, first, func(error) {})
 	if err != nil {
 		return "", err
 	}
@@ -342,7 +343,7 @@ func (a *App) besideDev(
 }
 
 // devReady says what is running and what to type next.
-func (a *App) devReady(c dev.Cluster, f devFlags) {
+func devReady(who *caller.Caller, c dev.Cluster, f devFlags) {
 	kept := "kept"
 	if c.Temporary {
 		kept = "removed at the end"
@@ -361,15 +362,15 @@ func (a *App) devReady(c dev.Cluster, f devFlags) {
 	fmt.Fprintf(&text, "\nThe page, for a browser: http://%s/\n", c.Masters[0].HTTP)
 	program := programName()
 	fmt.Fprintf(&text, "\nNow type in another shell:\n\n")
-	if name, _ := a.Lookup("TENDER_CONTEXT"); name != "" {
+	if name, _ := who.Lookup("TENDER_CONTEXT"); name != "" {
 		fmt.Fprintf(&text, "  unset TENDER_CONTEXT\n")
 	}
-	chosen, _ := contexts.Of(a.Lookup).Current() // commands report an error of it
+	chosen, _ := contexts.Of(who.Lookup).Current() // commands report an error of it
 	if c.Masters[0].GRPC != client.DefaultMaster || chosen != "" {
 		fmt.Fprintf(&text, "  export TENDER_MASTER=%s\n", strings.Join(grpcOf(c), ","))
 	}
 	fmt.Fprintf(&text, "  %s run -- echo hello\n  %s get agents\n\nCtrl-C here ends everything.\n", program, program)
-	_, _ = io.WriteString(a.Stdout, text.String()) // a closed stdout is no reason to end a cluster
+	_, _ = io.WriteString(who.Stdout, text.String()) // a closed stdout is no reason to end a cluster
 }
 
 func grpcOf(c dev.Cluster) (addresses []string) {

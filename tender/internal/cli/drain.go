@@ -9,6 +9,7 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/draining"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 )
@@ -20,7 +21,7 @@ type drainFlags struct {
 	allOf   []string
 }
 
-func (a *App) drainCommand() *cobra.Command {
+func drainCommand(who *caller.Caller) *cobra.Command {
 	var f drainFlags
 	command := &cobra.Command{
 		Use:   "drain AGENT...",
@@ -35,7 +36,7 @@ func (a *App) drainCommand() *cobra.Command {
 		Example: "  tender drain agent-3\n" +
 			"  tender drain --wait --grace 1m host-1 host-2\n" +
 			"  tender drain --at-a-time 2 --all-of zone=z1",
-		ValidArgsFunction: a.completeManyIDs("agents"),
+		ValidArgsFunction: completeManyIDs(who, "agents"),
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
@@ -52,11 +53,11 @@ func (a *App) drainCommand() *cobra.Command {
 		if err := f.check(args); err != nil {
 			return err
 		}
-		return a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		return who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
 			if len(args) == 1 && !f.waits() {
-				return a.mark(ctx, c, args[0], request)
+				return markAgent(ctx, who, c, args[0], request)
 			}
-			return a.drain(ctx, c, f, args, request)
+			return drainAgents(ctx, who, c, f, args, request)
 		})(command, args)
 	}
 	return command
@@ -67,22 +68,22 @@ func (f drainFlags) waits() bool { return f.wait || f.atATime > 0 }
 func (f drainFlags) check(args []string) error {
 	switch {
 	case len(args) == 0 && len(f.allOf) == 0:
-		return usagef("'tender drain' needs AGENT; write 'tender drain AGENT...', or --all-of KEY=VALUE")
+		return caller.Usagef("'tender drain' needs AGENT; write 'tender drain AGENT...', or --all-of KEY=VALUE")
 	case len(args) > 0 && len(f.allOf) > 0:
-		return usagef("name agents or say --all-of %s, not both", f.allOf[0])
+		return caller.Usagef("name agents or say --all-of %s, not both", f.allOf[0])
 	case f.atATime < 0:
-		return usagef("--at-a-time is %d; write how many, such as 1", f.atATime)
+		return caller.Usagef("--at-a-time is %d; write how many, such as 1", f.atATime)
 	}
 	for _, pair := range f.allOf {
 		if key, _, both := strings.Cut(pair, "="); !both || key == "" {
-			return usagef("--all-of is %q; write KEY=VALUE, such as zone=z1", pair)
+			return caller.Usagef("--all-of is %q; write KEY=VALUE, such as zone=z1", pair)
 		}
 	}
 	return nil
 }
 
-// drain drains all named agents or, if one of them is not known, none.
-func (a *App) drain(ctx context.Context, c *client.Client, f drainFlags, args []string, request *apiv1.MarkAgentRequest) error {
+// drainAgents drains all named agents or, if one of them is not known, none.
+func drainAgents(ctx context.Context, who *caller.Caller, c *client.Client, f drainFlags, args []string, request *apiv1.MarkAgentRequest) error {
 	all, err := draining.List(ctx, c.Operator())
 	if err != nil {
 		return err
@@ -93,7 +94,7 @@ func (a *App) drain(ctx context.Context, c *client.Client, f drainFlags, args []
 	}
 	if !f.waits() {
 		for _, agent := range agents {
-			if err := a.mark(ctx, c, agent.GetId(), request); err != nil {
+			if err := markAgent(ctx, who, c, agent.GetId(), request); err != nil {
 				return err
 			}
 		}
@@ -101,9 +102,9 @@ func (a *App) drain(ctx context.Context, c *client.Client, f drainFlags, args []
 	}
 	return draining.Run(ctx, draining.Config{
 		Operator: c.Operator(), Watch: c.Watch, Agents: agents, Request: request, AtATime: f.atATime,
-		Say: func(sentence string) { fmt.Fprintln(a.Stderr, "tender: "+sentence) },
+		Say: func(sentence string) { fmt.Fprintln(who.Stderr, "tender: "+sentence) },
 		Drained: func(agent *apiv1.AgentView, done, all int) {
-			fmt.Fprintf(a.Stdout, "%s is drained, %d of %d; host %s\n", agent.GetId(), done, all, agent.GetHostname())
+			fmt.Fprintf(who.Stdout, "%s is drained, %d of %d; host %s\n", agent.GetId(), done, all, agent.GetHostname())
 		},
 	})
 }

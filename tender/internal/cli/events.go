@@ -13,6 +13,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/history"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/past"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
@@ -29,7 +30,7 @@ type eventsWish struct {
 	limit       int
 }
 
-func (a *App) eventsCommand() *cobra.Command {
+func eventsCommand(who *caller.Caller) *cobra.Command {
 	var w eventsWish
 	command := &cobra.Command{
 		Use:   "events",
@@ -44,7 +45,7 @@ func (a *App) eventsCommand() *cobra.Command {
 			"  tender events --of task/framework-3/web.0 -o wide\n" +
 			"  tender events --kind election,master\n" +
 			"  tender events -f --all",
-		Args: exactly(),
+		Args: caller.Exactly(),
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
@@ -56,17 +57,17 @@ func (a *App) eventsCommand() *cobra.Command {
 	flags.BoolVarP(&w.all, "all", "a", false, "show routine too")
 	flags.IntVar(&w.limit, "limit", eventsShown, "show at most this many, the newest ones (0 = all)")
 	format := show.FormatFlag(flags, show.AsText, show.AsWide, show.AsJSON)
-	a.completeThings(command, "of")
+	completeThings(who, command, "of")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if err := saidEmpty(flags); err != nil {
-			return usage(err)
+			return caller.Usage(err)
 		}
-		query, err := a.eventsQuery(w)
+		query, err := eventsQuery(who, w)
 		if err != nil {
-			return usage(err)
+			return caller.Usage(err)
 		}
-		return a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-			return a.showEvents(ctx, c, query, w.follow, format)
+		return who.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			return showEvents(ctx, who, c, query, w.follow, format)
 		})(command, args)
 	}
 	return command
@@ -80,14 +81,14 @@ func kindsOfEvents() string {
 	return strings.Join(kinds, ", ")
 }
 
-func (a *App) eventsQuery(w eventsWish) (q history.Query, err error) {
+func eventsQuery(who *caller.Caller, w eventsWish) (q history.Query, err error) {
 	if w.limit < 0 {
 		return q, fmt.Errorf("--limit is %d; write how many are wanted, or 0 for all", w.limit)
 	}
 	known := strings.Split(kindsOfEvents(), ", ")
 	for _, kind := range w.kinds {
 		if !slices.Contains(known, kind) {
-			return q, fmt.Errorf("--kind: %w", unknownWord("kind", kind, known))
+			return q, fmt.Errorf("--kind: %w", caller.UnknownWord("kind", kind, known))
 		}
 	}
 	if kind, name, named := strings.Cut(w.of, "/"); w.of != "" {
@@ -95,17 +96,17 @@ func (a *App) eventsQuery(w eventsWish) (q history.Query, err error) {
 			return q, fmt.Errorf("--of: %q is not KIND/NAME, such as agent/agent-7", w.of)
 		}
 		if !slices.Contains(known, kind) {
-			return q, fmt.Errorf("--of: %w", unknownWord("kind", kind, known))
+			return q, fmt.Errorf("--of: %w", caller.UnknownWord("kind", kind, known))
 		}
 	}
 	q = history.Query{Of: w.of, Kinds: w.kinds, By: w.by, NotableOnly: !w.all && w.of == "" && len(w.kinds) == 0, Limit: w.limit}
-	if q.Since, q.Until, err = w.span.read(a.Now()); err == nil && w.follow && !q.Until.IsZero() {
+	if q.Since, q.Until, err = w.span.read(who.Now()); err == nil && w.follow && !q.Until.IsZero() {
 		err = fmt.Errorf("-f goes on with what happens from now on, and --until ends before; leave one of them out")
 	}
 	return q, err
 }
 
-func (a *App) showEvents(ctx context.Context, c *client.Client, q history.Query, follow bool, format *show.Format) error {
+func showEvents(ctx context.Context, who *caller.Caller, c *client.Client, q history.Query, follow bool, format *show.Format) error {
 	var from wire.Cursor
 	if follow { // from here on the watch tells
 		var err error
@@ -121,10 +122,10 @@ func (a *App) showEvents(ctx context.Context, c *client.Client, q history.Query,
 		if at := past.Cursor(e); at.Compare(from) > 0 {
 			from = at
 		}
-		return a.showEvent(e, format)
+		return showEvent(who, e, format)
 	}
 	if format.Is(show.AsJSON) && !follow {
-		if err := show.JSON(a.Stdout, &apiv1.ListEventsResponse{Items: answer.Events, Gaps: answer.Missing()}); err != nil {
+		if err := show.JSON(who.Stdout, &apiv1.ListEventsResponse{Items: answer.Events, Gaps: answer.Missing()}); err != nil {
 			return err
 		}
 	} else {
@@ -133,7 +134,7 @@ func (a *App) showEvents(ctx context.Context, c *client.Client, q history.Query,
 				return err
 			}
 		}
-		a.tellMissingEvents(answer, follow)
+		tellMissingEvents(who, answer, follow)
 	}
 	if !follow {
 		return nil
@@ -143,26 +144,26 @@ func (a *App) showEvents(ctx context.Context, c *client.Client, q history.Query,
 			return nil // it was in the list already
 		}
 		return each(e)
-	}, func(why string) { fmt.Fprintln(a.Stderr, show.Clean(why)) })
+	}, func(why string) { fmt.Fprintln(who.Stderr, show.Clean(why)) })
 }
 
 // showEvent prints one event, as one line in each format.
-func (a *App) showEvent(e *apiv1.Event, format *show.Format) error {
+func showEvent(who *caller.Caller, e *apiv1.Event, format *show.Format) error {
 	if format.Is(show.AsJSON) {
-		return show.JSONLine(a.Stdout, e)
+		return show.JSONLine(who.Stdout, e)
 	}
-	_, err := fmt.Fprintln(a.Stdout, past.Line(e, format.Is(show.AsWide)))
+	_, err := fmt.Fprintln(who.Stdout, past.Line(e, format.Is(show.AsWide)))
 	return err
 }
 
-func (a *App) tellMissingEvents(answer *past.Answer, follow bool) {
+func tellMissingEvents(who *caller.Caller, answer *past.Answer, follow bool) {
 	switch {
 	case answer.More:
-		fmt.Fprintln(a.Stderr, "there are older ones; --limit has cut the list")
+		fmt.Fprintln(who.Stderr, "there are older ones; --limit has cut the list")
 	case len(answer.Events) == 0 && !follow:
-		fmt.Fprintln(a.Stderr, "no events")
+		fmt.Fprintln(who.Stderr, "no events")
 	}
 	for _, sentence := range answer.Missing() {
-		fmt.Fprintln(a.Stderr, show.Clean(sentence))
+		fmt.Fprintln(who.Stderr, show.Clean(sentence))
 	}
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/tender/internal/cli/past"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
-func (a *App) explainCommand() *cobra.Command {
+func explainCommand(who *caller.Caller) *cobra.Command {
 	var agent, at string
 	command := &cobra.Command{
 		Use:   "explain FRAMEWORK|TASK|JOB [AGENT]",
@@ -33,30 +34,30 @@ func (a *App) explainCommand() *cobra.Command {
 			"  tender explain framework-3 agent-1\n" +
 			"  tender explain framework-3/web.0\n" +
 			"  tender explain framework-3/web.0 --at 14:03",
-		Args:              between(1, "FRAMEWORK|TASK|JOB", "AGENT"),
-		ValidArgsFunction: a.completeIDs("frameworks"),
+		Args:              caller.Between(1, "FRAMEWORK|TASK|JOB", "AGENT"),
+		ValidArgsFunction: completeIDs(who, "frameworks"),
 	}
 	command.Flags().StringVar(&agent, "agent", "", "explain only this agent")
 	command.Flags().StringVar(&at, "at", "", "tell how it has come to be as it was then: a time of the clock (14:03), a date (2026-01-02T14:03), or so long ago (1h)")
 	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
-	a.completeFlags(command)
-	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+	completeFlags(who, command)
+	command.RunE = who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if at != "" {
 			if len(args) == 2 || agent != "" {
-				return usagef("--at tells the past of a task, a framework or a job on all agents; leave the agent out")
+				return caller.Usagef("--at tells the past of a task, a framework or a job on all agents; leave the agent out")
 			}
-			return a.explainedPast(ctx, c, args[0], at, format.Is(show.AsJSON))
+			return tellExplainedPast(ctx, who, c, args[0], at, format.Is(show.AsJSON))
 		}
 		if len(args) == 2 {
 			if agent != "" && agent != args[1] {
-				return usagef("two agents are named, %s and %s; write one", args[1], agent)
+				return caller.Usagef("two agents are named, %s and %s; write one", args[1], agent)
 			}
 			agent = args[1]
 		}
 		answer, err := c.Operator().Explain(ctx, &apiv1.ExplainRequest{FrameworkId: args[0], AgentId: agent})
 		if api.Is(err, api.NotFound) && agent == "" {
 			if task, _ := nouns.Task(ctx, c, args[0]); task != nil { // else nothing has this name, and the framework's error says so
-				return a.explainedTask(task, format.Is(show.AsJSON))
+				return tellExplainedTask(who, task, format.Is(show.AsJSON))
 			}
 		}
 		switch {
@@ -66,23 +67,23 @@ func (a *App) explainCommand() *cobra.Command {
 			}
 			return nouns.Frameworks.WhereListed(err)
 		case format.Is(show.AsJSON):
-			return show.JSON(a.Stdout, answer)
+			return show.JSON(who.Stdout, answer)
 		}
 		if agent == "" && len(answer.GetFramework()) > 0 {
-			if err := a.explainedJobs(ctx, c, answer.GetFrameworkId()); err != nil {
+			if err := tellExplainedJobs(ctx, who, c, answer.GetFrameworkId()); err != nil {
 				return err
 			}
 		}
-		return a.explained(answer)
+		return tellExplained(who, answer)
 	})
 	return command
 }
 
-// explainedPast tells how a task, a framework or a job has come to be as it was at a moment.
-func (a *App) explainedPast(ctx context.Context, c *client.Client, word, at string, asJSON bool) error {
-	moment, err := settings.Before(at, a.Now())
+// tellExplainedPast tells how a task, a framework or a job has come to be as it was at a moment.
+func tellExplainedPast(ctx context.Context, who *caller.Caller, c *client.Client, word, at string, asJSON bool) error {
+	moment, err := settings.Before(at, who.Now())
 	if err != nil {
-		return usagef("--at: %w", err)
+		return caller.Usagef("--at: %w", err)
 	}
 	for _, of := range pastNames(ctx, c, word) {
 		story, err := past.Tell(ctx, c, of, moment)
@@ -92,13 +93,13 @@ func (a *App) explainedPast(ctx context.Context, c *client.Client, word, at stri
 		case len(story.Events) == 0:
 			continue
 		case asJSON:
-			return show.JSON(a.Stdout, &apiv1.ListEventsResponse{Items: story.Events, Gaps: story.Missing()})
+			return show.JSON(who.Stdout, &apiv1.ListEventsResponse{Items: story.Events, Gaps: story.Missing()})
 		}
-		fmt.Fprintln(a.Stdout, show.Clean(story.Head()))
+		fmt.Fprintln(who.Stdout, show.Clean(story.Head()))
 		for _, line := range story.Lines() {
-			fmt.Fprintln(a.Stdout, line)
+			fmt.Fprintln(who.Stdout, line)
 		}
-		a.tellMissingEvents(story.Answer, true)
+		tellMissingEvents(who, story.Answer, true)
 		return nil
 	}
 	return api.E("explain", api.NotFound, word, fmt.Errorf("no history tells of a task, a framework or a job called %s before %s", word, moment.UTC().Format(time.RFC3339)))
@@ -119,15 +120,15 @@ func pastNames(ctx context.Context, c *client.Client, word string) []string {
 	return []string{"framework/" + framework, "task/" + word, "job/" + word}
 }
 
-// explainedJobs says, if the framework is a job manager, what each of its jobs waits for.
-func (a *App) explainedJobs(ctx context.Context, c *client.Client, framework string) error {
+// tellExplainedJobs says, if the framework is a job manager, what each of its jobs waits for.
+func tellExplainedJobs(ctx context.Context, who *caller.Caller, c *client.Client, framework string) error {
 	list, err := apiv1.NewJobServiceClient(c).ListJobs(ctx, &apiv1.ListJobsRequest{})
 	if err != nil {
 		return nil //nolint:nilerr // the framework was asked about; there may be no job manager, or no right to see its jobs
 	}
 	for _, job := range list.GetItems() {
 		if waits := job.GetWaits(); len(waits) > 0 && job.GetFrameworkId() == framework {
-			if _, err := fmt.Fprintf(a.Stdout, "job %s: %s\n", job.GetName(), show.Clean(waits[0])); err != nil {
+			if _, err := fmt.Fprintf(who.Stdout, "job %s: %s\n", job.GetName(), show.Clean(waits[0])); err != nil {
 				return err
 			}
 		}
@@ -135,32 +136,32 @@ func (a *App) explainedJobs(ctx context.Context, c *client.Client, framework str
 	return nil
 }
 
-// explainedTask says where a task is, or how it has ended.
-func (a *App) explainedTask(task *apiv1.TaskView, asJSON bool) error {
+// tellExplainedTask says where a task is, or how it has ended.
+func tellExplainedTask(who *caller.Caller, task *apiv1.TaskView, asJSON bool) error {
 	if asJSON {
-		return show.JSON(a.Stdout, task)
+		return show.JSON(who.Stdout, task)
 	}
-	_, err := fmt.Fprintln(a.Stdout, show.Clean(nouns.TaskSentence(task, a.Now())))
+	_, err := fmt.Fprintln(who.Stdout, show.Clean(nouns.TaskSentence(task, who.Now())))
 	return err
 }
 
-func (a *App) explained(answer *apiv1.ExplainResponse) error {
+func tellExplained(who *caller.Caller, answer *apiv1.ExplainResponse) error {
 	for _, line := range answer.GetFramework() {
 		line = show.Clean(line)
 		if !strings.HasPrefix(line, answer.GetFrameworkId()+" ") { // some lines begin with their framework
 			line = answer.GetFrameworkId() + ": " + line
 		}
-		if _, err := fmt.Fprintln(a.Stdout, line); err != nil {
+		if _, err := fmt.Fprintln(who.Stdout, line); err != nil {
 			return err
 		}
 	}
-	if err := a.explainedAgents(answer); err != nil {
+	if err := tellExplainedAgents(who, answer); err != nil {
 		return err
 	}
-	return a.explainedDecisions(answer)
+	return tellExplainedDecisions(who, answer)
 }
 
-func (a *App) explainedAgents(answer *apiv1.ExplainResponse) error {
+func tellExplainedAgents(who *caller.Caller, answer *apiv1.ExplainResponse) error {
 	var rows [][]string
 	for _, agent := range answer.GetAgents() {
 		rows = append(rows, []string{agent.GetAgentId(), agent.GetHostname(), agent.GetWhy()})
@@ -169,27 +170,27 @@ func (a *App) explainedAgents(answer *apiv1.ExplainResponse) error {
 		return nil
 	}
 	if len(answer.GetFramework()) > 0 {
-		fmt.Fprintln(a.Stdout)
+		fmt.Fprintln(who.Stdout)
 	}
-	return show.Table(a.Stdout, []string{"AGENT", "HOSTNAME", "WHY"}, rows)
+	return show.Table(who.Stdout, []string{"AGENT", "HOSTNAME", "WHY"}, rows)
 }
 
-func (a *App) explainedDecisions(answer *apiv1.ExplainResponse) error {
+func tellExplainedDecisions(who *caller.Caller, answer *apiv1.ExplainResponse) error {
 	var rows [][]string
 	for _, d := range answer.GetDecisions() {
 		what := d.GetOutcome()
 		if d.GetWhy() != "" {
 			what += ": " + d.GetWhy()
 		}
-		rows = append(rows, []string{show.Age(a.Now(), d.GetAt()), d.GetOfferId(), d.GetAgentId(), d.GetRole(),
+		rows = append(rows, []string{show.Age(who.Now(), d.GetAt()), d.GetOfferId(), d.GetAgentId(), d.GetRole(),
 			show.Resources(d.GetResources()), what})
 	}
 	if len(rows) == 0 {
 		return nil
 	}
 	if len(answer.GetFramework())+len(answer.GetAgents()) > 0 {
-		fmt.Fprintln(a.Stdout)
+		fmt.Fprintln(who.Stdout)
 	}
-	fmt.Fprintln(a.Stdout, "LAST DECISIONS (newest last)")
-	return show.Table(a.Stdout, []string{"AGO", "OFFER", "AGENT", "ROLE", "RESOURCES", "OUTCOME"}, rows)
+	fmt.Fprintln(who.Stdout, "LAST DECISIONS (newest last)")
+	return show.Table(who.Stdout, []string{"AGO", "OFFER", "AGENT", "ROLE", "RESOURCES", "OUTCOME"}, rows)
 }

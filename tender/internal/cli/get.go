@@ -9,30 +9,31 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
 // listCommand makes the command `list` of a noun that has a command of its own.
-func (a *App) listCommand(k nouns.Kind, q *nouns.Query, short string) *cobra.Command {
-	command := &cobra.Command{Use: "list", Short: short, Args: exactly()}
+func listCommand(who *caller.Caller, k nouns.Kind, q *nouns.Query, short string) *cobra.Command {
+	command := &cobra.Command{Use: "list", Short: short, Args: caller.Exactly()}
 	format := show.FormatFlag(command.Flags(), show.AsTable, show.AsJSON)
-	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-		return a.get(ctx, c, k, *q, format)
+	command.RunE = who.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		return showList(ctx, who, c, k, *q, format)
 	})
 	return command
 }
 
-// tableOf prints a table, and says so if it is empty.
-func (a *App) tableOf(kind string, header []string, rows [][]string) error {
-	err := show.Table(a.Stdout, header, rows)
+// writeTable prints a table, and says so if it is empty.
+func writeTable(who *caller.Caller, kind string, header []string, rows [][]string) error {
+	err := show.Table(who.Stdout, header, rows)
 	if err == nil && len(rows) == 0 {
-		_, err = fmt.Fprintf(a.Stderr, "no %s\n", kind)
+		_, err = fmt.Fprintf(who.Stderr, "no %s\n", kind)
 	}
 	return err
 }
 
-func (a *App) getCommand() *cobra.Command {
+func getCommand(who *caller.Caller) *cobra.Command {
 	var q nouns.Query
 	command := &cobra.Command{
 		Use:   "get KIND [ID]",
@@ -42,9 +43,9 @@ func (a *App) getCommand() *cobra.Command {
 			"  tender get tasks --all -o wide\n" +
 			"  tender get tasks -w\n" +
 			"  tender get tasks -o json | jq '.items[].state'",
-		Args: between(1, "KIND", "ID"),
+		Args: caller.Between(1, "KIND", "ID"),
 		ValidArgsFunction: func(command *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
-			return a.completeKindAndID(command.Context(), args, start)
+			return completeKindAndID(command.Context(), who, args, start)
 		},
 	}
 	flags := command.Flags()
@@ -58,7 +59,7 @@ func (a *App) getCommand() *cobra.Command {
 	flags.BoolVar(&q.Stale, "stale", false, "accept an older answer, from the registry of any master; works without a leader")
 	flags.IntVar(&q.Limit, "limit", 0, "list at most this many (0 = all)")
 	watch := flags.BoolP("watch", "w", false, "go on with a row for each change (with -o json: a change on each line), until interrupted")
-	a.completeFlags(command)
+	completeFlags(who, command)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		k, err := nouns.Named(args[0])
 		if err != nil {
@@ -72,17 +73,17 @@ func (a *App) getCommand() *cobra.Command {
 		}
 		for _, name := range []string{"all", "stale", "limit"} {
 			if *watch && command.Flags().Changed(name) {
-				return usagef("--%s means nothing with --watch, which shows what there is and then what changes", name)
+				return caller.Usagef("--%s means nothing with --watch, which shows what there is and then what changes", name)
 			}
 		}
 		if *watch && k.Watched() == "" {
-			return usagef("masters do not watch %s; 'tender job watch' follows them", k.Name)
+			return caller.Usagef("masters do not watch %s; 'tender job watch' follows them", k.Name)
 		}
-		return a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		return who.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			if *watch {
-				return a.watch(ctx, c, k, q, format)
+				return watchList(ctx, who, c, k, q, format)
 			}
-			return a.get(ctx, c, k, q, format)
+			return showList(ctx, who, c, k, q, format)
 		})(command, args)
 	}
 	return command
@@ -104,37 +105,37 @@ func kindsHelp() string {
 // checkQuery refuses flags that would have no effect.
 func checkQuery(command *cobra.Command, k nouns.Kind, q nouns.Query) error {
 	if err := saidEmpty(command.Flags()); err != nil {
-		return usage(err)
+		return caller.Usage(err)
 	}
 	if q.Limit < 0 {
-		return usagef("--limit is %d; write how many are wanted, or 0 for all", q.Limit)
+		return caller.Usagef("--limit is %d; write how many are wanted, or 0 for all", q.Limit)
 	}
 	for _, state := range q.States {
 		if !slices.ContainsFunc(k.States, func(known string) bool { return strings.EqualFold(known, state) }) && len(k.States) > 0 {
-			return usagef("--state: %w", unknownWord("state", state, k.States))
+			return caller.Usagef("--state: %w", caller.UnknownWord("state", state, k.States))
 		}
 	}
 	for _, name := range []string{"state", "agent", "framework", "role", "all", "stale"} {
 		if command.Flags().Changed(name) && !slices.Contains(k.Filters, name) {
-			return usagef("--%s means nothing for %s", name, k.Name)
+			return caller.Usagef("--%s means nothing for %s", name, k.Name)
 		}
 	}
 	return nil
 }
 
-// watch shows a kind, and then what changes of it.
-func (a *App) watch(ctx context.Context, c *client.Client, k nouns.Kind, q nouns.Query, format *show.Format) error {
+// watchList shows a kind, and then what changes of it.
+func watchList(ctx context.Context, who *caller.Caller, c *client.Client, k nouns.Kind, q nouns.Query, format *show.Format) error {
 	if err := q.Resolve(ctx, c); err != nil {
 		return err
 	}
 	w := nouns.Watcher{
-		Kind: k, Query: &q, Out: a.Stdout, Format: format.String(), Now: a.Now,
-		Say: func(sentence string) { fmt.Fprintf(a.Stderr, "tender: %s\n", sentence) },
+		Kind: k, Query: &q, Out: who.Stdout, Format: format.String(), Now: who.Now,
+		Say: func(sentence string) { fmt.Fprintf(who.Stderr, "tender: %s\n", sentence) },
 	}
 	return w.Watch(ctx, c)
 }
 
-func (a *App) get(ctx context.Context, c *client.Client, k nouns.Kind, q nouns.Query, format *show.Format) error {
+func showList(ctx context.Context, who *caller.Caller, c *client.Client, k nouns.Kind, q nouns.Query, format *show.Format) error {
 	if err := q.Resolve(ctx, c); err != nil {
 		return err
 	}
@@ -147,7 +148,7 @@ func (a *App) get(ctx context.Context, c *client.Client, k nouns.Kind, q nouns.Q
 			return err
 		}
 	}
-	if err := l.Print(a.Stdout, format.String(), a.Now()); err != nil {
+	if err := l.Print(who.Stdout, format.String(), who.Now()); err != nil {
 		return err
 	}
 	switch {
@@ -155,11 +156,11 @@ func (a *App) get(ctx context.Context, c *client.Client, k nouns.Kind, q nouns.Q
 		return k.Nobody(q)
 	case format.Is(show.AsJSON) || format.Is(show.AsName):
 	case q.Index != 0:
-		fmt.Fprintf(a.Stderr, "from the registry of one master, at index %d; others may know more\n", q.Index)
+		fmt.Fprintf(who.Stderr, "from the registry of one master, at index %d; others may know more\n", q.Index)
 	case len(l.Items) == 0:
-		fmt.Fprintf(a.Stderr, "no %s%s\n", k.Name, hint(k, q))
+		fmt.Fprintf(who.Stderr, "no %s%s\n", k.Name, hint(k, q))
 	case l.More:
-		fmt.Fprintf(a.Stderr, "there are more; --limit has cut the list\n")
+		fmt.Fprintf(who.Stderr, "there are more; --limit has cut the list\n")
 	}
 	return nil
 }

@@ -17,11 +17,12 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/logtail"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 )
 
-func (a *App) logsCommand() *cobra.Command {
+func logsCommand(who *caller.Caller) *cobra.Command {
 	var f logsFlags
 	command := &cobra.Command{
 		Use:   "logs TASK",
@@ -31,8 +32,8 @@ func (a *App) logsCommand() *cobra.Command {
 			"With --executor, print what the task's executor has written, also if it has crashed. TASK may then be the ID of the\n" +
 			"executor itself, as EXECUTOR or FRAMEWORK/EXECUTOR. If several agents have run it, --agent says which one is meant.\n\n" +
 			"TASK is FRAMEWORK/TASK, or any unique start of that or of the task's own ID.",
-		Args:              exactly("TASK"),
-		ValidArgsFunction: a.completeIDs("tasks"),
+		Args:              caller.Exactly("TASK"),
+		ValidArgsFunction: completeIDs(who, "tasks"),
 	}
 	command.Flags().BoolVarP(&f.follow, "follow", "f", false, "keep printing until the task has ended")
 	command.Flags().BoolVar(&f.which.stderr, "stderr", false, "print its stderr instead of its stdout")
@@ -41,7 +42,7 @@ func (a *App) logsCommand() *cobra.Command {
 	command.Flags().DurationVar(&f.since, "since", 0, "skip what is already there if the output was last written longer ago than this (single lines have no time)")
 	command.Flags().BoolVar(&f.executor, "executor", false, "print the output of the task's executor instead of its own")
 	command.Flags().StringVar(&f.agent, "agent", "", "`ID` of the agent whose executor is meant")
-	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+	command.RunE = who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if err := f.check(); err != nil {
 			return err
 		}
@@ -52,7 +53,7 @@ func (a *App) logsCommand() *cobra.Command {
 		if task.GetAgentId() == "" {
 			return fmt.Errorf("%s is %s and was never on an agent, so it has no output", nouns.TaskRef(task), task.GetState())
 		}
-		return a.logs(ctx, c, task, f)
+		return showLogs(ctx, who, c, task, f)
 	})
 	return command
 }
@@ -72,50 +73,50 @@ type streamFlags struct{ stderr, both bool }
 func (f logsFlags) check() error {
 	switch {
 	case f.agent != "" && !f.executor:
-		return usagef("--agent says which executor is meant; give it with --executor")
+		return caller.Usagef("--agent says which executor is meant; give it with --executor")
 	case f.which.both && f.which.stderr:
-		return usagef("--stderr is in --both; give one of them")
+		return caller.Usagef("--stderr is in --both; give one of them")
 	case f.lines < 0:
-		return usagef("--tail is %d; write how many lines are wanted, or 0 for all", f.lines)
+		return caller.Usagef("--tail is %d; write how many lines are wanted, or 0 for all", f.lines)
 	case f.since < 0:
-		return usagef("--since is %v; write a time such as 10m", f.since)
+		return caller.Usagef("--since is %v; write a time such as 10m", f.since)
 	}
 	return nil
 }
 
-// outputsAsked returns the outputs that are asked for, and where they are written.
-func (a *App) outputsAsked(f logsFlags) (outputs []*logtail.Output) {
+// chooseOutputs returns the outputs that are asked for, and where they are written.
+func chooseOutputs(who *caller.Caller, f logsFlags) (outputs []*logtail.Output) {
 	add := func(stream logtail.Stream, to io.Writer) {
 		outputs = append(outputs, &logtail.Output{
 			Stream: stream, To: to, Lines: f.lines, Since: f.since,
-			Dropped: func(bytes int64) { a.sayUnless(false)("%d bytes of its %s are not kept any more", bytes, stream) },
+			Dropped: func(bytes int64) { who.SayUnless(false)("%d bytes of its %s are not kept any more", bytes, stream) },
 		})
 	}
 	if f.which.both || !f.which.stderr {
-		add(logtail.Stdout, a.Stdout)
+		add(logtail.Stdout, who.Stdout)
 	}
 	switch {
 	case f.which.both:
-		add(logtail.Stderr, a.Stderr)
+		add(logtail.Stderr, who.Stderr)
 	case f.which.stderr:
-		add(logtail.Stderr, a.Stdout)
+		add(logtail.Stderr, who.Stdout)
 	}
 	return outputs
 }
 
 // taskLogs prints the output of a task.
-func taskLogs(ctx context.Context, a *App, c *client.Client, task string, follow, stderr bool) error {
+func taskLogs(ctx context.Context, who *caller.Caller, c *client.Client, task string, follow, stderr bool) error {
 	found, err := findOutput(ctx, c, task, "", false)
 	if err != nil {
 		return err
 	}
-	return a.logs(ctx, c, found, logsFlags{follow: follow, which: streamFlags{stderr: stderr}})
+	return showLogs(ctx, who, c, found, logsFlags{follow: follow, which: streamFlags{stderr: stderr}})
 }
 
-func (a *App) logs(ctx context.Context, c *client.Client, task *apiv1.TaskView, f logsFlags) error {
+func showLogs(ctx context.Context, who *caller.Caller, c *client.Client, task *apiv1.TaskView, f logsFlags) error {
 	ref := api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())}
 	source := &logtail.Source{
-		Task: ref, Outputs: a.outputsAsked(f), Address: agentAddress(c, task), Executor: f.executor,
+		Task: ref, Outputs: chooseOutputs(who, f), Address: agentAddress(c, task), Executor: f.executor,
 		HTTP: &http.Client{Transport: logtail.Transport(c.DialAgent)},
 		Ticket: func(ctx context.Context) (string, error) {
 			ticket, _, err := c.ReadTicket(ctx, ref, api.AgentID(task.GetAgentId()))
@@ -206,6 +207,6 @@ func findExecutor(ctx context.Context, c *client.Client, word, agent string) (*a
 	case 1:
 		return latest[places[0]], nil
 	}
-	return nil, usagef("%q is the name of %d executors: %s; write FRAMEWORK/EXECUTOR, and --agent ID", word, len(places),
+	return nil, caller.Usagef("%q is the name of %d executors: %s; write FRAMEWORK/EXECUTOR, and --agent ID", word, len(places),
 		strings.Join(places[:min(nouns.NamedMax, len(places))], ", "))
 }

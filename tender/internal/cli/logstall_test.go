@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/tender/internal/cli"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 )
 
 // shut is a writer that blocks, like a terminal that was stopped, or a log collector that hangs.
@@ -35,10 +36,10 @@ func TestALogThatNobodyTakesStopsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	code := make(chan int, 1)
 	go func() {
-		app := &cli.App{
+		app := &cli.App{Caller: caller.Caller{
 			Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: stderr, Now: time.Now,
 			Lookup: func(string) (string, bool) { return "", false },
-		}
+		}}
 		code <- app.Run(ctx, []string{"master", "--insecure", "--data-dir", t.TempDir(), "--raft-profile", "fast", "--log-level", "debug",
 			"--http-port", strings.TrimPrefix(http, "127.0.0.1:"), "--grpc-port", strconv.Itoa(freePort(t)), "--raft-port", strconv.Itoa(freePort(t))})
 	}()

@@ -13,22 +13,23 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
 )
 
 // maintenanceCommand returns the commands that plan drains.
-func (a *App) maintenanceCommand() *cobra.Command {
+func maintenanceCommand(who *caller.Caller) *cobra.Command {
 	command := &cobra.Command{
 		Use: "maintenance", Short: "Plan when agents will be away",
 		Long: "Plan when agents will be away. Until a maintenance window begins, offers of its agents mention it, and frameworks with\n" +
 			"tasks or volumes there are asked to leave. When it begins, the agents are drained; when it ends, they are offered again.",
 	}
-	add(command, "", a.setMaintenance(), a.clearMaintenance(), a.showMaintenance())
+	add(command, "", setMaintenance(who), clearMaintenance(who), showMaintenance(who))
 	return command
 }
 
-func (a *App) setMaintenance() *cobra.Command {
+func setMaintenance(who *caller.Caller) *cobra.Command {
 	var start string
 	var duration time.Duration
 	var command *cobra.Command
@@ -39,24 +40,24 @@ func (a *App) setMaintenance() *cobra.Command {
 			"clear it.",
 		Example: "  tender maintenance set agent-1 agent-2 --start 2026-12-01T22:00:00Z --duration 2h\n" +
 			"  tender maintenance set agent-3 --start 30m",
-		Args: cobra.MatchAll(cobra.MinimumNArgs(1)), ValidArgsFunction: a.completeIDs("agents"),
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		Args: cobra.MatchAll(cobra.MinimumNArgs(1)), ValidArgsFunction: completeIDs(who, "agents"),
+		RunE: who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
 			if flags := command.Flags(); !flags.Changed("start") && !flags.Changed("duration") {
-				return usagef("say when the window begins, how long it lasts, or both: --start 22:00 --duration 2h; " +
+				return caller.Usagef("say when the window begins, how long it lasts, or both: --start 22:00 --duration 2h; " +
 					"to begin now and without an end, --start now; to drain agents without a window, tender drain")
 			}
 			begins, err := settings.After(start, time.Now())
 			if err != nil {
-				return usagef("--start: %w", err)
+				return caller.Usagef("--start: %w", err)
 			}
 			if duration < 0 {
-				return usagef("--duration is %v; write a time such as 2h", duration)
+				return caller.Usagef("--duration is %v; write a time such as 2h", duration)
 			}
 			window := &apiv1.Window{Start: timestamppb.New(begins)}
 			if duration > 0 {
 				window.Duration = durationpb.New(duration)
 			}
-			return a.maintain(ctx, c, args, window)
+			return maintainAgents(ctx, who, c, args, window)
 		}),
 	}
 	command.Flags().StringVar(&start, "start", "now", "when it begins: now, a time from now (30m, 2h), a time of a clock (22:00), or a date such as 2026-12-01T22:00")
@@ -64,27 +65,29 @@ func (a *App) setMaintenance() *cobra.Command {
 	return command
 }
 
-func (a *App) clearMaintenance() *cobra.Command {
+func clearMaintenance(who *caller.Caller) *cobra.Command {
 	return &cobra.Command{
 		Use: "clear AGENT...", Short: "Remove the maintenance windows of agents, also those that have begun",
-		Args: cobra.MatchAll(cobra.MinimumNArgs(1)), ValidArgsFunction: a.completeIDs("agents"),
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error { return a.maintain(ctx, c, args, nil) }),
+		Args: cobra.MatchAll(cobra.MinimumNArgs(1)), ValidArgsFunction: completeIDs(who, "agents"),
+		RunE: who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return maintainAgents(ctx, who, c, args, nil)
+		}),
 	}
 }
 
-func (a *App) maintain(ctx context.Context, c *client.Client, names []string, window *apiv1.Window) error {
+func maintainAgents(ctx context.Context, who *caller.Caller, c *client.Client, names []string, window *apiv1.Window) error {
 	answer, err := c.Operator().SetMaintenance(ctx, &apiv1.SetMaintenanceRequest{Window: window, AgentIds: names})
-	return a.said(answer, nouns.Agents.WhereListed(err))
+	return who.TellAnswer(answer, nouns.Agents.WhereListed(err))
 }
 
-func (a *App) showMaintenance() *cobra.Command {
+func showMaintenance(who *caller.Caller) *cobra.Command {
 	return &cobra.Command{
 		Use: "show", Short: "List the maintenance windows of all agents, and the answers of frameworks",
-		Args: exactly(), RunE: a.withClient(a.listMaintenance),
+		Args: caller.Exactly(), RunE: who.WithClient(func(ctx context.Context, c *client.Client, _ []string) error { return listMaintenance(ctx, who, c) }),
 	}
 }
 
-func (a *App) listMaintenance(ctx context.Context, c *client.Client, _ []string) error {
+func listMaintenance(ctx context.Context, who *caller.Caller, c *client.Client) error {
 	agents, err := nouns.Agents.List(ctx, c, &nouns.Query{})
 	if err != nil {
 		return err
@@ -95,7 +98,7 @@ func (a *App) listMaintenance(ctx context.Context, c *client.Client, _ []string)
 			rows = append(rows, maintenanceRow(agent))
 		}
 	}
-	return a.tableOf("maintenance windows", []string{"AGENT", "HOST", "START", "DURATION", "MARKS", "TASKS", "FRAMEWORKS"}, rows)
+	return writeTable(who, "maintenance windows", []string{"AGENT", "HOST", "START", "DURATION", "MARKS", "TASKS", "FRAMEWORKS"}, rows)
 }
 
 func maintenanceRow(agent *apiv1.AgentView) []string {

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,49 +10,50 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 )
 
 // markCommands returns the commands that put marks on agents and take them away.
-func (a *App) markCommands() []*cobra.Command {
-	gone := a.markCommand("gone", apiv1.AgentAction_MARK_GONE, "Declare that an agent never comes back",
+func markCommands(who *caller.Caller) []*cobra.Command {
+	gone := markCommand(who, "gone", apiv1.AgentAction_MARK_GONE, "Declare that an agent never comes back",
 		"Declare that an agent will never come back. Its tasks end as GONE_BY_OPERATOR, and frameworks may start them elsewhere.\n"+
 			"If it does come back, it is told to end everything and to register as a new agent. This can't be undone.")
 	gone.Flags().Bool("force", false, "even if the agent is alive")
-	remove := a.markCommand("remove", apiv1.AgentAction_REMOVE, "Forget an agent that is gone or drained",
+	remove := markCommand(who, "remove", apiv1.AgentAction_REMOVE, "Forget an agent that is gone or drained",
 		"Forget an agent that is gone or drained. This can't be undone.")
 	remove.Flags().Bool("force", false, "even if it still has tasks")
 	return []*cobra.Command{
-		a.drainCommand(),
-		a.markCommand("deactivate", apiv1.AgentAction_DEACTIVATE, "Offer nothing of an agent any more; its tasks go on",
+		drainCommand(who),
+		markCommand(who, "deactivate", apiv1.AgentAction_DEACTIVATE, "Offer nothing of an agent any more; its tasks go on",
 			"Stop offering an agent. Its tasks go on. 'tender reactivate' takes it back into service."),
-		a.markCommand("reactivate", apiv1.AgentAction_REACTIVATE, "Take back drain and deactivate", "Take back drain and deactivate."),
+		markCommand(who, "reactivate", apiv1.AgentAction_REACTIVATE, "Take back drain and deactivate", "Take back drain and deactivate."),
 		gone, remove,
 	}
 }
 
-func (a *App) markCommand(name string, action apiv1.AgentAction, short, long string) *cobra.Command {
+func markCommand(who *caller.Caller, name string, action apiv1.AgentAction, short, long string) *cobra.Command {
 	command := &cobra.Command{
 		Use: name + " AGENT", Short: short, Long: long + "\n\nAGENT is its complete ID or hostname.",
-		Args: exactly("AGENT"), ValidArgsFunction: a.completeIDs("agents"),
+		Args: caller.Exactly("AGENT"), ValidArgsFunction: completeIDs(who, "agents"),
 	}
 	command.RunE = func(command *cobra.Command, args []string) error {
 		request := &apiv1.MarkAgentRequest{Action: action}
 		if err := markFlags(command, request); err != nil {
 			return err
 		}
-		return a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			return a.mark(ctx, c, args[0], request)
+		return who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return markAgent(ctx, who, c, args[0], request)
 		})(command, args)
 	}
 	return command
 }
 
-// mark marks one agent and prints the answer.
-func (a *App) mark(ctx context.Context, c *client.Client, agent string, request *apiv1.MarkAgentRequest) error {
+// markAgent marks one agent and prints the answer.
+func markAgent(ctx context.Context, who *caller.Caller, c *client.Client, agent string, request *apiv1.MarkAgentRequest) error {
 	request.AgentId = agent
 	answer, err := c.Operator().MarkAgent(ctx, request)
-	return a.said(answer, nouns.Agents.WhereListed(err))
+	return who.TellAnswer(answer, nouns.Agents.WhereListed(err))
 }
 
 func markFlags(command *cobra.Command, request *apiv1.MarkAgentRequest) error {
@@ -68,29 +67,9 @@ func markFlags(command *cobra.Command, request *apiv1.MarkAgentRequest) error {
 	}
 	switch {
 	case grace < 0:
-		return usagef("--grace is %v; write a time such as 30s", grace)
+		return caller.Usagef("--grace is %v; write a time such as 30s", grace)
 	case grace > 0:
 		request.Grace = durationpb.New(grace)
 	}
 	return errors.Join(err, err2)
-}
-
-// said prints the result of an action, or returns why there is none.
-func (a *App) said(answer *apiv1.ActionResponse, err error) error {
-	if err != nil {
-		return err
-	}
-	text := orDone(answer.GetMessage())
-	if !strings.Contains(text, answer.GetSubject()) {
-		text = answer.GetSubject() + ": " + text
-	}
-	_, err = fmt.Fprintln(a.Stdout, text)
-	return err
-}
-
-func orDone(message string) string {
-	if message == "" {
-		return "done"
-	}
-	return message
 }

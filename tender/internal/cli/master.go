@@ -32,6 +32,7 @@ import (
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/history"
 	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
 )
@@ -66,7 +67,7 @@ func (a *App) masterCommand() *cobra.Command {
 			"The data folder remembers the ID, the addresses and the peers, so that later starts need only --data-dir.\n\n" + envHelp,
 		Example: "  tender master --data-dir /var/lib/tender/m1 --id m1 --bind 10.0.0.1\n" +
 			"  tender master --data-dir /var/lib/tender/m2 --id m2 --bind 10.0.0.2 --master 10.0.0.1:5060 --join masters.token",
-		Args: exactly(),
+		Args: caller.Exactly(),
 	}
 	flags := command.Flags()
 	d.flags(flags, "/var/lib/tender/master")
@@ -147,11 +148,11 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 		wrong = append(wrong, err)
 	}
 	if len(wrong) > 0 {
-		return master.Config{}, usage(errors.Join(wrong...))
+		return master.Config{}, caller.Usage(errors.Join(wrong...))
 	}
 	classes, err := goneAfterOf(f.goneAfterOf)
 	if err != nil {
-		return master.Config{}, usage(err)
+		return master.Config{}, caller.Usage(err)
 	}
 	log, err := d.logger()
 	if err != nil {
@@ -182,12 +183,12 @@ func (d *daemon) joinMaster(ctx context.Context, config *master.Config) error {
 	if d.join == "" {
 		return nil
 	}
-	through, err := d.app.mastersOr(nil)
+	through, err := d.app.MastersOr(nil)
 	if err != nil {
 		return err
 	}
 	if len(through) == 0 {
-		return usagef("--join needs the address of a master: --master HOST:PORT")
+		return caller.Usagef("--join needs the address of a master: --master HOST:PORT")
 	}
 	config.Trust.Through = through
 	former, err := trust.ReadKey(d.dataDir)
@@ -200,7 +201,7 @@ func (d *daemon) joinMaster(ctx context.Context, config *master.Config) error {
 	}
 	config.Trust.Obtain = func(id api.MasterID) (trust.Key, []master.Peer, error) {
 		if id == "" {
-			return trust.Key{}, nil, usagef("--id is missing; name this master with it at its first start, and its folder remembers it")
+			return trust.Key{}, nil, caller.Usagef("--id is missing; name this master with it at its first start, and its folder remembers it")
 		}
 		answer, err := joining.Join(ctx, joining.Config{
 			Masters: through, Dial: transport.DialTCP, Name: string(id), Kinds: []trust.Kind{trust.Master},
@@ -210,7 +211,7 @@ func (d *daemon) joinMaster(ctx context.Context, config *master.Config) error {
 		}
 		if !former.IsZero() {
 			if former.Cluster() != answer.Key.Cluster() {
-				return trust.Key{}, nil, usagef("%s is the folder of a master of cluster %s, and the token is of %s", d.dataDir, former.Cluster(), answer.Key.Cluster())
+				return trust.Key{}, nil, caller.Usagef("%s is the folder of a master of cluster %s, and the token is of %s", d.dataDir, former.Cluster(), answer.Key.Cluster())
 			}
 			return answer.Key, nil, trust.RewriteKey(d.dataDir, answer.Key)
 		}
@@ -258,7 +259,7 @@ func (d *daemon) leaveExported(typed bool) {
 	if exported == "" || typed || configured || d.file != "" || d.join != "" || d.hasProof() || !isFresh(d.dataDir) {
 		return
 	}
-	d.app.masters = nil
+	d.app.Masters = nil
 	fmt.Fprintf(d.app.Stderr, "tender: TENDER_MASTER (%s) does not count here: without --join this master founds a cluster of its own\n", exported)
 }
 
@@ -271,8 +272,8 @@ func (d *daemon) foundCluster(config *master.Config) error {
 	if d.hasProof() || !isFresh(d.dataDir) {
 		return nil
 	}
-	if len(d.app.masters) > 0 {
-		return usagef("--master names a cluster that is there already: join it by a token, --join FILE (tender token create master -o FILE); " +
+	if len(d.app.Masters) > 0 {
+		return caller.Usagef("--master names a cluster that is there already: join it by a token, --join FILE (tender token create master -o FILE); " +
 			"a new one is made without --master")
 	}
 	host := cmp.Or(d.advertise, d.bind)

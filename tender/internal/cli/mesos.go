@@ -20,6 +20,7 @@ import (
 	"github.com/tenderhq/tender/internal/mesos/operator"
 	"github.com/tenderhq/tender/internal/mesos/translate"
 	"github.com/tenderhq/tender/internal/trust/transport"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
 )
 
@@ -35,7 +36,7 @@ type mesosFlags struct {
 	open, insecure  bool
 }
 
-func (a *App) mesosCommand() *cobra.Command {
+func mesosCommand(who *caller.Caller) *cobra.Command {
 	var f mesosFlags
 	command := &cobra.Command{
 		Use:   "mesos",
@@ -52,7 +53,7 @@ func (a *App) mesosCommand() *cobra.Command {
 			"Every flag can also be given as an environment variable (TENDER_PORT for --port).",
 		Example: "  tender dev --mesos\n" +
 			"  tender mesos --bind 10.0.0.7 --cert gateway.crt --key gateway.key",
-		Args: exactly(),
+		Args: caller.Exactly(),
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
@@ -66,20 +67,20 @@ func (a *App) mesosCommand() *cobra.Command {
 	flags.BoolVar(&f.open, "open", false, "let frameworks in that have no credentials, as the gateway's own principal; only on loopback addresses")
 	flags.BoolVar(&f.insecure, "insecure", false, "do without credentials and TLS on any address, for trusted networks and clusters without certificates")
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		if err := settings.Merge(flags, []string{"bind", "port", "agent-port", "advertise", "cert", "key", "peers", "open", "insecure"}, a.Lookup, nil); err != nil {
-			return usage(err)
+		if err := settings.Merge(flags, []string{"bind", "port", "agent-port", "advertise", "cert", "key", "peers", "open", "insecure"}, who.Lookup, nil); err != nil {
+			return caller.Usage(err)
 		}
 		if err := f.check(); err != nil {
-			return usage(err)
+			return caller.Usage(err)
 		}
-		masters, err := a.mastersOr(nil)
+		masters, err := who.MastersOr(nil)
 		if err != nil {
 			return err
 		}
-		token, _ := a.Lookup("TENDER_TOKEN")
-		return a.runMesos(command.Context(), f, masters, token)
+		token, _ := who.Lookup("TENDER_TOKEN")
+		return runMesos(command.Context(), who, f, masters, token)
 	}
-	command.AddCommand(a.mesosCheckCommand())
+	command.AddCommand(mesosCheckCommand(who))
 	return command
 }
 
@@ -115,7 +116,7 @@ func (f *mesosFlags) check() error {
 }
 
 // runMesos runs a gateway until ctx ends.
-func (a *App) runMesos(ctx context.Context, f mesosFlags, masters []string, token string) error {
+func runMesos(ctx context.Context, who *caller.Caller, f mesosFlags, masters []string, token string) error {
 	adapter, err := mesosAdapter()
 	if err != nil {
 		return err
@@ -124,7 +125,7 @@ func (a *App) runMesos(ctx context.Context, f mesosFlags, masters []string, toke
 	if f.cert != "" {
 		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
 		if err != nil {
-			return usage(fmt.Errorf("--cert and --key: %w", err))
+			return caller.Usage(fmt.Errorf("--cert and --key: %w", err))
 		}
 		certificate = &pair
 	}
@@ -144,26 +145,26 @@ func (a *App) runMesos(ctx context.Context, f mesosFlags, masters []string, toke
 		Cluster: func(ctx context.Context, token string) (operator.Cluster, error) {
 			return client.Dial(ctx, client.Config{Masters: masters, Token: token})
 		},
-		Adapter: adapter.Argv, Token: token, Open: f.open || f.insecure, Address: address, Log: zerolog.New(a.Stderr).With().Timestamp().Logger().Level(zerolog.InfoLevel),
+		Adapter: adapter.Argv, Token: token, Open: f.open || f.insecure, Address: address, Log: zerolog.New(who.Stderr).With().Timestamp().Logger().Level(zerolog.InfoLevel),
 	})
-	defer a.serveAgents(ctx, f, certificate, tools.Agent())()
-	a.sayUnless(false)("Frameworks of Mesos find their master at %s.", address)
+	defer serveAgents(ctx, who, f, certificate, tools.Agent())()
+	who.SayUnless(false)("Frameworks of Mesos find their master at %s.", address)
 	err = gateway.Serve(ctx, listener, gateway.Config{
 		Masters: masters, Token: token, Open: f.open || f.insecure, Address: address, Peers: f.peers, Secure: certificate != nil, Adapter: adapter,
-		Log: a.Stderr, Know: tools.Know,
+		Log: who.Stderr, Know: tools.Know,
 	}, certificate, tools)
 	return errors.Join(err, tools.Close())
 }
 
 // serveAgents answers for the agents of this machine until the returned function is called. If the port is taken, by
 // another gateway for example, that is said, and it does without.
-func (a *App) serveAgents(ctx context.Context, f mesosFlags, certificate *tls.Certificate, agents http.Handler) (stop func()) {
+func serveAgents(ctx context.Context, who *caller.Caller, f mesosFlags, certificate *tls.Certificate, agents http.Handler) (stop func()) {
 	if f.agentPort == 0 {
 		return func() {}
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(f.bind, strconv.Itoa(f.agentPort)))
 	if err != nil {
-		fmt.Fprintf(a.Stderr, "tools of Mesos do not reach the agents of this machine here: %v\n", err)
+		fmt.Fprintf(who.Stderr, "tools of Mesos do not reach the agents of this machine here: %v\n", err)
 		return func() {}
 	}
 	if certificate != nil {

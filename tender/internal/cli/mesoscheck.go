@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenderhq/tender/internal/mesos/check"
 	"github.com/tenderhq/tender/internal/words"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 	checkTasksShown = 3
 )
 
-func (a *App) mesosCheckCommand() *cobra.Command {
+func mesosCheckCommand(who *caller.Caller) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check ADDRESS [FRAMEWORK]",
 		Short: "Say what of the frameworks of a cluster of Mesos would not work here",
@@ -33,7 +34,7 @@ func (a *App) mesosCheckCommand() *cobra.Command {
 			"The exit code is 1 if something would not work.",
 		Example: "  tender mesos check mesos-master.example:5050\n" +
 			"  tender mesos check https://ann:secret@mesos.example marathon",
-		Args: between(1, "ADDRESS", "FRAMEWORK"),
+		Args: caller.Between(1, "ADDRESS", "FRAMEWORK"),
 		RunE: func(command *cobra.Command, args []string) error {
 			frameworks, err := readMesosState(command.Context(), args[0])
 			if err != nil {
@@ -46,33 +47,33 @@ func (a *App) mesosCheckCommand() *cobra.Command {
 				}
 				found++
 				well = well && f.Works()
-				a.tellChecked(f)
+				tellChecked(who, f)
 			}
 			switch {
 			case found == 0 && len(args) == 2:
 				return fmt.Errorf("no framework there is called %q", args[1])
 			case found == 0:
-				a.sayUnless(false)("There are no frameworks.")
+				who.SayUnless(false)("There are no frameworks.")
 			case !well:
-				return failure{codeFailed, nil}
+				return caller.Failure{Code: caller.Failed}
 			}
 			return nil
 		},
 	}
 }
 
-func (a *App) tellChecked(f check.Framework) {
+func tellChecked(who *caller.Caller, f check.Framework) {
 	if len(f.Findings) == 0 {
-		fmt.Fprintf(a.Stdout, "%s (%s): all of it would work; %s now\n", f.Name, f.ID, words.Count(f.Tasks, "task"))
+		fmt.Fprintf(who.Stdout, "%s (%s): all of it would work; %s now\n", f.Name, f.ID, words.Count(f.Tasks, "task"))
 		return
 	}
-	fmt.Fprintf(a.Stdout, "%s (%s): %s now\n", f.Name, f.ID, words.Count(f.Tasks, "task"))
+	fmt.Fprintf(who.Stdout, "%s (%s): %s now\n", f.Name, f.ID, words.Count(f.Tasks, "task"))
 	for _, finding := range f.Findings {
-		fmt.Fprintf(a.Stdout, "  %s", finding.What)
+		fmt.Fprintf(who.Stdout, "  %s", finding.What)
 		if n := len(finding.Tasks); n > 0 {
-			fmt.Fprintf(a.Stdout, " (%d, such as %s)", n, strings.Join(finding.Tasks[:min(n, checkTasksShown)], ", "))
+			fmt.Fprintf(who.Stdout, " (%d, such as %s)", n, strings.Join(finding.Tasks[:min(n, checkTasksShown)], ", "))
 		}
-		fmt.Fprintln(a.Stdout)
+		fmt.Fprintln(who.Stdout)
 	}
 }
 
@@ -84,7 +85,7 @@ func readMesosState(ctx context.Context, address string) ([]check.Framework, err
 	defer done()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(address, "/")+"/state", nil)
 	if err != nil {
-		return nil, usage(err)
+		return nil, caller.Usage(err)
 	}
 	reply, err := http.DefaultClient.Do(request)
 	if err != nil {

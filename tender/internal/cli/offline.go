@@ -16,17 +16,18 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/master"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
 // Commands that work on files while no master or agent uses them.
 
-func (a *App) snapshotInspectCommand() *cobra.Command {
+func snapshotInspectCommand(who *caller.Caller) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "inspect FILE",
 		Short: "Verify a saved snapshot and say what it contains",
 		Long:  "Read a saved snapshot completely, verify its checksum and its hash, and say what it contains. No master is needed.",
-		Args:  exactly("FILE"),
+		Args:  caller.Exactly("FILE"),
 	}
 	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
 	command.RunE = func(_ *cobra.Command, args []string) error {
@@ -35,9 +36,9 @@ func (a *App) snapshotInspectCommand() *cobra.Command {
 			return err
 		}
 		if format.Is(show.AsJSON) {
-			return a.snapshotJSON(found)
+			return writeSnapshotJSON(who, found)
 		}
-		return show.Fields(a.Stdout, snapshotFields(found))
+		return show.Fields(who.Stdout, snapshotFields(found))
 	}
 	return command
 }
@@ -74,15 +75,15 @@ func snapshotFields(s master.Snapshot) [][2]string {
 	}
 }
 
-// snapshotJSON writes a snapshot with the field names of our other JSON.
-func (a *App) snapshotJSON(s master.Snapshot) error {
-	return show.Indented(a.Stdout, map[string]any{
+// writeSnapshotJSON writes a snapshot with the field names of our other JSON.
+func writeSnapshotJSON(who *caller.Caller, s master.Snapshot) error {
+	return show.Indented(who.Stdout, map[string]any{
 		"cluster_id": s.Cluster, "epoch": s.Epoch, "term": s.Term, "index": s.Index, "hash": s.Hash, "masters": s.Masters,
 		"agents": s.Agents, "frameworks": s.Frameworks, "removed_frameworks": s.Tombstones, "roles": s.Roles, "store_bytes": s.StoreBytes,
 	})
 }
 
-func (a *App) snapshotRestoreCommand() *cobra.Command {
+func snapshotRestoreCommand(who *caller.Caller) *cobra.Command {
 	var dataDir, id, address string
 	command := &cobra.Command{
 		Use:   "restore FILE",
@@ -92,7 +93,7 @@ func (a *App) snapshotRestoreCommand() *cobra.Command {
 			"more; agents that have met the new one obey no old one. Changes since the snapshot are lost, but not tasks: agents\n" +
 			"report what they run.",
 		Example: "  tender raft snapshot restore saved --data-dir /var/lib/tender/m1 --id m1 --raft-address 10.0.0.1:5070",
-		Args:    exactly("FILE"),
+		Args:    caller.Exactly("FILE"),
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
@@ -108,7 +109,7 @@ func (a *App) snapshotRestoreCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.Stdout, "%s is the folder of master %s now, with %s and %s of %s, in epoch %d\n"+
+		_, err = fmt.Fprintf(who.Stdout, "%s is the folder of master %s now, with %s and %s of %s, in epoch %d\n"+
 			"a cluster with certificates: copy its %s, which no snapshot holds, into the folder; another one: add --insecure\n"+
 			"what has happened so far is in the folder history of each old data folder: copy one into the folder to keep it\n"+
 			"start it with: tender master --data-dir %s\n",
@@ -116,7 +117,7 @@ func (a *App) snapshotRestoreCommand() *cobra.Command {
 		if err != nil || len(found.Principals)+len(found.Tokens) == 0 {
 			return err
 		}
-		_, err = fmt.Fprintf(a.Stdout, "whatever was revoked since the snapshot was taken counts again; revoke it once more, before others join:\n"+
+		_, err = fmt.Fprintf(who.Stdout, "whatever was revoked since the snapshot was taken counts again; revoke it once more, before others join:\n"+
 			"  principals that may do something: %s\n  tokens that let somebody in: %s\n"+
 			"  agents that were removed since then are admitted again: tender remove AGENT\n",
 			listed(found.Principals, "tender revoke NAME"), listed(found.Tokens, "tender token revoke ID"))
@@ -139,14 +140,14 @@ func listed(names []string, command string) string {
 func checkOffline(dataDir, address string) error {
 	switch {
 	case dataDir == "":
-		return usagef("--data-dir is missing; write --data-dir FOLDER")
+		return caller.Usagef("--data-dir is missing; write --data-dir FOLDER")
 	case address != "" && client.CheckAddress(address) != nil:
-		return usagef("--raft-address: %q is not an address; write HOST:PORT, such as 10.0.0.1:5070", address)
+		return caller.Usagef("--raft-address: %q is not an address; write HOST:PORT, such as 10.0.0.1:5070", address)
 	}
 	return nil
 }
 
-func (a *App) recoverCommand() *cobra.Command {
+func recoverCommand(who *caller.Caller) *cobra.Command {
 	var dataDir, address, confirm string
 	command := &cobra.Command{
 		Use:   "recover",
@@ -158,7 +159,7 @@ func (a *App) recoverCommand() *cobra.Command {
 			"Without --confirm the command only says what it has found.",
 		Example: "  tender raft recover --data-dir /var/lib/tender/m1\n" +
 			"  tender raft recover --data-dir /var/lib/tender/m1 --confirm cluster-0123456789ab",
-		Args: exactly(),
+		Args: caller.Exactly(),
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
@@ -174,26 +175,26 @@ func (a *App) recoverCommand() *cobra.Command {
 		case err != nil:
 			return err
 		case confirm == "":
-			return a.tellSurvivor(dataDir, found)
+			return tellSurvivor(who, dataDir, found)
 		case confirm != string(found.Cluster):
-			return usagef("the folder is of %s, not of %s; nothing was changed", found.Cluster, confirm)
+			return caller.Usagef("the folder is of %s, not of %s; nothing was changed", found.Cluster, confirm)
 		}
 		if found, err = master.Recover(dataDir, address); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.Stdout, "master %s is a quorum of one now, in epoch %d\nstart it with: tender master --data-dir %s\n",
+		_, err = fmt.Fprintf(who.Stdout, "master %s is a quorum of one now, in epoch %d\nstart it with: tender master --data-dir %s\n",
 			found.Self.ID, found.Epoch, dataDir)
 		return err
 	}
 	return command
 }
 
-func (a *App) tellSurvivor(dataDir string, found master.Survivor) error {
+func tellSurvivor(who *caller.Caller, dataDir string, found master.Survivor) error {
 	var members []string
 	for _, peer := range found.Members {
 		members = append(members, string(peer.ID)+" at "+peer.Addr)
 	}
-	err := show.Fields(a.Stdout, [][2]string{
+	err := show.Fields(who.Stdout, [][2]string{
 		{"Master", string(found.Self.ID)},
 		{"Cluster", string(found.Cluster)},
 		{"Term", api.Term{Epoch: found.Epoch, Number: found.Term}.String()},
@@ -203,12 +204,12 @@ func (a *App) tellSurvivor(dataDir string, found master.Survivor) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.Stdout, "\nNothing was changed. If the majority of this quorum is lost for ever and no other survivor has a higher term and index:\n"+
+	_, err = fmt.Fprintf(who.Stdout, "\nNothing was changed. If the majority of this quorum is lost for ever and no other survivor has a higher term and index:\n"+
 		"  tender raft recover --data-dir %s --confirm %s\n", dataDir, found.Cluster)
 	return err
 }
 
-func (a *App) resetTermCommand() *cobra.Command {
+func resetTermCommand(who *caller.Caller) *cobra.Command {
 	var dataDir, confirm string
 	command := &cobra.Command{
 		Use:   "reset-term",
@@ -220,7 +221,7 @@ func (a *App) resetTermCommand() *cobra.Command {
 			"Without --confirm the command only says what it has found.",
 		Example: "  tender agent reset-term --data-dir /var/lib/tender/agent\n" +
 			"  tender agent reset-term --data-dir /var/lib/tender/agent --confirm agent-7",
-		Args: exactly(),
+		Args: caller.Exactly(),
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
@@ -228,28 +229,28 @@ func (a *App) resetTermCommand() *cobra.Command {
 	flags.StringVar(&confirm, "confirm", "", "the agent's ID; with it you confirm that no leader of an older term is alive")
 	command.RunE = func(*cobra.Command, []string) error {
 		if dataDir == "" {
-			return usagef("name the folder of the agent: --data-dir FOLDER")
+			return caller.Usagef("name the folder of the agent: --data-dir FOLDER")
 		}
 		found, err := agent.Inspect(dataDir)
 		switch {
 		case err != nil:
 			return err
 		case confirm == "":
-			return a.tellStanding(dataDir, found)
+			return tellStanding(who, dataDir, found)
 		case confirm != string(found.Agent):
-			return usagef("the folder is of %s, not of %s; nothing was changed", found.Agent, confirm)
+			return caller.Usagef("the folder is of %s, not of %s; nothing was changed", found.Agent, confirm)
 		}
 		if found, err = agent.ResetTerm(dataDir); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.Stdout, "agent %s has forgotten term %s; it obeys the first leader of %s that answers\n", found.Agent, found.Term, found.Cluster)
+		_, err = fmt.Fprintf(who.Stdout, "agent %s has forgotten term %s; it obeys the first leader of %s that answers\n", found.Agent, found.Term, found.Cluster)
 		return err
 	}
 	return command
 }
 
-func (a *App) tellStanding(dataDir string, found agent.Standing) error {
-	err := show.Fields(a.Stdout, [][2]string{
+func tellStanding(who *caller.Caller, dataDir string, found agent.Standing) error {
+	err := show.Fields(who.Stdout, [][2]string{
 		{"Agent", string(found.Agent)},
 		{"Cluster", string(found.Cluster)},
 		{"Term", found.Term.String()},
@@ -257,7 +258,7 @@ func (a *App) tellStanding(dataDir string, found agent.Standing) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.Stdout, "\nNothing was changed, and an agent that its leader has registered needs no change. Only if its log says of every\n"+
+	_, err = fmt.Fprintf(who.Stdout, "\nNothing was changed, and an agent that its leader has registered needs no change. Only if its log says of every\n"+
 		"true leader that its term is over, as no one of them will reach this one:\n"+
 		"  tender agent reset-term --data-dir %s --confirm %s\n", dataDir, found.Agent)
 	return err

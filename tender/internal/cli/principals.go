@@ -13,6 +13,7 @@ import (
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
@@ -63,12 +64,12 @@ func wrapped(text string) string {
 // checkGrant refuses a grant that no master would accept.
 func checkGrant(m *apiv1.PrincipalGrant) error {
 	if err := wire.GrantFromProto(m).Check(); err != nil {
-		return usage(err)
+		return caller.Usage(err)
 	}
 	return nil
 }
 
-func (a *App) grantCommand() *cobra.Command {
+func grantCommand(who *caller.Caller) *cobra.Command {
 	grant := &apiv1.PrincipalGrant{}
 	command := &cobra.Command{
 		Use:   "grant PRINCIPAL VERB",
@@ -78,21 +79,21 @@ func (a *App) grantCommand() *cobra.Command {
 			"effect at once: connections of the principal end, and come back with the new rights.",
 		Example: "  tender grant etl run --role eng/etl --user etl\n" +
 			"  tender grant ann operate --role eng",
-		Args:              exactly("PRINCIPAL", "VERB"),
-		ValidArgsFunction: a.completeIDs("principals"),
+		Args:              caller.Exactly("PRINCIPAL", "VERB"),
+		ValidArgsFunction: completeIDs(who, "principals"),
 	}
 	grantFlags(command, grant)
-	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+	command.RunE = who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
 		grant.Verb = args[1]
 		if err := checkGrant(grant); err != nil {
 			return err
 		}
-		return a.said(c.Operator().Grant(ctx, &apiv1.GrantRequest{Principal: args[0], Grant: grant}))
+		return who.TellAnswer(c.Operator().Grant(ctx, &apiv1.GrantRequest{Principal: args[0], Grant: grant}))
 	})
 	return command
 }
 
-func (a *App) revokeCommand() *cobra.Command {
+func revokeCommand(who *caller.Caller) *cobra.Command {
 	grant := &apiv1.PrincipalGrant{}
 	var why string
 	var force bool
@@ -104,13 +105,13 @@ func (a *App) revokeCommand() *cobra.Command {
 			"can't be undone.",
 		Example: "  tender revoke etl run --role eng/etl --user etl\n" +
 			"  tender revoke etl --why 'its token leaked'",
-		Args:              between(1, "PRINCIPAL", "VERB"),
-		ValidArgsFunction: a.completeIDs("principals"),
+		Args:              caller.Between(1, "PRINCIPAL", "VERB"),
+		ValidArgsFunction: completeIDs(who, "principals"),
 	}
 	grantFlags(command, grant)
 	command.Flags().StringVar(&why, "why", "", "reason, for those who are refused and for the audit log")
 	command.Flags().BoolVar(&force, "force", false, "do not ask before a principal is ended")
-	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+	command.RunE = who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
 		request := &apiv1.RevokeRequest{Principal: args[0], Why: why}
 		if len(args) == 2 {
 			grant.Verb, request.Grant = args[1], grant
@@ -120,7 +121,7 @@ func (a *App) revokeCommand() *cobra.Command {
 		} else {
 			for _, name := range []string{"role", "framework", "agent", "user"} {
 				if command.Flags().Changed(name) {
-					return usagef("--%s belongs to a grant; name its VERB too, or leave the flag out to end %s", name, args[0])
+					return caller.Usagef("--%s belongs to a grant; name its VERB too, or leave the flag out to end %s", name, args[0])
 				}
 			}
 			if !force { // with --force the leader says whether it exists
@@ -128,12 +129,12 @@ func (a *App) revokeCommand() *cobra.Command {
 					return err
 				}
 			}
-			if err := a.sure(ctx, force, "end "+args[0]+" for ever"); err != nil {
+			if err := who.Confirm(ctx, force, "end "+args[0]+" for ever"); err != nil {
 				return err
 			}
 		}
 		answer, err := c.Operator().Revoke(ctx, request)
-		return a.said(answer, nouns.Principals.WhereListed(err))
+		return who.TellAnswer(answer, nouns.Principals.WhereListed(err))
 	})
 	return command
 }
@@ -147,32 +148,32 @@ func known(ctx context.Context, c *client.Client, name string) error {
 	return nouns.Principals.Nobody(nouns.Query{Prefix: name})
 }
 
-func (a *App) whoamiCommand() *cobra.Command {
+func whoamiCommand(who *caller.Caller) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "whoami",
 		Short: "Show who you are to the cluster, and what you may do",
-		Args:  exactly(),
+		Args:  caller.Exactly(),
 	}
 	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
-	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+	command.RunE = who.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		me, err := c.Operator().WhoAmI(ctx, &apiv1.WhoAmIRequest{})
 		switch {
 		case err != nil:
 			return err
 		case format.Is(show.AsJSON):
-			return show.JSON(a.Stdout, me)
+			return show.JSON(who.Stdout, me)
 		case me.GetKind() == string(rights.Anybody):
-			_, err = fmt.Fprintln(a.Stdout, "anybody: this cluster has no identities, so everybody may do everything")
+			_, err = fmt.Fprintln(who.Stdout, "anybody: this cluster has no identities, so everybody may do everything")
 			return err
 		}
-		return show.Fields(a.Stdout, [][2]string{
+		return show.Fields(who.Stdout, [][2]string{
 			{"Kind", me.GetKind()}, {"Name", me.GetName()}, {"May", strings.Join(nouns.GrantTexts(me.GetGrants()), "\n")},
 		})
 	})
 	return command
 }
 
-func (a *App) canICommand() *cobra.Command {
+func canICommand(who *caller.Caller) *cobra.Command {
 	wish := &apiv1.PrincipalGrant{}
 	command := &cobra.Command{
 		Use:   "can-i VERB",
@@ -180,10 +181,10 @@ func (a *App) canICommand() *cobra.Command {
 		Long: "Say whether you may do something. If not, say which grant is missing, and exit with 1. " + verbsHelp() + "\n\n" +
 			"Without flags it asks about the whole cluster.",
 		Example: "  tender can-i kill-task --role eng/web",
-		Args:    exactly("VERB"),
+		Args:    caller.Exactly("VERB"),
 	}
 	grantFlags(command, wish)
-	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+	command.RunE = who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
 		wish.Verb = args[0]
 		if err := checkGrant(wish); err != nil {
 			return err
@@ -195,7 +196,7 @@ func (a *App) canICommand() *cobra.Command {
 		case !answer.GetAllowed():
 			return errors.New("no: " + answer.GetWhy())
 		}
-		_, err = fmt.Fprintln(a.Stdout, "yes")
+		_, err = fmt.Fprintln(who.Stdout, "yes")
 		return err
 	})
 	return command

@@ -17,10 +17,11 @@ import (
 	"github.com/tenderhq/tender/allocator/journal"
 	"github.com/tenderhq/tender/allocator/remote"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
-func (a *App) allocatorCommand() *cobra.Command {
+func allocatorCommand(who *caller.Caller) *cobra.Command {
 	command := &cobra.Command{Use: "allocator", Short: "Examine how resources are shared"}
 	var policies []string
 	replay := &cobra.Command{
@@ -31,9 +32,9 @@ func (a *App) allocatorCommand() *cobra.Command {
 			"start when the policy lets them. The column 'recorded' shows what really happened. The longest leadership in the\n" +
 			"file is replayed.",
 		Example: "  tender allocator replay --policy priority /var/lib/tender/allocator.journal",
-		Args:    exactly("FILE"),
+		Args:    caller.Exactly("FILE"),
 		RunE: func(command *cobra.Command, args []string) error {
-			return a.replay(command.Context(), args[0], policies)
+			return replayJournal(command.Context(), who, args[0], policies)
 		},
 	}
 	replay.Flags().StringSliceVar(&policies, "policy", []string{"fairshare"}, "policies to run: "+strings.Join(allocator.Names(), ", "))
@@ -41,20 +42,20 @@ func (a *App) allocatorCommand() *cobra.Command {
 	return command
 }
 
-func (a *App) replay(ctx context.Context, path string, policies []string) error {
+func replayJournal(ctx context.Context, who *caller.Caller, path string, policies []string) error {
 	section, torn, err := readJournal(path)
 	if err != nil {
 		return err
 	}
 	if torn {
-		fmt.Fprintln(a.Stderr, "tender: the end of the journal is torn and left out")
+		fmt.Fprintln(who.Stderr, "tender: the end of the journal is torn and left out")
 	}
 	columns := []string{"recorded (" + section.Policy + ")"}
 	reports := []journal.Report{journal.Recorded(section)}
 	for _, name := range policies {
 		policy, err := allocator.Make(name, section.Config)
 		if err != nil {
-			return usage(fmt.Errorf("--policy: %w", err))
+			return caller.Usage(fmt.Errorf("--policy: %w", err))
 		}
 		report, err := replayed(ctx, section, policy)
 		if err != nil {
@@ -62,10 +63,10 @@ func (a *App) replay(ctx context.Context, path string, policies []string) error 
 		}
 		columns, reports = append(columns, name), append(reports, report)
 	}
-	if err := writeReports(a.Stdout, columns, reports); err != nil {
+	if err := writeReports(who.Stdout, columns, reports); err != nil {
 		return err
 	}
-	return a.same(section, policies)
+	return replaySection(who, section, policies)
 }
 
 // replayed waits for a policy in another process at each place at which a master would not wait.
@@ -91,8 +92,8 @@ func replayed(ctx context.Context, section *journal.Section, policy allocator.Al
 	return report, ctx.Err()
 }
 
-// same returns an error if the recorded policy does not decide as it did.
-func (a *App) same(section *journal.Section, policies []string) error {
+// replaySection returns an error if the recorded policy does not decide as it did.
+func replaySection(who *caller.Caller, section *journal.Section, policies []string) error {
 	if !section.Whole || !slices.Contains(policies, section.Policy) {
 		return nil
 	}
@@ -101,7 +102,7 @@ func (a *App) same(section *journal.Section, policies []string) error {
 		return err
 	}
 	rounds, same := section.Same(policy)
-	_, err = fmt.Fprintf(a.Stdout, "\n%s told exactly the same again: %d of %d answers are identical\n", section.Policy, same, rounds)
+	_, err = fmt.Fprintf(who.Stdout, "\n%s told exactly the same again: %d of %d answers are identical\n", section.Policy, same, rounds)
 	return err
 }
 

@@ -11,32 +11,33 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
 )
 
 // reserveCommands returns the commands that set resources of agents aside for roles.
-func (a *App) reserveCommands() []*cobra.Command {
+func reserveCommands(who *caller.Caller) []*cobra.Command {
 	return []*cobra.Command{
-		a.reserveCommand("reserve", apiv1.OperationKind_RESERVE, "Set free resources of an agent aside for a role",
+		reserveCommand(who, "reserve", apiv1.OperationKind_RESERVE, "Set free resources of an agent aside for a role",
 			"Reserve free resources of an agent for a role and the roles below it. Offers of the agent are rescinded and made anew."),
-		a.reserveCommand("unreserve", apiv1.OperationKind_UNRESERVE, "Let everybody use what was reserved",
+		reserveCommand(who, "unreserve", apiv1.OperationKind_UNRESERVE, "Let everybody use what was reserved",
 			"End a reservation, so that every role may use the resources. What a task uses or a volume holds stays reserved."),
-		a.volumeCommand(),
+		volumeCommand(who),
 	}
 }
 
-func (a *App) reserveCommand(name string, action apiv1.OperationKind, short, long string) *cobra.Command {
+func reserveCommand(who *caller.Caller, name string, action apiv1.OperationKind, short, long string) *cobra.Command {
 	var role string
 	command := &cobra.Command{
 		Use: name + " AGENT RESOURCES", Short: short, Long: long,
 		Example: "  tender " + name + " agent-1 'cpus:2;mem:1024' --role web",
-		Args:    exactly("AGENT", "RESOURCES"), ValidArgsFunction: a.completeIDs("agents"),
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		Args:    caller.Exactly("AGENT", "RESOURCES"), ValidArgsFunction: completeIDs(who, "agents"),
+		RunE: who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
 			if _, err := settings.ParseResources(args[1]); err != nil {
-				return usage(err)
+				return caller.Usage(err)
 			}
-			return a.reserve(ctx, c, args[0], &apiv1.ReserveRequest{Role: role, Action: action, Resources: args[1]})
+			return reserveOn(ctx, who, c, args[0], &apiv1.ReserveRequest{Role: role, Action: action, Resources: args[1]})
 		}),
 	}
 	roleFlag(command, &role)
@@ -47,25 +48,25 @@ func roleFlag(command *cobra.Command, role *string) {
 	command.Flags().StringVar(role, "role", "", "role that it is for (required)")
 }
 
-func (a *App) reserve(ctx context.Context, c *client.Client, agent string, request *apiv1.ReserveRequest) error {
+func reserveOn(ctx context.Context, who *caller.Caller, c *client.Client, agent string, request *apiv1.ReserveRequest) error {
 	if err := roleOf(request.GetRole()); err != nil {
 		return err
 	}
 	if request.GetAction() == apiv1.OperationKind_CREATE_VOLUME && request.GetSizeMb() <= 0 {
-		return usagef("a volume of %d MB can't be made; write --size MB, such as --size 1024", request.GetSizeMb())
+		return caller.Usagef("a volume of %d MB can't be made; write --size MB, such as --size 1024", request.GetSizeMb())
 	}
 	request.AgentId = agent
 	answer, err := c.Operator().Reserve(ctx, request)
-	return a.said(answer, nouns.Agents.WhereListed(err))
+	return who.TellAnswer(answer, nouns.Agents.WhereListed(err))
 }
 
 // roleOf refuses a role that no reservation can have.
 func roleOf(role string) error {
 	if role == "" {
-		return usagef("--role ROLE is missing: the role that the resources are, or were, reserved for")
+		return caller.Usagef("--role ROLE is missing: the role that the resources are, or were, reserved for")
 	}
 	if err := api.Role(role).Check(); err != nil {
-		return usage(err)
+		return caller.Usage(err)
 	}
 	return nil
 }
@@ -90,15 +91,15 @@ func volumeIsThere(ctx context.Context, c *client.Client, name string) error {
 	return nouns.NoVolume(name)
 }
 
-func (a *App) volumeCommand() *cobra.Command {
+func volumeCommand(who *caller.Caller) *cobra.Command {
 	command := &cobra.Command{Use: "volume", Short: "Create, destroy and list persistent volumes"}
 	var role string
 	var size int64
 	create := &cobra.Command{
 		Use: "create AGENT VOLUME", Short: "Create a persistent volume on disk that is reserved for a role",
-		Args: exactly("AGENT", "VOLUME"), ValidArgsFunction: a.completeIDs("agents"),
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			return a.reserve(ctx, c, args[0], &apiv1.ReserveRequest{
+		Args: caller.Exactly("AGENT", "VOLUME"), ValidArgsFunction: completeIDs(who, "agents"),
+		RunE: who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return reserveOn(ctx, who, c, args[0], &apiv1.ReserveRequest{
 				Role: role, Action: apiv1.OperationKind_CREATE_VOLUME, Volume: args[1], SizeMb: size,
 			})
 		}),
@@ -110,8 +111,8 @@ func (a *App) volumeCommand() *cobra.Command {
 		Use: "destroy AGENT VOLUME", Short: "Destroy a volume with its data; its disk stays reserved",
 		Long: "Destroy a volume with its data. Its disk stays reserved. On a terminal it asks first; elsewhere it needs --force.\n" +
 			"This can't be undone.",
-		Args: exactly("AGENT", "VOLUME"), ValidArgsFunction: a.completeIDs("agents"),
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		Args: caller.Exactly("AGENT", "VOLUME"), ValidArgsFunction: completeIDs(who, "agents"),
+		RunE: who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
 			if err := roleOf(role); err != nil {
 				return err
 			}
@@ -120,22 +121,24 @@ func (a *App) volumeCommand() *cobra.Command {
 					return err
 				}
 			}
-			if err := a.sure(ctx, force, fmt.Sprintf("destroy volume %s of agent %s with all its data", args[1], args[0])); err != nil {
+			if err := who.Confirm(ctx, force, fmt.Sprintf("destroy volume %s of agent %s with all its data", args[1], args[0])); err != nil {
 				return err
 			}
-			return a.reserve(ctx, c, args[0], &apiv1.ReserveRequest{
+			return reserveOn(ctx, who, c, args[0], &apiv1.ReserveRequest{
 				Role: role, Action: apiv1.OperationKind_DESTROY_VOLUME, Volume: args[1],
 			})
 		}),
 	}
 	roleFlag(destroy, &role)
 	destroy.Flags().BoolVar(&force, "force", false, "do not ask first")
-	list := &cobra.Command{Use: "list", Short: "List the volumes of all agents", Args: exactly(), RunE: a.withClient(a.listVolumes)}
+	list := &cobra.Command{Use: "list", Short: "List the volumes of all agents", Args: caller.Exactly(), RunE: who.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		return listVolumes(ctx, who, c)
+	})}
 	add(command, "", create, destroy, list)
 	return command
 }
 
-func (a *App) listVolumes(ctx context.Context, c *client.Client, _ []string) error {
+func listVolumes(ctx context.Context, who *caller.Caller, c *client.Client) error {
 	agents, err := nouns.Agents.List(ctx, c, &nouns.Query{})
 	if err != nil {
 		return err
@@ -158,7 +161,7 @@ func (a *App) listVolumes(ctx context.Context, c *client.Client, _ []string) err
 			})
 		}
 	}
-	return a.tableOf("volumes", []string{"VOLUME", "AGENT", "ROLE", "MB", "IN USE", "WHY"}, rows)
+	return writeTable(who, "volumes", []string{"VOLUME", "AGENT", "ROLE", "MB", "IN USE", "WHY"}, rows)
 }
 
 func yesNo(yes bool) string {

@@ -20,39 +20,41 @@ import (
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
 // roleCommands returns the commands that show and change the settings of a role.
-func (a *App) roleCommands() []*cobra.Command {
-	weight := a.roleCommand("weight ROLE [WEIGHT]", "Show or set the weight of a role",
+func roleCommands(who *caller.Caller) []*cobra.Command {
+	weight := roleCommand(who, "weight ROLE [WEIGHT]", "Show or set the weight of a role",
 		"Show or set the weight of a role. Sibling roles are due shares in proportion to their weights. Default 1.",
 		"WEIGHT", setWeight)
-	ranks := a.roleCommand("priority ROLE [PRIORITY]", "Show or set the priority of a role",
+	ranks := roleCommand(who, "priority ROLE [PRIORITY]", "Show or set the priority of a role",
 		"Show or set the priority of a role, for the allocator 'priority'. Higher priorities are served first. Default 0.",
 		"PRIORITY", setPriority)
-	return []*cobra.Command{weight, ranks, a.quotaCommand()}
+	return []*cobra.Command{weight, ranks, quotaCommand(who)}
 }
 
-func (a *App) roleCommand(
+func roleCommand(
+	who *caller.Caller,
 	use, short, long, value string, set func(*apiv1.SetRoleRequest, string) error,
 ) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Long: long,
-		Args: between(1, "ROLE", value), ValidArgsFunction: a.completeIDs("roles"),
+		Args: caller.Between(1, "ROLE", value), ValidArgsFunction: completeIDs(who, "roles"),
 		RunE: func(command *cobra.Command, args []string) error {
 			request := &apiv1.SetRoleRequest{Role: args[0]}
 			if err := api.Role(args[0]).Check(); err != nil {
-				return usage(err)
+				return caller.Usage(err)
 			}
 			if len(args) == 2 {
 				if err := set(request, args[1]); err != nil {
-					return usage(err)
+					return caller.Usage(err)
 				}
 			}
-			return a.setRole(command, request, len(args) == 2)
+			return setRole(who, command, request, len(args) == 2)
 		},
 	}
 }
@@ -77,7 +79,7 @@ func setPriority(request *apiv1.SetRoleRequest, text string) error {
 	return nil
 }
 
-func (a *App) quotaCommand() *cobra.Command {
+func quotaCommand(who *caller.Caller) *cobra.Command {
 	var guarantee, limit string
 	var force bool
 	command := &cobra.Command{
@@ -91,7 +93,7 @@ func (a *App) quotaCommand() *cobra.Command {
 			"one below that of a role below. A limit takes nothing away from tasks that run.",
 		Example: "  tender quota eng --guarantee 'cpus:8;mem:16384' --limit 'cpus:32'\n" +
 			"  tender quota eng --limit none",
-		Args: exactly("ROLE"), ValidArgsFunction: a.completeIDs("roles"),
+		Args: caller.Exactly("ROLE"), ValidArgsFunction: completeIDs(who, "roles"),
 	}
 	command.Flags().StringVar(&guarantee, "guarantee", "", "resources such as 'cpus:8;mem:16384', or none")
 	command.Flags().StringVar(&limit, "limit", "", "resources such as 'cpus:32', or none")
@@ -104,9 +106,9 @@ func (a *App) quotaCommand() *cobra.Command {
 			setQuota(command, "limit", limit, &request.Limit),
 		)
 		if err != nil {
-			return usage(err)
+			return caller.Usage(err)
 		}
-		return a.setRole(command, request, request.Guarantee != nil || request.Limit != nil)
+		return setRole(who, command, request, request.Guarantee != nil || request.Limit != nil)
 	}
 	return command
 }
@@ -129,8 +131,8 @@ func setQuota(command *cobra.Command, name, text string, into **string) error {
 }
 
 // setRole changes the role, if there is something to change, and shows it.
-func (a *App) setRole(command *cobra.Command, request *apiv1.SetRoleRequest, change bool) error {
-	return a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+func setRole(who *caller.Caller, command *cobra.Command, request *apiv1.SetRoleRequest, change bool) error {
+	return who.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		if change {
 			before, err := findRole(ctx, c, request.GetRole())
 			if err != nil {
@@ -140,22 +142,22 @@ func (a *App) setRole(command *cobra.Command, request *apiv1.SetRoleRequest, cha
 			if err != nil {
 				return err
 			}
-			if err := show.Fields(a.Stdout, changedFields(before, view)); err != nil {
+			if err := show.Fields(who.Stdout, changedFields(before, view)); err != nil {
 				return err
 			}
 			if request.Limit != nil {
 				for _, over := range whatIsOver(view) {
-					fmt.Fprintln(a.Stderr, over)
+					fmt.Fprintln(who.Stderr, over)
 				}
 			}
-			return errors.Join(a.noteNewRole(ctx, c, view), a.notePriority(ctx, c, request))
+			return errors.Join(noteNewRole(ctx, who, c, view), notePriority(ctx, who, c, request))
 		}
 		view, err := findRole(ctx, c, request.GetRole())
 		if err != nil {
 			return err
 		}
 		if view != nil {
-			return show.Fields(a.Stdout, nouns.RoleFields(view))
+			return show.Fields(who.Stdout, nouns.RoleFields(view))
 		}
 		return fmt.Errorf("nobody uses role %q and nothing is set for it; weight 1, priority 0 and no quota hold", request.GetRole())
 	})(command, nil)
@@ -220,7 +222,7 @@ func whatIsOver(view *apiv1.RoleView) (list []string) {
 }
 
 // notePriority says that a priority was set that the cluster's allocator ignores.
-func (a *App) notePriority(ctx context.Context, c *client.Client, request *apiv1.SetRoleRequest) error {
+func notePriority(ctx context.Context, who *caller.Caller, c *client.Client, request *apiv1.SetRoleRequest) error {
 	if request.Priority == nil {
 		return nil
 	}
@@ -230,7 +232,7 @@ func (a *App) notePriority(ctx context.Context, c *client.Client, request *apiv1
 	}
 	for _, m := range masters.GetItems() {
 		if m.GetState() == "leader" && m.GetAllocator() == fairshare.Name {
-			fmt.Fprintf(a.Stderr, "the masters share resources by the allocator %s, which has no priorities: this one counts "+
+			fmt.Fprintf(who.Stderr, "the masters share resources by the allocator %s, which has no priorities: this one counts "+
 				"when they are started with --allocator %s\n", fairshare.Name, priority.Name)
 		}
 	}
@@ -238,7 +240,7 @@ func (a *App) notePriority(ctx context.Context, c *client.Client, request *apiv1
 }
 
 // noteNewRole says that no framework uses the role that was changed, which may be a slip.
-func (a *App) noteNewRole(ctx context.Context, c *client.Client, view *apiv1.RoleView) error {
+func noteNewRole(ctx context.Context, who *caller.Caller, c *client.Client, view *apiv1.RoleView) error {
 	if view.GetFrameworks() > 0 {
 		return nil
 	}
@@ -256,6 +258,6 @@ func (a *App) noteNewRole(ctx context.Context, c *client.Client, view *apiv1.Rol
 	if closest := words.Closest(view.GetRole(), used); closest != "" {
 		text += fmt.Sprintf("; did you mean %s?", closest)
 	}
-	fmt.Fprintln(a.Stderr, text)
+	fmt.Fprintln(who.Stderr, text)
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path"
 	"slices"
 	"strconv"
@@ -19,6 +18,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/framework/jobs/jobfile"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/tender/internal/cli/run"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
@@ -55,7 +55,7 @@ type lifeFlags struct {
 	checks, limits                      []string
 }
 
-func (a *App) runCommand() *cobra.Command {
+func runCommand(who *caller.Caller) *cobra.Command {
 	var f runFlags
 	command := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
@@ -72,20 +72,20 @@ func (a *App) runCommand() *cobra.Command {
 			"  tender run --shell -- 'ls | wc -l'",
 		Args: func(command *cobra.Command, args []string) error {
 			if len(args) == 0 && f.image == "" {
-				return usagef("'tender run' needs a command; write 'tender run -- COMMAND'")
+				return caller.Usagef("'tender run' needs a command; write 'tender run -- COMMAND'")
 			}
 			return nil
 		},
 	}
 	f.addTo(command.Flags())
-	a.completeFlags(command)
+	completeFlags(who, command)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		task, err := f.task(args, a.Lookup)
+		task, err := f.task(args, who.Lookup)
 		if err = errors.Join(saidEmpty(command.Flags()), saidZero(command.Flags()), err); err != nil {
-			return usage(err)
+			return caller.Usage(err)
 		}
 		given := command.Flags().Changed("role")
-		return a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		return who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
 			if err := f.takeVolumes(ctx, c, given, &task); err != nil {
 				return err
 			}
@@ -93,7 +93,7 @@ func (a *App) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.run(ctx, c, f, task, preferred)
+			return runTasks(ctx, who, c, f, task, preferred)
 		})(command, args)
 	}
 	return command
@@ -143,40 +143,40 @@ func (f *runFlags) addTo(flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing except the output of the tasks, and errors")
 }
 
-func (a *App) run(ctx context.Context, c *client.Client, f runFlags, task api.Task, preferred []api.AgentID) error {
+func runTasks(ctx context.Context, who *caller.Caller, c *client.Client, f runFlags, task api.Task, preferred []api.AgentID) error {
 	// A cluster that does not answer is reported before anything is set up.
 	if _, err := c.Operator().ListMasters(ctx, &apiv1.ListRequest{}); err != nil {
 		return err
 	}
 	restarts, err := f.restarts()
 	if err != nil {
-		return usage(err)
+		return caller.Usage(err)
 	}
 	code, err := run.Run(ctx, run.Config{
 		Masters: c.Masters(), Operator: c.Operator(), Dial: c.DialMaster, Agents: run.Agents{Dial: c.DialAgent, Ticket: c.ReadTicket},
 		Name: task.Name, Role: api.Role(f.role), Task: task,
 		Instances: f.instances, Constraint: conjunction(f.constraints), Retry: f.retry, Unreachable: f.unreachable, Revocable: f.revocable,
 		Preferred: preferred, Spread: api.Place(f.spread), Restart: restarts, Detach: f.detach,
-		Stdout: a.Stdout, Stderr: a.Stderr, Teller: run.Teller{Say: a.sayUnless(f.quiet), Warn: a.sayUnless(false)}, Progress: a.Terminal && !f.quiet,
+		Stdout: who.Stdout, Stderr: who.Stderr, Teller: run.Teller{Say: who.SayUnless(f.quiet), Warn: who.SayUnless(false)}, Progress: who.Terminal && !f.quiet,
 	})
 	var stop interrupted
 	pending := (*run.Pending)(nil)
 	switch tooLarge := (*run.TooLarge)(nil); {
 	case errors.As(err, &pending):
-		return failure{codePending, err}
+		return caller.Failure{Code: caller.Pending, Err: err}
 	case errors.As(err, &tooLarge):
-		return failure{codeUsage, err}
+		return caller.Failure{Code: caller.WrongUsage, Err: err}
 	case err != nil:
 		return err
 	case errors.As(context.Cause(ctx), &stop):
-		return failure{signalCode(stop.signal), nil}
+		return caller.Failure{Code: signalCode(stop.signal)}
 	case code != 0:
-		return failure{code, nil}
+		return caller.Failure{Code: code}
 	}
 	return nil
 }
 
-func (a *App) attachCommand() *cobra.Command {
+func attachCommand(who *caller.Caller) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "attach FRAMEWORK",
 		Short: "Follow the tasks of a run that was started with --detach",
@@ -185,38 +185,30 @@ func (a *App) attachCommand() *cobra.Command {
 			"The exit code is that of the first task that failed, or 0 if none did. Ctrl-C only stops the output; the tasks go on.\n" +
 			"'tender teardown FRAMEWORK' ends them.",
 		Example:           "  tender attach nightly",
-		Args:              exactly("FRAMEWORK"),
-		ValidArgsFunction: a.completeIDs("frameworks"),
+		Args:              caller.Exactly("FRAMEWORK"),
+		ValidArgsFunction: completeIDs(who, "frameworks"),
 	}
-	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+	command.RunE = who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
 		framework, err := nouns.Frameworks.Find(ctx, c, args[0])
 		if err != nil {
 			return err
 		}
 		code, err := run.Attach(ctx, run.Attached{
 			Operator: c.Operator(), Agents: run.Agents{Dial: c.DialAgent, Ticket: c.ReadTicket},
-			Framework: api.FrameworkID(framework.ID), Stdout: a.Stdout, Stderr: a.Stderr, Say: a.sayUnless(false),
+			Framework: api.FrameworkID(framework.ID), Stdout: who.Stdout, Stderr: who.Stderr, Say: who.SayUnless(false),
 		})
 		var stop interrupted
 		switch {
 		case errors.As(context.Cause(ctx), &stop):
-			return failure{signalCode(stop.signal), nil}
+			return caller.Failure{Code: signalCode(stop.signal)}
 		case err != nil:
 			return err
 		case code != 0:
-			return failure{code, nil}
+			return caller.Failure{Code: code}
 		}
 		return nil
 	})
 	return command
-}
-
-func (a *App) sayUnless(quiet bool) func(string, ...any) {
-	w := a.Stderr
-	if quiet {
-		w = io.Discard
-	}
-	return func(format string, args ...any) { fmt.Fprintf(w, "tender: "+format+"\n", args...) }
 }
 
 // task returns what each instance runs, or everything that is wrong with the flags.
@@ -364,7 +356,7 @@ func (f *runFlags) takeVolumes(ctx context.Context, c *client.Client, roleGiven 
 	for _, name := range f.volumes {
 		found, err := nouns.VolumeNamed(all, name)
 		if err != nil {
-			return usage(err)
+			return caller.Usage(err)
 		}
 		if first.Agent == "" {
 			first = found
@@ -373,12 +365,12 @@ func (f *runFlags) takeVolumes(ctx context.Context, c *client.Client, roleGiven 
 			f.role, roleGiven = string(found.Resource.Reserved), true
 		}
 		if err := f.usable(found, first); err != nil {
-			return usage(err)
+			return caller.Usage(err)
 		}
 		task.Resources = task.Resources.Plus(api.NewResources(found.Resource))
 	}
 	if f.instances > 1 {
-		return usagef("--instances is %d, but a volume is used by one task at a time", f.instances)
+		return caller.Usagef("--instances is %d, but a volume is used by one task at a time", f.instances)
 	}
 	return nil
 }

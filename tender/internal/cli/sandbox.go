@@ -21,13 +21,14 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/sandbox"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/logtail"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 	"github.com/tenderhq/tender/tender/internal/cli/terminal"
 )
 
-func (a *App) cpCommand() *cobra.Command {
+func cpCommand(who *caller.Caller) *cobra.Command {
 	var executor bool
 	command := &cobra.Command{
 		Use:   "cp TASK:PATH [TO]",
@@ -36,14 +37,14 @@ func (a *App) cpCommand() *cobra.Command {
 			"file, a folder, or - for stdout; by default the file is put here under its own name. If PATH is a folder, the command\n" +
 			"says what it contains. With --executor, copy from the folder of the task's executor.\n\n" +
 			"TASK is FRAMEWORK/TASK, or any unique start of that or of the task's own ID.",
-		Args:              between(1, "TASK:PATH", "TO"),
-		ValidArgsFunction: a.completeIDs("tasks"),
+		Args:              caller.Between(1, "TASK:PATH", "TO"),
+		ValidArgsFunction: completeIDs(who, "tasks"),
 	}
 	command.Flags().BoolVar(&executor, "executor", false, "copy from the folder of the task's executor instead")
-	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+	command.RunE = who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
 		word, name, named := strings.Cut(args[0], ":")
 		if !named || word == "" {
-			return usagef("%q names no file of a task; write TASK:PATH, as in framework-1/job.0:result.txt", args[0])
+			return caller.Usagef("%q names no file of a task; write TASK:PATH, as in framework-1/job.0:result.txt", args[0])
 		}
 		file, err := fileOf(ctx, c, word, name, executor)
 		if err != nil {
@@ -54,7 +55,7 @@ func (a *App) cpCommand() *cobra.Command {
 			to = args[1]
 		}
 		if to == "-" {
-			return file.Copy(ctx, a.Stdout)
+			return file.Copy(ctx, who.Stdout)
 		}
 		return copyTo(to, path.Base(name), func(w io.Writer) error { return file.Copy(ctx, w) })
 	})
@@ -64,7 +65,7 @@ func (a *App) cpCommand() *cobra.Command {
 // filesMax is how many files of a folder are listed, unless more are asked for.
 const filesMax = 1000
 
-func (a *App) filesCommand() *cobra.Command {
+func filesCommand(who *caller.Caller) *cobra.Command {
 	var executor bool
 	var limit int
 	command := &cobra.Command{
@@ -73,22 +74,22 @@ func (a *App) filesCommand() *cobra.Command {
 		Long: "List the files in a task's sandbox, or in a folder of it. After the task's end that works for as long as its agent keeps\n" +
 			"the sandbox. With --executor, list the folder of the task's executor. 'tender cp TASK:PATH -' prints a file.\n\n" +
 			"TASK is FRAMEWORK/TASK, or any unique start of that or of the task's own ID.",
-		Args:              between(1, "TASK", "PATH"),
-		ValidArgsFunction: a.completeIDs("tasks"),
+		Args:              caller.Between(1, "TASK", "PATH"),
+		ValidArgsFunction: completeIDs(who, "tasks"),
 	}
 	command.Flags().BoolVar(&executor, "executor", false, "list the folder of the task's executor instead")
 	format := show.FormatFlag(command.Flags(), show.AsTable, show.AsJSON, show.AsName)
 	command.Flags().IntVar(&limit, "limit", filesMax, "list at most this many")
-	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+	command.RunE = who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if limit < 1 {
-			return usagef("--limit is %d; write how many are wanted", limit)
+			return caller.Usagef("--limit is %d; write how many are wanted", limit)
 		}
 		name := ""
 		if len(args) == 2 {
 			name = args[1]
 		}
 		if task, folder, is := strings.Cut(args[0], ":"); is {
-			return usagef("%q is no task; write 'tender files %s %s'", args[0], task, folder)
+			return caller.Usagef("%q is no task; write 'tender files %s %s'", args[0], task, folder)
 		}
 		file, err := fileOf(ctx, c, args[0], name, executor)
 		if err != nil {
@@ -99,9 +100,9 @@ func (a *App) filesCommand() *cobra.Command {
 			return err
 		}
 		if more {
-			fmt.Fprintf(a.Stderr, "there are more; --limit has cut the list\n")
+			fmt.Fprintf(who.Stderr, "there are more; --limit has cut the list\n")
 		}
-		return printFiles(a.Stdout, format, items)
+		return printFiles(who.Stdout, format, items)
 	})
 	return command
 }
@@ -188,7 +189,7 @@ func unwritten(name string, err error) error {
 // execFlags are the flags of `tender exec`.
 type execFlags struct{ stdin, tty bool }
 
-func (a *App) execCommand() *cobra.Command {
+func execCommand(who *caller.Caller) *cobra.Command {
 	var f execFlags
 	command := &cobra.Command{
 		Use:   "exec [flags] TASK -- COMMAND [ARGUMENT...]",
@@ -201,30 +202,30 @@ func (a *App) execCommand() *cobra.Command {
 			"  tender exec -it site.0 -- sh",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return usagef("'tender exec' needs a task and a command; write 'tender exec TASK -- COMMAND'")
+				return caller.Usagef("'tender exec' needs a task and a command; write 'tender exec TASK -- COMMAND'")
 			}
 			return nil
 		},
-		ValidArgsFunction: a.completeIDs("tasks"),
+		ValidArgsFunction: completeIDs(who, "tasks"),
 	}
 	flags := command.Flags()
 	flags.SetInterspersed(false)
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, "pass standard input on to the command")
 	flags.BoolVarP(&f.tty, "tty", "t", false, "give the command a terminal of the same size as this one")
-	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+	command.RunE = who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
 		argv := args[1:]
 		if argv[0] == "--" {
 			argv = argv[1:]
 		}
 		if len(argv) == 0 {
-			return usagef("'tender exec' needs a command; write 'tender exec TASK -- COMMAND'")
+			return caller.Usagef("'tender exec' needs a command; write 'tender exec TASK -- COMMAND'")
 		}
-		return execInside(ctx, a, c, args[0], argv, f)
+		return execInside(ctx, who, c, args[0], argv, f)
 	})
 	return command
 }
 
-func execInside(ctx context.Context, a *App, c *client.Client, word string, argv []string, f execFlags) error {
+func execInside(ctx context.Context, who *caller.Caller, c *client.Client, word string, argv []string, f execFlags) error {
 	task, err := nouns.Task(ctx, c, word)
 	if err != nil {
 		return err
@@ -252,11 +253,11 @@ func execInside(ctx context.Context, a *App, c *client.Client, word string, argv
 		return err
 	}
 	defer func() { _ = conn.Close() }() // the session is over
-	kind, _ := a.Lookup("TERM")
-	s := &terminal.Session{Conn: conn, Stdin: a.Stdin, Typed: f.stdin, Stdout: a.Stdout, Stderr: a.Stderr, Term: kind}
+	kind, _ := who.Lookup("TERM")
+	s := &terminal.Session{Conn: conn, Stdin: who.Stdin, Typed: f.stdin, Stdout: who.Stdout, Stderr: who.Stderr, Term: kind}
 	code, err := s.Run(ctx, inside.Command{Argv: argv, TTY: f.tty}, signalFor)
 	if err == nil && code != 0 {
-		return failure{code, nil}
+		return caller.Failure{Code: code}
 	}
 	return err
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/internal/words"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/contexts"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
@@ -38,13 +39,13 @@ var tokenKinds = map[string]struct {
 	"operator":  {0, 0, "NAME"},
 }
 
-func (a *App) tokenCommand() *cobra.Command {
+func tokenCommand(who *caller.Caller) *cobra.Command {
 	command := &cobra.Command{Use: "token", Short: "Let agents, masters, frameworks and people join the cluster"}
-	add(command, "", a.createTokenCommand(), a.listCommand(nouns.Tokens, &nouns.Query{}, "List the tokens, without their secrets"), a.revokeTokenCommand())
+	add(command, "", createTokenCommand(who), listCommand(who, nouns.Tokens, &nouns.Query{}, "List the tokens, without their secrets"), revokeTokenCommand(who))
 	return command
 }
 
-func (a *App) createTokenCommand() *cobra.Command {
+func createTokenCommand(who *caller.Caller) *cobra.Command {
 	var w tokenWish
 	command := &cobra.Command{
 		Use:   "create KIND",
@@ -59,7 +60,7 @@ func (a *App) createTokenCommand() *cobra.Command {
 		Example: "  tender token create agent --uses 20 -o agents.token\n" +
 			"  tender token create framework --principal etl --role eng/etl -o etl.token\n" +
 			"  tender token create operator --principal ann --may operate --role eng -o ann.token",
-		Args: exactly("KIND"), ValidArgs: []string{"agent", "master", "framework", "operator"},
+		Args: caller.Exactly("KIND"), ValidArgs: []string{"agent", "master", "framework", "operator"},
 	}
 	flags := command.Flags()
 	flags.StringVarP(&w.file, "output", "o", "", "new `file` for the token, instead of printing it")
@@ -73,8 +74,8 @@ func (a *App) createTokenCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-			return a.makeToken(ctx, c, request, w.file)
+		return who.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			return makeToken(ctx, who, c, request, w.file)
 		})(command, args)
 	}
 	return command
@@ -93,13 +94,13 @@ func (w tokenWish) request(name string, said func(flag string) bool) (*apiv1.Cre
 	kind, known := tokenKinds[name]
 	switch {
 	case !known:
-		return nil, usagef("%q is no kind of token; there are agent, master, framework and operator", name)
+		return nil, caller.Usagef("%q is no kind of token; there are agent, master, framework and operator", name)
 	case kind.principal != "" && w.principal == "":
-		return nil, usagef("--principal NAME is missing: the principal of the %s", name)
+		return nil, caller.Usagef("--principal NAME is missing: the principal of the %s", name)
 	case w.ttl < 0 || w.uses < 0:
-		return nil, usagef("--ttl and --uses must not be negative")
+		return nil, caller.Usagef("--ttl and --uses must not be negative")
 	case name != "framework" && said("role") && len(w.may) == 0:
-		return nil, usagef("--role without --may restricts nothing: say what the %s may do in it, such as --may operate", name)
+		return nil, caller.Usagef("--role without --may restricts nothing: say what the %s may do in it, such as --may operate", name)
 	}
 	request := &apiv1.CreateTokenRequest{Kind: name, Principal: w.principal, Uses: uint64(w.uses)}
 	if !said("ttl") {
@@ -131,21 +132,21 @@ func (w tokenWish) request(name string, said func(flag string) bool) (*apiv1.Cre
 
 // makeToken makes a token, and prints it or writes it into a new file. The file is made first, so that no token is made
 // that could not be kept.
-func (a *App) makeToken(ctx context.Context, c *client.Client, request *apiv1.CreateTokenRequest, name string) (err error) {
+func makeToken(ctx context.Context, who *caller.Caller, c *client.Client, request *apiv1.CreateTokenRequest, name string) (err error) {
 	if name == "" {
 		answer, err := c.Operator().CreateToken(ctx, request)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(a.Stdout, answer.GetToken())
+		_, err = fmt.Fprintln(who.Stdout, answer.GetToken())
 		return err
 	}
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if os.IsExist(err) {
-		return usagef("--output: %s is there already, and is not overwritten; name a new file", name)
+		return caller.Usagef("--output: %s is there already, and is not overwritten; name a new file", name)
 	}
 	if err != nil {
-		return usagef("--output: %w", err)
+		return caller.Usagef("--output: %w", err)
 	}
 	defer func() {
 		if err = errors.Join(err, file.Close()); err != nil {
@@ -162,26 +163,26 @@ func (a *App) makeToken(ctx context.Context, c *client.Client, request *apiv1.Cr
 	if err := file.Sync(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.Stdout, "token %s is in %s, which only you can read\n", answer.GetId(), name)
+	_, err = fmt.Fprintf(who.Stdout, "token %s is in %s, which only you can read\n", answer.GetId(), name)
 	return err
 }
 
-func (a *App) revokeTokenCommand() *cobra.Command {
+func revokeTokenCommand(who *caller.Caller) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke TOKEN", Short: "Make a token invalid", Args: exactly("TOKEN"),
+		Use: "revoke TOKEN", Short: "Make a token invalid", Args: caller.Exactly("TOKEN"),
 		Long: "Make a token invalid, so that nobody can join with it any more. TOKEN is its ID. Whoever has joined with it stays until\n" +
 			"the certificate expires.",
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
 			id := args[0]
 			if token, err := trust.ParseToken(id); err == nil {
 				id = token.ID
 			}
-			return a.said(c.Operator().RevokeToken(ctx, &apiv1.RevokeTokenRequest{Id: id}))
+			return who.TellAnswer(c.Operator().RevokeToken(ctx, &apiv1.RevokeTokenRequest{Id: id}))
 		}),
 	}
 }
 
-func (a *App) initCommand() *cobra.Command {
+func initCommand(who *caller.Caller) *cobra.Command {
 	var dir, certificate, key string
 	command := &cobra.Command{
 		Use:   "init",
@@ -193,7 +194,7 @@ func (a *App) initCommand() *cobra.Command {
 			"pretend to be anybody. Further masters get it when they join (tender token create master), or as a copy of the file.",
 		Example: "  tender init --data-dir /var/lib/tender/master\n" +
 			"  tender init --data-dir /var/lib/tender/master --ca-cert ca.pem --ca-key ca.key",
-		Args: exactly(),
+		Args: caller.Exactly(),
 	}
 	command.Flags().StringVar(&dir, "data-dir", "/var/lib/tender/master", "folder of the first master")
 	ownAuthorityFlags(command, &certificate, &key)
@@ -212,7 +213,7 @@ func (a *App) initCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return makeKey(dir, "HOST:5060", clusterKey, a.Stderr)
+		return makeKey(dir, "HOST:5060", clusterKey, who.Stderr)
 	}
 	return command
 }
@@ -268,7 +269,7 @@ func tokenOf(text string) (trust.Token, error) {
 	}
 	token, err := trust.ParseToken(text)
 	if err != nil {
-		return token, usage(err)
+		return token, caller.Usage(err)
 	}
 	return token, nil
 }
@@ -289,7 +290,7 @@ func awaitFile(ctx context.Context, text string) {
 	}
 }
 
-func (a *App) loginCommand() *cobra.Command {
+func loginCommand(who *caller.Caller) *cobra.Command {
 	var text, name string
 	command := &cobra.Command{
 		Use:   "login",
@@ -298,33 +299,33 @@ func (a *App) loginCommand() *cobra.Command {
 			"The certificate and the token are kept in your configuration folder under the name of a context. Commands use the\n" +
 			"context that was chosen last; see 'tender context'.",
 		Example: "  tender login --master 10.0.0.1:5060 --join ann.token",
-		Args:    exactly(),
+		Args:    caller.Exactly(),
 	}
 	command.Flags().StringVar(&text, "join", "", "`file` that contains the token")
 	command.Flags().StringVar(&name, "name", "default", "name of the context to make")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if text == "" {
-			return usagef("--join FILE is missing; an operator makes the file: tender token create operator --principal NAME -o FILE")
+			return caller.Usagef("--join FILE is missing; an operator makes the file: tender token create operator --principal NAME -o FILE")
 		}
 		awaitFile(command.Context(), text)
 		token, err := tokenOf(text)
 		if err != nil {
 			return err
 		}
-		masters, err := a.mastersOr([]string{client.DefaultMaster})
+		masters, err := who.MastersOr([]string{client.DefaultMaster})
 		if err != nil {
 			return err
 		}
-		folder := contexts.Of(a.Lookup)
+		folder := contexts.Of(who.Lookup)
 		if folder == "" {
 			return errors.New("neither XDG_CONFIG_HOME nor HOME says where to keep the certificate")
 		}
-		dial := a.Dial
+		dial := who.Dial
 		if dial == nil {
 			dial = transport.DialTCP
 		}
 		pass, err := contexts.Join(command.Context(), masters, dial, token, func(_ string, err error) {
-			a.sayUnless(false)("waiting for a master: %s", sentence(err))
+			who.SayUnless(false)("waiting for a master: %s", caller.Sentence(err))
 		})
 		if err != nil {
 			return err
@@ -335,8 +336,8 @@ func (a *App) loginCommand() *cobra.Command {
 		if err := folder.Use(name); err != nil {
 			return err
 		}
-		askForMasters(command.Context(), contexts.Wish{Context: name, Masters: masters, Lookup: a.Lookup, Dial: a.Dial})
-		_, err = fmt.Fprintf(a.Stdout, "You are %s, in context %s.\n", pass.Identity(), name)
+		askForMasters(command.Context(), contexts.Wish{Context: name, Masters: masters, Lookup: who.Lookup, Dial: who.Dial})
+		_, err = fmt.Fprintf(who.Stdout, "You are %s, in context %s.\n", pass.Identity(), name)
 		return err
 	}
 	return command
@@ -348,7 +349,7 @@ func askForMasters(ctx context.Context, wish contexts.Wish) {
 	if err != nil {
 		return
 	}
-	c, err := clientOf(where, nil)
+	c, err := caller.ClientOf(where, nil)
 	if err != nil {
 		return
 	}
@@ -356,19 +357,19 @@ func askForMasters(ctx context.Context, wish contexts.Wish) {
 	_ = c.Close()
 }
 
-func (a *App) contextCommand() *cobra.Command {
+func contextCommand(who *caller.Caller) *cobra.Command {
 	command := &cobra.Command{
-		Use: "context", Short: "List and choose the clusters that you have joined", Args: exactly(),
+		Use: "context", Short: "List and choose the clusters that you have joined", Args: caller.Exactly(),
 		Long: "List the clusters that you have joined. A command uses the one that --context or TENDER_CONTEXT names, else the one\n" +
 			"that one of the --master addresses belongs to, else the one that was chosen with 'tender context use'.",
 	}
-	use := &cobra.Command{Use: "use NAME", Short: "Choose the cluster that the next commands use", Args: exactly("NAME"),
-		RunE: func(_ *cobra.Command, args []string) error { return contexts.Of(a.Lookup).Use(args[0]) }}
-	remove := &cobra.Command{Use: "remove NAME", Short: "Forget a cluster, with its certificate and token", Args: exactly("NAME"),
-		RunE: func(_ *cobra.Command, args []string) error { return contexts.Of(a.Lookup).Remove(args[0]) }}
+	use := &cobra.Command{Use: "use NAME", Short: "Choose the cluster that the next commands use", Args: caller.Exactly("NAME"),
+		RunE: func(_ *cobra.Command, args []string) error { return contexts.Of(who.Lookup).Use(args[0]) }}
+	remove := &cobra.Command{Use: "remove NAME", Short: "Forget a cluster, with its certificate and token", Args: caller.Exactly("NAME"),
+		RunE: func(_ *cobra.Command, args []string) error { return contexts.Of(who.Lookup).Remove(args[0]) }}
 	add(command, "", use, remove)
 	command.RunE = func(*cobra.Command, []string) error {
-		folder := contexts.Of(a.Lookup)
+		folder := contexts.Of(who.Lookup)
 		names, err := folder.List()
 		if err != nil {
 			return err
@@ -389,27 +390,27 @@ func (a *App) contextCommand() *cobra.Command {
 			}
 			rows = append(rows, []string{name, chosen, strings.Join(c.Masters, ",")})
 		}
-		return show.Table(a.Stdout, []string{"CONTEXT", "CHOSEN", "MASTERS"}, rows)
+		return show.Table(who.Stdout, []string{"CONTEXT", "CHOSEN", "MASTERS"}, rows)
 	}
 	return command
 }
 
-func (a *App) caCommand() *cobra.Command {
+func caCommand(who *caller.Caller) *cobra.Command {
 	command := &cobra.Command{Use: "ca", Short: "Show or replace the certificate authority of the cluster"}
-	add(command, "", a.caStatusCommand(), a.caShowCommand(), a.caRotateCommand())
+	add(command, "", caStatusCommand(who), caShowCommand(who), caRotateCommand(who))
 	return command
 }
 
-func (a *App) caStatusCommand() *cobra.Command {
+func caStatusCommand(who *caller.Caller) *cobra.Command {
 	command := &cobra.Command{
-		Use: "status", Short: "Show who signs certificates, and when those of the cluster expire", Args: exactly(),
+		Use: "status", Short: "Show who signs certificates, and when those of the cluster expire", Args: caller.Exactly(),
 		Long: "Show which authority signs certificates, and when the certificates of the cluster expire. The leader knows those that it\n" +
 			"has seen since it leads. Certificates are renewed automatically at half of their life.",
 	}
 	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		ctx := command.Context()
-		where, err := a.cluster(ctx)
+		where, err := who.Cluster(ctx)
 		if err != nil {
 			return err
 		}
@@ -418,7 +419,7 @@ func (a *App) caStatusCommand() *cobra.Command {
 		}
 		c, err := client.New(client.Config{Masters: where.Masters, Dial: where.ToMasters()})
 		if err != nil {
-			return usage(err)
+			return caller.Usage(err)
 		}
 		defer c.Close()
 		view, err := c.Operator().GetAuthority(ctx, &apiv1.GetAuthorityRequest{})
@@ -426,16 +427,16 @@ func (a *App) caStatusCommand() *cobra.Command {
 		case err != nil:
 			return err
 		case format.Is(show.AsJSON):
-			return show.JSON(a.Stdout, view)
+			return show.JSON(who.Stdout, view)
 		}
-		return a.tellAuthority(view, where.Holder.Pass())
+		return tellAuthority(who, view, where.Holder.Pass())
 	}
 	return command
 }
 
-func (a *App) caShowCommand() *cobra.Command {
+func caShowCommand(who *caller.Caller) *cobra.Command {
 	command := &cobra.Command{
-		Use: "show", Short: "Print the certificate of the authority, for browsers and other programs", Args: exactly(),
+		Use: "show", Short: "Print the certificate of the authority, for browsers and other programs", Args: caller.Exactly(),
 		Long: "Print the certificate of the authority as PEM, for programs that are not part of Tender. A browser that trusts it for\n" +
 			"websites accepts the masters' pages. The certificate is no secret. But whoever has the\n" +
 			"cluster's key can pretend to be any website to a browser that trusts it, so use a browser profile only for this.",
@@ -443,14 +444,14 @@ func (a *App) caShowCommand() *cobra.Command {
 			"  curl --cacert cluster.pem https://10.0.0.1:8443/login",
 	}
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		where, err := a.cluster(command.Context())
+		where, err := who.Cluster(command.Context())
 		if err != nil {
 			return err
 		}
 		if where.Holder == nil {
 			return errNoCertificate
 		}
-		_, err = a.Stdout.Write(trust.MarshalCertificate(where.Holder.Pass().Anchors().Root))
+		_, err = who.Stdout.Write(trust.MarshalCertificate(where.Holder.Pass().Anchors().Root))
 		return err
 	}
 	return command
@@ -460,7 +461,7 @@ func (a *App) caShowCommand() *cobra.Command {
 var errNoCertificate = errors.New("this command shows no certificate: it has no context, and TENDER_TOKEN is not set; see 'tender login'")
 
 // tellAuthority prints which authority signs, who the caller is, and what the other members have.
-func (a *App) tellAuthority(view *apiv1.AuthorityView, own *trust.Pass) error {
+func tellAuthority(who *caller.Caller, view *apiv1.AuthorityView, own *trust.Pass) error {
 	fields := [][2]string{
 		{"Cluster", view.GetCluster()},
 		{"Authority", "sha256 " + view.GetDigest()},
@@ -484,7 +485,7 @@ func (a *App) tellAuthority(view *apiv1.AuthorityView, own *trust.Pass) error {
 	fields = append(fields,
 		[2]string{"You", own.Identity().String()},
 		[2]string{"Your end", fmt.Sprintf("%s (renewed by itself from %s on)", own.Ends().Format(time.RFC3339), own.RenewAt().Format(time.RFC3339))})
-	if err := show.Fields(a.Stdout, fields); err != nil {
+	if err := show.Fields(who.Stdout, fields); err != nil {
 		return err
 	}
 	var rows [][]string
@@ -497,22 +498,22 @@ func (a *App) tellAuthority(view *apiv1.AuthorityView, own *trust.Pass) error {
 		default:
 			authority = "former"
 		}
-		rows = append(rows, []string{item.GetIdentity(), authority, ends, show.Age(a.Now(), item.GetShown())})
+		rows = append(rows, []string{item.GetIdentity(), authority, ends, show.Age(who.Now(), item.GetShown())})
 	}
 	if len(rows) == 0 {
 		return nil
 	}
-	if _, err := io.WriteString(a.Stdout, "\n"); err != nil {
+	if _, err := io.WriteString(who.Stdout, "\n"); err != nil {
 		return err
 	}
-	return show.Table(a.Stdout, []string{"IDENTITY", "AUTHORITY", "ENDS", "SHOWN"}, rows)
+	return show.Table(who.Stdout, []string{"IDENTITY", "AUTHORITY", "ENDS", "SHOWN"}, rows)
 }
 
-func (a *App) caRotateCommand() *cobra.Command {
+func caRotateCommand(who *caller.Caller) *cobra.Command {
 	var overlap time.Duration
 	var certificate, key string
 	command := &cobra.Command{
-		Use: "rotate", Short: "Replace the authority that signs the cluster's certificates", Args: exactly(),
+		Use: "rotate", Short: "Replace the authority that signs the cluster's certificates", Args: caller.Exactly(),
 		Long: "Replace the authority that signs the cluster's certificates. Both authorities are valid until the overlap is over. All\n" +
 			"that are connected get a certificate of the new one within two hours, automatically and without a broken connection.\n" +
 			"Whoever is away for the whole overlap must join again. Older tokens are valid as long as the overlap; then new ones are\n" +
@@ -523,7 +524,7 @@ func (a *App) caRotateCommand() *cobra.Command {
 	}
 	command.Flags().DurationVar(&overlap, "overlap", 0, "how long the former authority stays valid, at least 2h, or less if certificates live shorter (default: the life of an agent's certificate)")
 	ownAuthorityFlags(command, &certificate, &key)
-	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+	command.RunE = who.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		request := &apiv1.RotateAuthorityRequest{}
 		if overlap != 0 {
 			request.Overlap = durationpb.New(overlap)
@@ -536,7 +537,7 @@ func (a *App) caRotateCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.Stdout, "Certificates are signed by authority sha256 %s from now on.\n"+
+		_, err = fmt.Fprintf(who.Stdout, "Certificates are signed by authority sha256 %s from now on.\n"+
 			"The former one counts until %s: have new tokens made and handed out until then; see 'tender ca status'.\n",
 			view.GetDigest(), view.GetFormerEnds().AsTime().Format(time.RFC3339))
 		return err
@@ -555,13 +556,13 @@ func readOwnAuthority(certificate, key string) (certificatePEM, keyPEM []byte, e
 	case certificate == "" && key == "":
 		return nil, nil, nil
 	case certificate == "" || key == "":
-		return nil, nil, usagef("--ca-cert and --ca-key belong together: an authority is a certificate and its private key")
+		return nil, nil, caller.Usagef("--ca-cert and --ca-key belong together: an authority is a certificate and its private key")
 	}
 	if certificatePEM, err = os.ReadFile(certificate); err != nil {
-		return nil, nil, usagef("--ca-cert: %w", err)
+		return nil, nil, caller.Usagef("--ca-cert: %w", err)
 	}
 	if keyPEM, err = trust.ReadSecret(key); err != nil {
-		return nil, nil, usagef("--ca-key: %w", err)
+		return nil, nil, caller.Usagef("--ca-key: %w", err)
 	}
 	return certificatePEM, keyPEM, nil
 }

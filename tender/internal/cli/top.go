@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 	"github.com/tenderhq/tender/tender/internal/cli/top"
@@ -33,7 +34,7 @@ func (a *App) topCommand() *cobra.Command {
 			"  tender top tasks --filter web --sort since\n" +
 			"  tender top agents --once | head\n" +
 			"  tender top -o json | jq '.agents | length'",
-		Args: between(0, "KIND"), ValidArgs: kinds,
+		Args: caller.Between(0, "KIND"), ValidArgs: kinds,
 	}
 	flags := command.Flags()
 	flags.StringVar(&config.Sort, "sort", "", "title of the `column` by which the table is sorted (default: the first one)")
@@ -50,13 +51,13 @@ func (a *App) topCommand() *cobra.Command {
 			config.Kind = kind
 		}
 		if err := config.Check(); err != nil {
-			return usage(err)
+			return caller.Usage(err)
 		}
-		where, err := a.cluster(ctx)
+		where, err := a.Cluster(ctx)
 		if err != nil {
 			return err
 		}
-		config.Dial = func(waiting func(error)) (*client.Client, error) { return clientOf(where, waiting) }
+		config.Dial = func(waiting func(error)) (*client.Client, error) { return caller.ClientOf(where, waiting) }
 		out, toTerminal := a.Stdout.(*os.File)
 		kind, _ := a.Lookup("TERM")
 		switch {
@@ -76,12 +77,12 @@ const lookBytesMax = 1 << 20
 // look runs another command as this one was run, and returns what it has written, or its last part.
 func (a *App) look(ctx context.Context, args ...string) string {
 	var text bytes.Buffer
-	other := &App{Stdin: strings.NewReader(""), Stdout: &text, Stderr: &text, Lookup: a.Lookup, Now: a.Now, Dial: a.Dial}
-	if len(a.masters) > 0 {
-		args = append(args, "--master", strings.Join(a.masters, ","))
+	other := &App{Caller: caller.Caller{Stdin: strings.NewReader(""), Stdout: &text, Stderr: &text, Lookup: a.Lookup, Now: a.Now, Dial: a.Dial}}
+	if len(a.Masters) > 0 {
+		args = append(args, "--master", strings.Join(a.Masters, ","))
 	}
-	if a.context != "" {
-		args = append(args, "--context", a.context)
+	if a.Context != "" {
+		args = append(args, "--context", a.Context)
 	}
 	other.Run(ctx, args)
 	return string(text.Bytes()[max(0, text.Len()-lookBytesMax):])

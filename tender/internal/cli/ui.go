@@ -20,13 +20,14 @@ import (
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/web"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 )
 
-func (a *App) uiCommand() *cobra.Command {
+func uiCommand(who *caller.Caller) *cobra.Command {
 	var noOpen bool
 	var port int
 	command := &cobra.Command{
-		Use: "ui", Short: "Show the cluster in a browser, with your own rights", Args: exactly(),
+		Use: "ui", Short: "Show the cluster in a browser, with your own rights", Args: caller.Exactly(),
 		Long: "Show the cluster in a browser: a page that stays as the cluster is, and on which one can do what the commands do. It is\n" +
 			"served by this process, on this machine alone and until Ctrl-C, and calls the cluster as you do: there is nothing to\n" +
 			"log in to. It follows the leader when another master leads.\n\n" +
@@ -35,8 +36,8 @@ func (a *App) uiCommand() *cobra.Command {
 	}
 	command.Flags().BoolVar(&noOpen, "no-open", false, "only print the link")
 	command.Flags().IntVar(&port, "port", 0, "port on 127.0.0.1 (0 = any that is free)")
-	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-		who, err := c.Operator().WhoAmI(ctx, &apiv1.WhoAmIRequest{})
+	command.RunE = who.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		me, err := c.Operator().WhoAmI(ctx, &apiv1.WhoAmIRequest{})
 		if err != nil {
 			return err
 		}
@@ -45,14 +46,14 @@ func (a *App) uiCommand() *cobra.Command {
 			return err
 		}
 		page := web.New(web.Config{Cluster: c, Agents: c.DialAgent})
-		door := newUIDoor(listener.Addr().String(), who.GetName(), func(link string) {
-			fmt.Fprintf(a.Stdout, "Open it in another browser: %s\n", link)
+		door := newUIDoor(listener.Addr().String(), me.GetName(), func(link string) {
+			fmt.Fprintf(who.Stdout, "Open it in another browser: %s\n", link)
 		})
 		link := door.link()
-		fmt.Fprintf(a.Stdout, "The page is at %s\nCtrl-C here ends it.\n", link)
+		fmt.Fprintf(who.Stdout, "The page is at %s\nCtrl-C here ends it.\n", link)
 		if !noOpen {
 			if err := openBrowser(ctx, link); err != nil {
-				fmt.Fprintf(a.Stderr, "No browser was opened (%v): open the link yourself.\n", err)
+				fmt.Fprintf(who.Stderr, "No browser was opened (%v): open the link yourself.\n", err)
 			}
 		}
 		defer page.End()

@@ -16,10 +16,11 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/master/view"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
-func (a *App) usageCommand() *cobra.Command {
+func usageCommand(who *caller.Caller) *cobra.Command {
 	var span spanFlags
 	var by []string
 	command := &cobra.Command{
@@ -32,7 +33,7 @@ func (a *App) usageCommand() *cobra.Command {
 		Example: "  tender usage --by principal --since 720h\n" +
 			"  tender usage --by role,job --since 2026-11-01T00:00 --until 2026-12-01T00:00\n" +
 			"  tender usage --by period,framework -o csv",
-		Args: exactly(),
+		Args: caller.Exactly(),
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
@@ -41,17 +42,17 @@ func (a *App) usageCommand() *cobra.Command {
 	format := show.FormatFlag(flags, show.AsTable, show.AsWide, show.AsCSV, show.AsJSON)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if err := saidEmpty(flags); err != nil {
-			return usage(err)
+			return caller.Usage(err)
 		}
 		told, err := view.ParseUsageBy(by)
 		if err != nil {
-			return usage(fmt.Errorf("--by: %w", err))
+			return caller.Usage(fmt.Errorf("--by: %w", err))
 		}
-		since, until, err := span.read(a.Now())
+		since, until, err := span.read(who.Now())
 		if err != nil {
-			return usage(err)
+			return caller.Usage(err)
 		}
-		return a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		return who.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			rows, _, err := client.All(ctx, c.Operator().ListUsage, 0, func(token string, limit int32) *apiv1.ListUsageRequest {
 				return &apiv1.ListUsageRequest{PageToken: token, Limit: limit, By: by, Since: timeOrNone(since), Until: timeOrNone(until)}
 			})
@@ -60,11 +61,11 @@ func (a *App) usageCommand() *cobra.Command {
 			}
 			switch {
 			case format.Is(show.AsJSON):
-				return show.JSON(a.Stdout, &apiv1.ListUsageResponse{Items: rows})
+				return show.JSON(who.Stdout, &apiv1.ListUsageResponse{Items: rows})
 			case format.Is(show.AsCSV):
-				return a.usageCSV(rows)
+				return writeUsageCSV(who, rows)
 			}
-			return a.usageTable(rows, told, format.Is(show.AsWide))
+			return writeUsageTable(who, rows, told, format.Is(show.AsWide))
 		})(command, args)
 	}
 	return command
@@ -77,8 +78,8 @@ func timeOrNone(at time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(at)
 }
 
-// usageTable shows rows in hours. Where periods are not told apart, wide shows from when until when the sums are.
-func (a *App) usageTable(rows []*apiv1.UsageView, by view.UsageBy, wide bool) error {
+// writeUsageTable shows rows in hours. Where periods are not told apart, wide shows from when until when the sums are.
+func writeUsageTable(who *caller.Caller, rows []*apiv1.UsageView, by view.UsageBy, wide bool) error {
 	columns := []struct {
 		header string
 		shown  bool
@@ -109,7 +110,7 @@ func (a *App) usageTable(rows []*apiv1.UsageView, by view.UsageBy, wide bool) er
 			cells[i] = append(cells[i], column.cell(row))
 		}
 	}
-	return show.Table(a.Stdout, header, cells)
+	return show.Table(who.Stdout, header, cells)
 }
 
 // hoursOf turns seconds of a resource into hours, of what is counted in MB into GB hours.
@@ -142,9 +143,9 @@ func endsOf(row *apiv1.UsageView) string {
 	return strings.Join(parts, ", ")
 }
 
-// usageCSV writes all columns, whatever is told apart, in seconds. There is a column for each resource and each state
+// writeUsageCSV writes all columns, whatever is told apart, in seconds. There is a column for each resource and each state
 // that any row has.
-func (a *App) usageCSV(rows []*apiv1.UsageView) error {
+func writeUsageCSV(who *caller.Caller, rows []*apiv1.UsageView) error {
 	header := []string{"begin", "end", "role", "principal", "framework_id", "framework", "job"}
 	allocated, used, ended := make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	for _, row := range rows {
@@ -175,7 +176,7 @@ func (a *App) usageCSV(rows []*apiv1.UsageView) error {
 	for _, state := range slices.Sorted(maps.Keys(ended)) {
 		add(strings.ToLower(state), func(r *apiv1.UsageView) string { return strconv.FormatUint(r.GetEnded()[state], 10) })
 	}
-	return csv.NewWriter(a.Stdout).WriteAll(table)
+	return csv.NewWriter(who.Stdout).WriteAll(table)
 }
 
 // note adds the names in a map to those that are known.

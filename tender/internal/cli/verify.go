@@ -19,6 +19,7 @@ import (
 	"github.com/tenderhq/tender/internal/verify/views"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/internal/words"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
@@ -26,7 +27,7 @@ import (
 // session timeout and the resending of a status.
 const verifyWait = 15 * time.Second
 
-func (a *App) verifyCommand() *cobra.Command {
+func verifyCommand(who *caller.Caller) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "verify",
 		Short: "Check that what masters and agents say fits together",
@@ -39,30 +40,30 @@ func (a *App) verifyCommand() *cobra.Command {
 			"be seen, and something could not be looked at, such as an agent that is away. It takes the right to view everything.",
 		Example: "  tender verify\n" +
 			"  tender verify --wait 1m -o json | jq '.broken[]'",
-		Args: exactly(),
+		Args: caller.Exactly(),
 	}
 	wait := command.Flags().Duration("wait", verifyWait, "for how long a difference must last before it counts")
 	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
-	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+	command.RunE = who.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		if *wait < verify.Apart {
-			return usagef("--wait is %v; a second is the least, for two looks", *wait)
+			return caller.Usagef("--wait is %v; a second is the least, for two looks", *wait)
 		}
-		watch, err := watchFor(ctx, looker{client: c, now: a.Now}, *wait)
+		watch, err := watchFor(ctx, looker{client: c, now: who.Now}, *wait)
 		if err != nil {
 			return err
 		}
 		if format.Is(show.AsJSON) {
-			err = show.Indented(a.Stdout, verdict(watch))
+			err = show.Indented(who.Stdout, verdict(watch))
 		} else {
-			err = printVerdict(a.Stdout, watch)
+			err = printVerdict(who.Stdout, watch)
 		}
 		switch {
 		case err != nil:
 			return err
 		case len(watch.Found()) > 0:
-			return failure{codeFailed, fmt.Errorf("%s: the same in %s", words.Count(len(watch.Found()), "difference"), words.Count(watch.Looks, "look"))}
+			return caller.Failure{Code: caller.Failed, Err: fmt.Errorf("%s: the same in %s", words.Count(len(watch.Found()), "difference"), words.Count(watch.Looks, "look"))}
 		case !watch.Well():
-			return failure{codePending, fmt.Errorf("%s could not be looked at", words.Count(len(watch.Unseen()), "thing"))}
+			return caller.Failure{Code: caller.Pending, Err: fmt.Errorf("%s could not be looked at", words.Count(len(watch.Unseen()), "thing"))}
 		}
 		return nil
 	})
@@ -254,7 +255,7 @@ func (l looker) agents(ctx context.Context, look *verify.Look) {
 	asked.Wait()
 	for i := range look.Agents {
 		if why[i] != nil {
-			look.Unseen = append(look.Unseen, verify.Unseen{What: "agent " + string(look.Agents[i].ID), Why: sentence(why[i])})
+			look.Unseen = append(look.Unseen, verify.Unseen{What: "agent " + string(look.Agents[i].ID), Why: caller.Sentence(why[i])})
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/tender/internal/cli"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 )
 
 // liars stand between `tender verify` and some masters and agents of a real cluster, and change what these say.
@@ -42,10 +43,10 @@ func (l *liars) verify(args ...string) (stdout, stderr string, code int) {
 // tender runs a command that meets the liars.
 func (l *liars) tender(args ...string) (stdout, stderr string, code int) {
 	var out, said bytes.Buffer
-	app := &cli.App{
+	app := &cli.App{Caller: caller.Caller{
 		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said, Now: time.Now, Dial: l.dial,
 		Lookup: func(string) (string, bool) { return "", false },
-	}
+	}}
 	code = app.Run(l.t.Context(), args)
 	return out.String(), said.String(), code
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -19,25 +18,16 @@ import (
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/framework/jobs/jobfile"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
 // Env is what the commands need from their caller.
 type Env struct {
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-	Now            func() time.Time
-	Lookup         func(string) (string, bool) // the environment
-	// Masters returns the addresses of the masters; Client connects to the leading one.
-	Masters func() ([]string, error)
-	Client  func(ctx context.Context) (*client.Client, error)
+	*caller.Caller
 	// BesideDev makes a manager's token if the masters belong to a cluster of 'tender dev' of this user; otherwise it
 	// returns "".
 	BesideDev func(ctx context.Context, masters []string) (token string, err error)
-	// Between checks that there are at least that many of the named arguments. Usage marks an error as a mistake of the
-	// caller.
-	Between func(least int, names ...string) cobra.PositionalArgs
-	Usage   func(error) error
 	// Logs prints the output of a task, FRAMEWORK/TASK.
 	Logs func(ctx context.Context, c *client.Client, task string, follow, stderr bool) error
 }
@@ -120,7 +110,7 @@ func (e Env) say(format string, values ...any) error {
 func (e Env) read(name string) (*structpb.Struct, jobs.Job, error) {
 	job, err := readJob(name, e.Stdin, e.Now())
 	if err != nil {
-		return nil, job, e.Usage(err)
+		return nil, job, caller.Usage(err)
 	}
 	tree, err := jobfile.Encode(job)
 	if err != nil {
@@ -132,7 +122,7 @@ func (e Env) read(name string) (*structpb.Struct, jobs.Job, error) {
 
 func (e Env) changeCommand(verb, short string) *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " FILE", Short: short, Args: e.Between(1, "FILE"),
+		Use: verb + " FILE", Short: short, Args: caller.Between(1, "FILE"),
 		Long: short + ". The command returns once a majority of the masters has stored it.\nSubmitting the same file again changes nothing.",
 		RunE: e.with(func(ctx context.Context, s service, args []string) error {
 			object, _, err := e.read(args[0])
@@ -155,7 +145,7 @@ func (e Env) changeCommand(verb, short string) *cobra.Command {
 
 func (e Env) planCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "plan FILE", Short: "Show what a job's file would change, without changing anything", Args: e.Between(1, "FILE"),
+		Use: "plan FILE", Short: "Show what a job's file would change, without changing anything", Args: caller.Between(1, "FILE"),
 		RunE: e.with(func(ctx context.Context, s service, args []string) error {
 			object, job, err := e.read(args[0])
 			if err != nil {
@@ -201,7 +191,7 @@ func (e Env) showPlan(job jobs.Job, plan *apiv1.PlanJobResponse) error {
 
 func (e Env) validateCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "validate FILE", Short: "Check a job's file; no cluster is needed", Args: e.Between(1, "FILE"),
+		Use: "validate FILE", Short: "Check a job's file; no cluster is needed", Args: caller.Between(1, "FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			_, job, err := e.read(args[0])
 			if err != nil {
@@ -214,7 +204,7 @@ func (e Env) validateCommand() *cobra.Command {
 
 func (e Env) schemaCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "schema", Short: "Print the JSON Schema of job files, for editors", Args: e.Between(0),
+		Use: "schema", Short: "Print the JSON Schema of job files, for editors", Args: caller.Between(0),
 		RunE: func(*cobra.Command, []string) error {
 			text, err := jobfile.Schema()
 			if err != nil {
@@ -228,7 +218,7 @@ func (e Env) schemaCommand() *cobra.Command {
 
 func (e Env) endCommand(verb, short string) *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " NAME", Short: short, Args: e.Between(1, "NAME"),
+		Use: verb + " NAME", Short: short, Args: caller.Between(1, "NAME"),
 		RunE: e.with(func(ctx context.Context, s service, args []string) (err error) {
 			if verb == "stop" {
 				_, err = call(ctx, s, s.StopJob, &apiv1.StopJobRequest{Name: args[0]})
@@ -245,13 +235,13 @@ func (e Env) endCommand(verb, short string) *cobra.Command {
 
 func (e Env) rollbackCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "rollback NAME [VERSION]", Short: "Return a job to an earlier version", Args: e.Between(1, "NAME", "VERSION"),
+		Use: "rollback NAME [VERSION]", Short: "Return a job to an earlier version", Args: caller.Between(1, "NAME", "VERSION"),
 		Long: "Return a job to an earlier version, by default the previous one. 'tender job history' lists them.",
 		RunE: e.with(func(ctx context.Context, s service, args []string) error {
 			request := &apiv1.RollbackJobRequest{Name: args[0]}
 			if len(args) == 2 {
 				if _, err := fmt.Sscanf(args[1], "%d", &request.Version); err != nil || request.Version < 1 {
-					return e.Usage(fmt.Errorf("%q is no version; write a number from 'tender job history %s'", args[1], args[0]))
+					return caller.Usage(fmt.Errorf("%q is no version; write a number from 'tender job history %s'", args[1], args[0]))
 				}
 			}
 			if request.Version == 0 { // the version is set, so that a second copy asks for the same
@@ -291,7 +281,7 @@ func (e Env) logsCommand() *cobra.Command {
 	var index int
 	var subJob string
 	command := &cobra.Command{
-		Use: "logs NAME", Short: "Print the output of a job's task", Args: e.Between(1, "NAME"),
+		Use: "logs NAME", Short: "Print the output of a job's task", Args: caller.Between(1, "NAME"),
 		Long: "Print the output of a task of the job: of the one that the index has now, or else of the latest that has ended. For\n" +
 			"earlier attempts, use 'tender logs TASK' with the names that 'tender get tasks --all' shows.",
 	}
@@ -317,7 +307,7 @@ func (e Env) logsCommand() *cobra.Command {
 		case task != "":
 			return e.Logs(ctx, s.client, task, follow, stderr)
 		}
-		return e.Usage(fmt.Errorf("%s has no task of index %d, and the masters know none any more that has ended; "+
+		return caller.Usage(fmt.Errorf("%s has no task of index %d, and the masters know none any more that has ended; "+
 			"'tender get tasks --framework %s --all' lists those that they know", args[0], index, status.GetFrameworkId()))
 	})
 	return command

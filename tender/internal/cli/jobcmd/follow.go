@@ -14,11 +14,12 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 )
 
 func (e Env) runCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "run FILE", Short: "Submit a job, or update it, and follow it", Args: e.Between(1, "FILE"),
+		Use: "run FILE", Short: "Submit a job, or update it, and follow it", Args: caller.Between(1, "FILE"),
 		Long: "Submit a job, or update it if there is one of its name, and print what happens to it: until it has ended or, if it has\n" +
 			"no end, until all its tasks run as its file says (for a system job, on all agents that there are by then), pass\n" +
 			"their checks, and have done so for the job's proof. Ctrl-C ends only the printing; the job goes on.\n\n" +

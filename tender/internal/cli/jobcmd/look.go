@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/tender/internal/cli/past"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
@@ -23,7 +24,7 @@ import (
 func (e Env) listCommand() *cobra.Command {
 	var all bool
 	var prefix string
-	command := &cobra.Command{Use: "list", Short: "List jobs", Args: e.Between(0)}
+	command := &cobra.Command{Use: "list", Short: "List jobs", Args: caller.Between(0)}
 	command.Flags().BoolVarP(&all, "all", "a", false, "list also those that have ended")
 	command.Flags().StringVar(&prefix, "prefix", "", "list only those whose names begin with this")
 	format := show.FormatFlag(command.Flags(), show.AsTable, show.AsJSON)
@@ -59,7 +60,7 @@ func number(n int32) string { return strconv.Itoa(int(n)) }
 
 func (e Env) statusCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "status NAME", Short: "Show a job, its tasks and where they are, and why some of them wait", Args: e.Between(1, "NAME"),
+		Use: "status NAME", Short: "Show a job, its tasks and where they are, and why some of them wait", Args: caller.Between(1, "NAME"),
 	}
 	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
 	command.RunE = e.with(func(ctx context.Context, s service, args []string) error {
@@ -203,7 +204,7 @@ func (e Env) showTasks(tasks []*apiv1.JobTask) error {
 }
 
 func (e Env) historyCommand() *cobra.Command {
-	command := &cobra.Command{Use: "history NAME", Short: "List the versions of a job that are kept", Args: e.Between(1, "NAME")}
+	command := &cobra.Command{Use: "history NAME", Short: "List the versions of a job that are kept", Args: caller.Between(1, "NAME")}
 	format := show.FormatFlag(command.Flags(), show.AsTable, show.AsJSON)
 	command.RunE = e.with(func(ctx context.Context, s service, args []string) error {
 		history, err := call(ctx, s, s.GetJobHistory, &apiv1.GetJobHistoryRequest{Name: args[0]})

@@ -13,6 +13,7 @@ import (
 	"github.com/tenderhq/tender/framework/jobs/manager"
 	"github.com/tenderhq/tender/internal/calendar"
 	"github.com/tenderhq/tender/internal/trust/transport"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
 )
 
@@ -52,32 +53,32 @@ func (e Env) ManagerCommand() *cobra.Command {
 	flags.BoolVar(&f.insecure, "insecure", false, "listen on other than loopback addresses without certificates, for trusted networks only")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := settings.Merge(flags, []string{"name", "role", "bind", "port", "advertise", "insecure"}, e.Lookup, nil); err != nil {
-			return e.Usage(err)
+			return caller.Usage(err)
 		}
 		token, _ := e.Lookup("TENDER_TOKEN")
 		ip := net.ParseIP(f.bind)
 		switch {
 		case ip == nil:
-			return e.Usage(fmt.Errorf("--bind %q is not an address of this machine; write an IP such as 127.0.0.1 or 0.0.0.0", f.bind))
+			return caller.Usage(fmt.Errorf("--bind %q is not an address of this machine; write an IP such as 127.0.0.1 or 0.0.0.0", f.bind))
 		case ip.IsUnspecified() && f.advertise == "":
-			return e.Usage(fmt.Errorf("--bind %s is all addresses of this machine, and at which of them masters reach it nobody can tell; say it: --advertise HOST", f.bind))
+			return caller.Usage(fmt.Errorf("--bind %s is all addresses of this machine, and at which of them masters reach it nobody can tell; say it: --advertise HOST", f.bind))
 		case f.insecure && token != "":
-			return e.Usage(errors.New("--insecure and TENDER_TOKEN exclude each other: who joins a cluster does nothing unencrypted"))
+			return caller.Usage(errors.New("--insecure and TENDER_TOKEN exclude each other: who joins a cluster does nothing unencrypted"))
 		case !ip.IsLoopback() && !f.insecure && token == "":
-			return e.Usage(fmt.Errorf("--bind %s can be reached by others and there is no TLS: set TENDER_TOKEN (an operator makes one: tender token create "+
+			return caller.Usage(fmt.Errorf("--bind %s can be reached by others and there is no TLS: set TENDER_TOKEN (an operator makes one: tender token create "+
 				"framework --principal NAME), or say --insecure if their network is trusted", f.bind))
 		case f.port < 0 || f.port > 65535:
-			return e.Usage(fmt.Errorf("--port is %d; write 1 to 65535, or 0 for any", f.port))
+			return caller.Usage(fmt.Errorf("--port is %d; write 1 to 65535, or 0 for any", f.port))
 		}
 		if err := api.Role(f.role).Check(); err != nil {
-			return e.Usage(fmt.Errorf("--role: %w", err))
+			return caller.Usage(fmt.Errorf("--role: %w", err))
 		}
 		if f.advertise != "" {
 			if err := transport.CheckAdvertised(f.advertise); err != nil {
-				return e.Usage(fmt.Errorf("--advertise: %w", err))
+				return caller.Usage(fmt.Errorf("--advertise: %w", err))
 			}
 		}
-		masters, err := e.Masters()
+		masters, err := e.MastersOr(nil)
 		if err != nil {
 			return err
 		}
@@ -97,5 +98,5 @@ func (e Env) noWords(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return e.Usage(fmt.Errorf("'tender jobs' runs a job manager and takes no words; write 'tender job %s'", strings.Join(args, " ")))
+	return caller.Usage(fmt.Errorf("'tender jobs' runs a job manager and takes no words; write 'tender job %s'", strings.Join(args, " ")))
 }

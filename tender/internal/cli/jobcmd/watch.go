@@ -11,13 +11,14 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
 func (e Env) watchCommand() *cobra.Command {
 	var prefix string
 	command := &cobra.Command{
-		Use: "watch [NAME]", Short: "Follow a job, or all of them: a line for each change", Args: e.Between(0, "NAME"),
+		Use: "watch [NAME]", Short: "Follow a job, or all of them: a line for each change", Args: caller.Between(0, "NAME"),
 		Long: "Follow a job until it has ended. Like 'tender job run', the command exits with 1 if the job has failed. Without a name\n" +
 			"it follows all jobs, including those that begin later. Ctrl-C ends only the printing; the jobs go on.\n\n" +
 			"Changes are printed even while job managers and masters fail and are replaced. If several changes follow each other\n" +
@@ -33,7 +34,7 @@ func (e Env) watchCommand() *cobra.Command {
 			return s.followAll(ctx, prefix, newWatchAll(e, format.Is(show.AsJSON)).see)
 		}
 		if prefix != "" {
-			return e.Usage(errors.New("--prefix chooses among all jobs; leave it out, or the name"))
+			return caller.Usage(errors.New("--prefix chooses among all jobs; leave it out, or the name"))
 		}
 		w := &watchOne{env: e, json: format.Is(show.AsJSON)}
 		return s.follow(ctx, args[0], w.see)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/tender/internal/cli/caller"
 )
 
 // aJob returns a job with this name and phase, with notes.
@@ -32,7 +33,7 @@ func aJob(name, phase string, running int32, notes ...string) *apiv1.JobStatus {
 // each that is deleted. What has changed while one manager took over from another is shown too, once.
 func TestWatchOfAllJobs(t *testing.T) {
 	var out bytes.Buffer
-	w := newWatchAll(Env{Stdout: &out}, false)
+	w := newWatchAll(Env{Caller: &caller.Caller{Stdout: &out}}, false)
 	for _, step := range []struct {
 		anew bool
 		news *apiv1.WatchJobsResponse
@@ -66,7 +67,7 @@ func TestWatchOfAllJobs(t *testing.T) {
 // TestWatchOfAllJobsAsJSON: each line is a job; a job that is unchanged has none.
 func TestWatchOfAllJobsAsJSON(t *testing.T) {
 	var out bytes.Buffer
-	w := newWatchAll(Env{Stdout: &out}, true)
+	w := newWatchAll(Env{Caller: &caller.Caller{Stdout: &out}}, true)
 	web := aJob("web", "RUNNING", 2)
 	for anew, news := range map[bool]*apiv1.WatchJobsResponse{true: {Items: []*apiv1.JobStatus{aJob("old", "FAILED", 0), web}, Complete: true}} {
 		for range 2 {
