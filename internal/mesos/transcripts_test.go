@@ -30,7 +30,7 @@ func TestEveryCallAndEventIsPlayed(t *testing.T) {
 		{"adapter", executorv1.Event_Type(0).Type(), asEvent, []string{"ERROR"}}, // which agents of Mesos never send either
 		{"operator", masterv1.Call_Type(0).Type(), asType, nil},
 		{"operator", masterv1.Event_Type(0).Type(), asType, nil},
-		{"operator", agentv1.Call_Type(0).Type(), asType, []string{"ATTACH_CONTAINER_INPUT"}}, // whose records make mesos plays, by msh
+		{"operator", agentv1.Call_Type(0).Type(), asType, []string{"ATTACH_CONTAINER_INPUT"}}, // whose records TestMesosExec and make mesos play
 	} {
 		transcripts := read(t, of.folder)
 		values := of.types.Descriptor().Values()

@@ -156,14 +156,21 @@ func (o *Operator) serveAgentCall(r request) error {
 	if err != nil {
 		return err
 	}
-	if call.GetType() == agentv1.Call_ATTACH_CONTAINER_OUTPUT {
+	switch call.GetType() {
+	case agentv1.Call_ATTACH_CONTAINER_OUTPUT:
 		return o.attachOutput(r, call.GetAttachContainerOutput().GetContainerId(), answer)
+	case agentv1.Call_LAUNCH_NESTED_CONTAINER_SESSION:
+		return o.launchSession(r, call.GetLaunchNestedContainerSession(), answer)
 	}
 	response := new(agentv1.Response)
 	if number, is := agentv1.Response_Type_value[call.GetType().String()]; is {
 		response.Type = agentv1.Response_Type(number).Enum()
 	}
-	if err := r.readAgent(call, response); err != nil {
+	is, err := o.answerNested(r, call, response)
+	if !is {
+		err = r.readAgent(call, response)
+	}
+	if err != nil || response.Type == nil { // nothing is said of what was done
 		return err
 	}
 	return writeAnswer(r, answer, response)
@@ -241,8 +248,8 @@ func (s *state) agentExecutors() *agentv1.Response_GetExecutors {
 	return all
 }
 
-// join runs a command inside the task of a container, by which a client attaches to its terminal.
-func (o *Operator) join(ctx context.Context, r request, id *mesosv1.ContainerID, args ...string) (io.ReadWriteCloser, error) {
+// join runs a command inside the task of a container.
+func (o *Operator) join(ctx context.Context, r request, id *mesosv1.ContainerID, command inside.Command) (io.ReadWriteCloser, error) {
 	framework, name, _ := strings.Cut(id.GetValue(), "/")
 	page, err := r.cluster.Operator().ListTasks(ctx, &apiv1.ListTasksRequest{FrameworkId: framework, Prefix: path.Join(framework, name)})
 	if err != nil {
@@ -268,8 +275,7 @@ func (o *Operator) join(ctx context.Context, r request, id *mesosv1.ContainerID,
 	if err != nil {
 		return nil, err
 	}
-	argv := append(append(slices.Clone(o.config.Adapter), "attach"), args...)
-	if err := inside.NewWriter(conn).WriteJSON(inside.FrameCommand, inside.Command{Argv: argv}); err != nil {
+	if err := inside.NewWriter(conn).WriteJSON(inside.FrameCommand, command); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return conn, nil
@@ -277,42 +283,24 @@ func (o *Operator) join(ctx context.Context, r request, id *mesosv1.ContainerID,
 
 // attachOutput streams what a task with a terminal says.
 func (o *Operator) attachOutput(r request, id *mesosv1.ContainerID, encoding codec.Encoding) error {
-	conn, err := o.join(r.r.Context(), r, id)
+	if id.GetParent() != nil {
+		return codec.Refuse(http.StatusNotImplemented, "the output of a nested container goes to who has launched it")
+	}
+	conn, err := o.join(r.r.Context(), r, id, o.attaching())
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	defer context.AfterFunc(r.r.Context(), func() { _ = conn.Close() })() // the client has gone
 	if err := inside.NewWriter(conn).Write(inside.FrameStdinEnd, nil); err != nil {
 		return err
 	}
-	r.w.Header().Set("Content-Type", encoding.ContentType())
-	if codec.Accepts(r.r.Header, codec.RecordIO) && slices.ContainsFunc(r.r.Header.Values("Accept"), func(v string) bool { return strings.Contains(v, codec.RecordIO) }) {
-		if wanted, ok := codec.AnswerMessageEncoding(r.r.Header); ok {
-			encoding = wanted
-		}
-		r.w.Header().Set("Content-Type", codec.RecordIO)
-		r.w.Header().Set("Message-Content-Type", encoding.ContentType())
-	}
-	r.w.WriteHeader(http.StatusOK)
-	out := http.NewResponseController(r.w)
-	if out.Flush() != nil {
-		return nil // it has gone
-	}
-	for {
-		kind, content, err := inside.Read(conn)
-		if err != nil || kind == inside.FrameEnd {
-			return nil // the answer has begun, and ends so
-		}
-		stream := agentv1.ProcessIO_Data_STDOUT
-		if kind == inside.FrameStderr {
-			stream = agentv1.ProcessIO_Data_STDERR
-		}
-		record, err := encoding.Marshal(&agentv1.ProcessIO{Type: agentv1.ProcessIO_DATA.Enum(), Data: &agentv1.ProcessIO_Data{Type: stream.Enum(), Data: content}})
-		if err != nil || codec.WriteRecord(r.w, record) != nil || out.Flush() != nil {
-			return nil // it has gone
-		}
-	}
+	_, err = o.stream(r, conn, encoding)
+	return err
+}
+
+// attaching is the command that attaches to the terminal of the task in which it runs.
+func (o *Operator) attaching(args ...string) inside.Command {
+	return inside.Command{Argv: append(append(slices.Clone(o.config.Adapter), "attach"), args...)}
 }
 
 // inputRecordMax bounds a record of what a client types.
@@ -343,13 +331,24 @@ func (o *Operator) attachInput(r request) error {
 	}
 	ctx, cancel := context.WithCancel(r.r.Context())
 	defer cancel()
-	conn, err := o.join(ctx, r, first.GetContainerId(), "--input")
-	if err != nil {
-		return err
+	var to, typed *inside.Writer
+	if first.GetContainerId().GetParent() != nil {
+		if _, to, err = o.sessionOf(r, first.GetContainerId()); err != nil {
+			return err
+		}
+		if to == nil {
+			return codec.Refuse(http.StatusServiceUnavailable, "Container '%s' has not begun yet", keyOf(first.GetContainerId()))
+		}
+		typed = to
+	} else {
+		conn, err := o.join(ctx, r, first.GetContainerId(), o.attaching("--input"))
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		to = inside.NewWriter(conn)
+		typed = inside.NewWriter(nested{to}) // frames for the terminal, within those for the command that attaches
 	}
-	defer conn.Close()
-	to := inside.NewWriter(conn)
-	typed := inside.NewWriter(nested{to}) // frames for the terminal, within those for the command that attaches
 	for {
 		input, err := next()
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || r.r.Context().Err() != nil {
@@ -361,6 +360,8 @@ func (o *Operator) attachInput(r request) error {
 		}
 		process := input.GetProcessIo()
 		switch size := process.GetControl().GetTtyInfo().GetWindowSize(); {
+		case process.GetData() != nil && len(process.GetData().GetData()) == 0: // the end of what is typed
+			err = to.Write(inside.FrameStdinEnd, nil)
 		case len(process.GetData().GetData()) > 0:
 			err = typed.Copy(inside.FrameStdin, strings.NewReader(string(process.GetData().GetData())))
 		case size != nil:

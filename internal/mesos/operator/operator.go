@@ -72,8 +72,9 @@ type Operator struct {
 	now    func() time.Time
 	routes map[string]route
 
-	mu      sync.Mutex
-	callers []*caller // the one used most recently is last
+	mu       sync.Mutex
+	callers  []*caller  // the one used most recently is last
+	sessions []*session // the oldest first
 }
 
 // caller is a connection to the cluster with one token.
