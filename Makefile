@@ -15,7 +15,7 @@ LONGEST = ./tender/internal/cli ./framework/frameworktest
 
 # Such tests wait for other processes most of their time, so more of them run at once than there are processors.
 CPUS    := $(shell getconf _NPROCESSORS_ONLN)
-AT_ONCE = -p $(shell echo $$(($(CPUS) * 3 / 2 + 1))) -parallel $(shell echo $$(($(CPUS) * 2)))
+AT_ONCE = -p $(shell echo $$(($(CPUS) + $(CPUS) / 2))) -parallel $(shell echo $$(($(CPUS) * 2)))
 
 SHELL       := bash
 .SHELLFLAGS := -o pipefail -c
