@@ -40,6 +40,7 @@ type front struct {
 //	GET /v1/state
 //	GET /v1/executors
 //	GET /v1/containers
+//	POST /v1/images/prune
 //	GET /v1/flags
 //	GET /v1/log?lines=N
 //	GET /v1/log-level
@@ -110,10 +111,11 @@ func (a *Agent) routes() map[string]http.HandlerFunc {
 		"GET /v1/containers": a.servePicture(func(p core.Picture) any {
 			return map[string]any{"items": containers.List(p, a.cells.Measure)}
 		}),
-		"GET /v1/flags":     a.serveFlags,
-		"GET /v1/log":       a.config.LogWritten.Show,
-		"GET /v1/log-level": serveLogLevel(a.config.LogLevel, &a.front.visitors),
-		"PUT /v1/log-level": serveLogLevel(a.config.LogLevel, &a.front.visitors),
+		"POST /v1/images/prune": a.pruneImages,
+		"GET /v1/flags":         a.serveFlags,
+		"GET /v1/log":           a.config.LogWritten.Show,
+		"GET /v1/log-level":     serveLogLevel(a.config.LogLevel, &a.front.visitors),
+		"PUT /v1/log-level":     serveLogLevel(a.config.LogLevel, &a.front.visitors),
 	}
 }
 
@@ -185,6 +187,20 @@ func (a *Agent) servePicture(show func(core.Picture) any) http.HandlerFunc {
 		}
 		visitors.AnswerJSON(w, show(picture))
 	})
+}
+
+// pruneImages removes the images that no task uses, says how many bytes they had, and notes in the audit log who wanted it.
+func (a *Agent) pruneImages(w http.ResponseWriter, r *http.Request) {
+	bytes, err := a.preparing.images.GiveUp()
+	pruned := map[string]int64{"bytes": bytes}
+	if err != nil {
+		err := api.E("agent.prune", api.Internal, "", err)
+		a.front.visitors.NoteChange(r, "images", pruned, err)
+		visitors.Answer(w, err)
+		return
+	}
+	a.front.visitors.NoteChange(r, "images", pruned, nil)
+	visitors.AnswerJSON(w, pruned)
 }
 
 // serveFlags shows the flags that the agent was started with.

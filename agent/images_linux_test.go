@@ -254,7 +254,7 @@ func TestAnImageOutlivesTheAgent(t *testing.T) {
 		t.Errorf("the agent has found %+v, not %+v", again, helper)
 	}
 	second.inbox.ask(t.Context(), func(*core.Core) {}) // after this the agent knows what the task uses
-	if err := second.preparing.images.GiveUp(); err != nil || len(layersOf(config)) != 2 {
+	if _, err := second.preparing.images.GiveUp(); err != nil || len(layersOf(config)) != 2 {
 		t.Errorf("%v are kept: %v", layersOf(config), err)
 	}
 	master.say(protocol.KillTask{TaskRef: api.TaskRef{Framework: "f1", Task: "t1"}, Reason: api.ReasonKilledByFramework})
@@ -268,7 +268,7 @@ func TestAnImageOutlivesTheAgent(t *testing.T) {
 		t.Error("its helper lives")
 	}
 	second.inbox.ask(t.Context(), func(*core.Core) {}) // after this the agent has dropped what the task used
-	if err := second.preparing.images.GiveUp(); err != nil || len(layersOf(config)) != 0 {
+	if _, err := second.preparing.images.GiveUp(); err != nil || len(layersOf(config)) != 0 {
 		t.Errorf("%v are kept: %v", layersOf(config), err)
 	}
 	killExecutors(t, second)

@@ -171,7 +171,7 @@ func (p *preparations) openImages(a *Agent) (err error) {
 
 // giveUpImages deletes images that no task uses, because the disk has little space.
 func (p *preparations) giveUpImages() {
-	if err := p.images.GiveUp(); err != nil {
+	if _, err := p.images.GiveUp(); err != nil {
 		p.log.Error().Err(err).Msg("an unused image was not deleted")
 	}
 }

@@ -25,20 +25,25 @@ const answerBytesMax = 64 << 20
 // GetFromMaster asks a master at the address of its HTTP port for a path such as "/metrics", as whom this client is. An
 // answer that is no success is an error: Denied, or Unavailable.
 func (c *Client) GetFromMaster(ctx context.Context, address, path string) (Answer, error) {
-	return get(ctx, c.config.Dial, address, path, "")
+	return ask(ctx, http.MethodGet, c.config.Dial, address, path, "")
 }
 
 // GetFromAgent asks an agent in the same way, with a ticket of [Client.ReadTicket] or [Client.ExecTicket], or "".
 func (c *Client) GetFromAgent(ctx context.Context, address, path, ticket string) (Answer, error) {
-	return get(ctx, c.config.DialAgent, address, path, ticket)
+	return ask(ctx, http.MethodGet, c.config.DialAgent, address, path, ticket)
 }
 
-func get(ctx context.Context, dial func(context.Context, string) (net.Conn, error), address, path, ticket string) (Answer, error) {
-	const op = "client.get"
+// PostToAgent has an agent do something, such as "/v1/images/prune", with a ticket of [Client.ExecTicket].
+func (c *Client) PostToAgent(ctx context.Context, address, path, ticket string) (Answer, error) {
+	return ask(ctx, http.MethodPost, c.config.DialAgent, address, path, ticket)
+}
+
+func ask(ctx context.Context, method string, dial func(context.Context, string) (net.Conn, error), address, path, ticket string) (Answer, error) {
+	op := "client." + strings.ToLower(method)
 	if CheckAddress(address) != nil {
 		return Answer{}, api.E(op, api.Unavailable, "", errors.New("it has no HTTP port"))
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+address+path, nil)
 	if err != nil {
 		return Answer{}, api.E(op, api.Invalid, path, err)
 	}

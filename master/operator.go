@@ -162,6 +162,16 @@ func (s operatorService) ListOffers(ctx context.Context, r *apiv1.ListRequest) (
 	return &apiv1.ListOffersResponse{Items: shown(page.Items, showOffer), NextPageToken: page.Next}, err
 }
 
+func (s operatorService) ListExecutors(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListExecutorsResponse, error) {
+	page, err := readPage(ctx, s.master, "operator.executors", queryOf(r), view.Cluster.Executors)
+	return &apiv1.ListExecutorsResponse{Items: shown(page.Items, showExecutor), NextPageToken: page.Next}, err
+}
+
+func (s operatorService) ListOperations(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListOperationsResponse, error) {
+	page, err := readPage(ctx, s.master, "operator.operations", queryOf(r), view.Cluster.Operations)
+	return &apiv1.ListOperationsResponse{Items: shown(page.Items, showOperation), NextPageToken: page.Next}, err
+}
+
 func (s operatorService) ListRoles(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListRolesResponse, error) {
 	page, index, err := readList(ctx, s.master, "operator.roles", r, view.Cluster.Roles)
 	return &apiv1.ListRolesResponse{Items: shown(page.Items, showRole), NextPageToken: page.Next, AppliedIndex: index}, err

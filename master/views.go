@@ -99,6 +99,21 @@ func showOffer(v view.Offer) *apiv1.OfferView {
 	}
 }
 
+func showExecutor(v view.Executor) *apiv1.ExecutorView {
+	return &apiv1.ExecutorView{
+		Id: string(v.Ref.Executor), FrameworkId: string(v.Ref.Framework), FrameworkName: v.FrameworkName, AgentId: string(v.Agent), Hostname: v.Hostname,
+		Role: string(v.Role), Resources: wire.ResourcesStruct(v.Resources), Tasks: int32(v.Tasks), Launching: v.Launching, Usage: wire.UsageToProto(v.Usage),
+	}
+}
+
+func showOperation(v view.Operation) *apiv1.OperationView {
+	o := v.Operation
+	return &apiv1.OperationView{
+		Id: string(o.ID), FrameworkId: string(v.Framework), FrameworkName: v.FrameworkName, AgentId: string(v.Agent), Hostname: v.Hostname,
+		Role: string(v.Role), Kind: apiv1.OperationKind(o.Kind), Resources: wire.ResourcesStruct(o.Resources), Volume: string(o.Volume), State: string(v.State), Why: v.Why,
+	}
+}
+
 func showDecision(d view.Decision) *apiv1.ExplainedDecision {
 	return &apiv1.ExplainedDecision{
 		At: wire.TimeToProto(d.At), Made: wire.TimeToProto(d.Made), OfferId: string(d.Offer), AgentId: string(d.Agent), Role: string(d.Role),

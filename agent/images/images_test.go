@@ -190,7 +190,7 @@ func TestPullErrors(t *testing.T) {
 		}
 	}
 	s.Release(task("t"))
-	if err := s.GiveUp(); err != nil || len(kept(t, s)) != 0 || s.bytes != 0 || len(s.users) != 0 {
+	if _, err := s.GiveUp(); err != nil || len(kept(t, s)) != 0 || s.bytes != 0 || len(s.users) != 0 {
 		t.Errorf("%v are left with %d bytes and %d users: %v", kept(t, s), s.bytes, len(s.users), err)
 	}
 }
@@ -360,14 +360,14 @@ func TestTheStoreIsBounded(t *testing.T) {
 	if len(s.layers) != 4 || s.bytes == 0 {
 		t.Errorf("%d layers were found, with %d bytes", len(s.layers), s.bytes)
 	}
-	if err := s.GiveUp(); err != nil {
-		t.Fatal(err)
+	if freed, err := s.GiveUp(); err != nil || freed == 0 {
+		t.Fatalf("%d bytes were given up: %v", freed, err)
 	}
 	if names := kept(t, s); len(names) != 1 || contentOf(t, a, "a") == "" {
 		t.Errorf("%v are kept", names)
 	}
 	s.Release(task("a"))
-	if err := s.GiveUp(); err != nil || len(kept(t, s)) != 0 || s.bytes != 0 {
+	if _, err := s.GiveUp(); err != nil || len(kept(t, s)) != 0 || s.bytes != 0 {
 		t.Errorf("%v are kept, with %d bytes: %v", kept(t, s), s.bytes, err)
 	}
 }

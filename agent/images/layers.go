@@ -144,12 +144,14 @@ func (s *Store) ReleaseAll() {
 	clear(s.users)
 }
 
-// GiveUp removes all layers that no task uses, because the disk is full.
-func (s *Store) GiveUp() error {
+// GiveUp removes all layers that no task uses, because the disk is full or an operator wants it. It returns how many bytes
+// they had.
+func (s *Store) GiveUp() (bytes int64, err error) {
 	if s == nil {
-		return nil
+		return 0, nil
 	}
 	s.mutex.Lock()
+	had := s.bytes
 	var gone []string
 	var failed error
 	for {
@@ -159,8 +161,9 @@ func (s *Store) GiveUp() error {
 		}
 		gone = append(gone, path)
 	}
+	had -= s.bytes
 	s.mutex.Unlock()
-	return errors.Join(failed, s.removeAll(gone))
+	return had, errors.Join(failed, s.removeAll(gone))
 }
 
 // evict removes the least recently used layer that no task uses from the store, and returns the folder to delete. more

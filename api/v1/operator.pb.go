@@ -618,8 +618,8 @@ func (x *SecretView) GetBy() string {
 // TicketRequest says what a ticket is to open.
 type TicketRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: the ticket is for the agent itself. A ticket to read then opens the agent's state, flags and log level, and
-	// a ticket to run commands lets the caller change the log level.
+	// Empty: the ticket is for the agent itself. A ticket to read then opens the agent's state, flags and log level. A
+	// ticket to run commands opens its log and profiles, and lets the caller change the log level and remove images.
 	FrameworkId string `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
 	// Empty: all tasks of the framework that are on the agent. A ticket to run commands in a task must name the task
 	// (INVALID).
@@ -3165,6 +3165,362 @@ func (x *ListOffersResponse) GetNextPageToken() string {
 	return ""
 }
 
+// ExecutorView is one executor on one agent.
+type ExecutorView struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	FrameworkId   string                 `protobuf:"bytes,2,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
+	FrameworkName string                 `protobuf:"bytes,3,opt,name=framework_name,json=frameworkName,proto3" json:"framework_name,omitempty"`
+	AgentId       string                 `protobuf:"bytes,4,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	Hostname      string                 `protobuf:"bytes,5,opt,name=hostname,proto3" json:"hostname,omitempty"`
+	Role          string                 `protobuf:"bytes,6,opt,name=role,proto3" json:"role,omitempty"`
+	// Its own, without those of its tasks.
+	Resources *structpb.Struct `protobuf:"bytes,7,opt,name=resources,proto3" json:"resources,omitempty"`
+	// How many tasks it has that have not ended.
+	Tasks int32 `protobuf:"varint,8,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	// What it uses together with its tasks, as its agent has last reported. Absent: not known yet.
+	Usage *Usage `protobuf:"bytes,9,opt,name=usage,proto3" json:"usage,omitempty"`
+	// True: a launch will start it; its agent has not reported it yet.
+	Launching     bool `protobuf:"varint,10,opt,name=launching,proto3" json:"launching,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecutorView) Reset() {
+	*x = ExecutorView{}
+	mi := &file_api_v1_operator_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecutorView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecutorView) ProtoMessage() {}
+
+func (x *ExecutorView) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecutorView.ProtoReflect.Descriptor instead.
+func (*ExecutorView) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ExecutorView) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ExecutorView) GetFrameworkId() string {
+	if x != nil {
+		return x.FrameworkId
+	}
+	return ""
+}
+
+func (x *ExecutorView) GetFrameworkName() string {
+	if x != nil {
+		return x.FrameworkName
+	}
+	return ""
+}
+
+func (x *ExecutorView) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+func (x *ExecutorView) GetHostname() string {
+	if x != nil {
+		return x.Hostname
+	}
+	return ""
+}
+
+func (x *ExecutorView) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *ExecutorView) GetResources() *structpb.Struct {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *ExecutorView) GetTasks() int32 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *ExecutorView) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *ExecutorView) GetLaunching() bool {
+	if x != nil {
+		return x.Launching
+	}
+	return false
+}
+
+// ListExecutorsResponse is a page of the executors.
+type ListExecutorsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*ExecutorView        `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListExecutorsResponse) Reset() {
+	*x = ListExecutorsResponse{}
+	mi := &file_api_v1_operator_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListExecutorsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListExecutorsResponse) ProtoMessage() {}
+
+func (x *ListExecutorsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListExecutorsResponse.ProtoReflect.Descriptor instead.
+func (*ListExecutorsResponse) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ListExecutorsResponse) GetItems() []*ExecutorView {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *ListExecutorsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// OperationView is one operation of a framework on an agent.
+type OperationView struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: the framework gave it none.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	FrameworkId   string `protobuf:"bytes,2,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
+	FrameworkName string `protobuf:"bytes,3,opt,name=framework_name,json=frameworkName,proto3" json:"framework_name,omitempty"`
+	AgentId       string `protobuf:"bytes,4,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	Hostname      string `protobuf:"bytes,5,opt,name=hostname,proto3" json:"hostname,omitempty"`
+	// Of those that wait.
+	Role      string           `protobuf:"bytes,6,opt,name=role,proto3" json:"role,omitempty"`
+	Kind      OperationKind    `protobuf:"varint,7,opt,name=kind,proto3,enum=tender.v1.OperationKind" json:"kind,omitempty"`
+	Resources *structpb.Struct `protobuf:"bytes,8,opt,name=resources,proto3" json:"resources,omitempty"`
+	Volume    string           `protobuf:"bytes,9,opt,name=volume,proto3" json:"volume,omitempty"`
+	// waiting, done or refused.
+	State string `protobuf:"bytes,10,opt,name=state,proto3" json:"state,omitempty"`
+	// Why it was refused.
+	Why           string `protobuf:"bytes,11,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperationView) Reset() {
+	*x = OperationView{}
+	mi := &file_api_v1_operator_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperationView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperationView) ProtoMessage() {}
+
+func (x *OperationView) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperationView.ProtoReflect.Descriptor instead.
+func (*OperationView) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *OperationView) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *OperationView) GetFrameworkId() string {
+	if x != nil {
+		return x.FrameworkId
+	}
+	return ""
+}
+
+func (x *OperationView) GetFrameworkName() string {
+	if x != nil {
+		return x.FrameworkName
+	}
+	return ""
+}
+
+func (x *OperationView) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+func (x *OperationView) GetHostname() string {
+	if x != nil {
+		return x.Hostname
+	}
+	return ""
+}
+
+func (x *OperationView) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *OperationView) GetKind() OperationKind {
+	if x != nil {
+		return x.Kind
+	}
+	return OperationKind_OPERATION_KIND_UNSPECIFIED
+}
+
+func (x *OperationView) GetResources() *structpb.Struct {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *OperationView) GetVolume() string {
+	if x != nil {
+		return x.Volume
+	}
+	return ""
+}
+
+func (x *OperationView) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *OperationView) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+// ListOperationsResponse is a page of the operations.
+type ListOperationsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*OperationView       `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListOperationsResponse) Reset() {
+	*x = ListOperationsResponse{}
+	mi := &file_api_v1_operator_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListOperationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListOperationsResponse) ProtoMessage() {}
+
+func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
+func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ListOperationsResponse) GetItems() []*OperationView {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *ListOperationsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 // RoleView is one role with its settings and what it holds.
 type RoleView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3184,7 +3540,7 @@ type RoleView struct {
 
 func (x *RoleView) Reset() {
 	*x = RoleView{}
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3196,7 +3552,7 @@ func (x *RoleView) String() string {
 func (*RoleView) ProtoMessage() {}
 
 func (x *RoleView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3209,7 +3565,7 @@ func (x *RoleView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleView.ProtoReflect.Descriptor instead.
 func (*RoleView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RoleView) GetRole() string {
@@ -3294,7 +3650,7 @@ type ListRolesResponse struct {
 
 func (x *ListRolesResponse) Reset() {
 	*x = ListRolesResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3306,7 +3662,7 @@ func (x *ListRolesResponse) String() string {
 func (*ListRolesResponse) ProtoMessage() {}
 
 func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3319,7 +3675,7 @@ func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolesResponse.ProtoReflect.Descriptor instead.
 func (*ListRolesResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListRolesResponse) GetItems() []*RoleView {
@@ -3363,7 +3719,7 @@ type ListUsageRequest struct {
 
 func (x *ListUsageRequest) Reset() {
 	*x = ListUsageRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3375,7 +3731,7 @@ func (x *ListUsageRequest) String() string {
 func (*ListUsageRequest) ProtoMessage() {}
 
 func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3388,7 +3744,7 @@ func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
 func (*ListUsageRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListUsageRequest) GetLimit() int32 {
@@ -3451,7 +3807,7 @@ type UsageView struct {
 
 func (x *UsageView) Reset() {
 	*x = UsageView{}
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3463,7 +3819,7 @@ func (x *UsageView) String() string {
 func (*UsageView) ProtoMessage() {}
 
 func (x *UsageView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3476,7 +3832,7 @@ func (x *UsageView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageView.ProtoReflect.Descriptor instead.
 func (*UsageView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *UsageView) GetBegin() *timestamppb.Timestamp {
@@ -3560,7 +3916,7 @@ type ListUsageResponse struct {
 
 func (x *ListUsageResponse) Reset() {
 	*x = ListUsageResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3572,7 +3928,7 @@ func (x *ListUsageResponse) String() string {
 func (*ListUsageResponse) ProtoMessage() {}
 
 func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3585,7 +3941,7 @@ func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
 func (*ListUsageResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListUsageResponse) GetItems() []*UsageView {
@@ -3617,7 +3973,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3629,7 +3985,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3642,7 +3998,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ExplainRequest) GetFrameworkId() string {
@@ -3680,7 +4036,7 @@ type ExplainShape struct {
 
 func (x *ExplainShape) Reset() {
 	*x = ExplainShape{}
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3692,7 +4048,7 @@ func (x *ExplainShape) String() string {
 func (*ExplainShape) ProtoMessage() {}
 
 func (x *ExplainShape) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3705,7 +4061,7 @@ func (x *ExplainShape) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainShape.ProtoReflect.Descriptor instead.
 func (*ExplainShape) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ExplainShape) GetShape() *Shape {
@@ -3748,7 +4104,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3760,7 +4116,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3773,7 +4129,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ExplainResponse) GetFrameworkId() string {
@@ -3836,7 +4192,7 @@ type ExplainedDecision struct {
 
 func (x *ExplainedDecision) Reset() {
 	*x = ExplainedDecision{}
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3848,7 +4204,7 @@ func (x *ExplainedDecision) String() string {
 func (*ExplainedDecision) ProtoMessage() {}
 
 func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3861,7 +4217,7 @@ func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedDecision.ProtoReflect.Descriptor instead.
 func (*ExplainedDecision) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ExplainedDecision) GetAt() *timestamppb.Timestamp {
@@ -3939,7 +4295,7 @@ type ExplainedAgent struct {
 
 func (x *ExplainedAgent) Reset() {
 	*x = ExplainedAgent{}
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3951,7 +4307,7 @@ func (x *ExplainedAgent) String() string {
 func (*ExplainedAgent) ProtoMessage() {}
 
 func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3964,7 +4320,7 @@ func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedAgent.ProtoReflect.Descriptor instead.
 func (*ExplainedAgent) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ExplainedAgent) GetAgentId() string {
@@ -4001,7 +4357,7 @@ type KillTaskRequest struct {
 
 func (x *KillTaskRequest) Reset() {
 	*x = KillTaskRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4013,7 +4369,7 @@ func (x *KillTaskRequest) String() string {
 func (*KillTaskRequest) ProtoMessage() {}
 
 func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4026,7 +4382,7 @@ func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskRequest.ProtoReflect.Descriptor instead.
 func (*KillTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *KillTaskRequest) GetTask() string {
@@ -4058,7 +4414,7 @@ type KillTaskResponse struct {
 
 func (x *KillTaskResponse) Reset() {
 	*x = KillTaskResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4070,7 +4426,7 @@ func (x *KillTaskResponse) String() string {
 func (*KillTaskResponse) ProtoMessage() {}
 
 func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4083,7 +4439,7 @@ func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskResponse.ProtoReflect.Descriptor instead.
 func (*KillTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *KillTaskResponse) GetFrameworkId() string {
@@ -4127,7 +4483,7 @@ type RemoveFrameworkRequest struct {
 
 func (x *RemoveFrameworkRequest) Reset() {
 	*x = RemoveFrameworkRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4139,7 +4495,7 @@ func (x *RemoveFrameworkRequest) String() string {
 func (*RemoveFrameworkRequest) ProtoMessage() {}
 
 func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4152,7 +4508,7 @@ func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFrameworkRequest.ProtoReflect.Descriptor instead.
 func (*RemoveFrameworkRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RemoveFrameworkRequest) GetFrameworkId() string {
@@ -4184,7 +4540,7 @@ type MarkAgentRequest struct {
 
 func (x *MarkAgentRequest) Reset() {
 	*x = MarkAgentRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4196,7 +4552,7 @@ func (x *MarkAgentRequest) String() string {
 func (*MarkAgentRequest) ProtoMessage() {}
 
 func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4209,7 +4565,7 @@ func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkAgentRequest.ProtoReflect.Descriptor instead.
 func (*MarkAgentRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *MarkAgentRequest) GetAgentId() string {
@@ -4253,7 +4609,7 @@ type SetMaintenanceRequest struct {
 
 func (x *SetMaintenanceRequest) Reset() {
 	*x = SetMaintenanceRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4265,7 +4621,7 @@ func (x *SetMaintenanceRequest) String() string {
 func (*SetMaintenanceRequest) ProtoMessage() {}
 
 func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4278,7 +4634,7 @@ func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMaintenanceRequest.ProtoReflect.Descriptor instead.
 func (*SetMaintenanceRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *SetMaintenanceRequest) GetAgentIds() []string {
@@ -4306,7 +4662,7 @@ type ActionResponse struct {
 
 func (x *ActionResponse) Reset() {
 	*x = ActionResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4318,7 +4674,7 @@ func (x *ActionResponse) String() string {
 func (*ActionResponse) ProtoMessage() {}
 
 func (x *ActionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4331,7 +4687,7 @@ func (x *ActionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionResponse.ProtoReflect.Descriptor instead.
 func (*ActionResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ActionResponse) GetSubject() string {
@@ -4368,7 +4724,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4380,7 +4736,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4393,7 +4749,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ReserveRequest) GetAgentId() string {
@@ -4456,7 +4812,7 @@ type SetRoleRequest struct {
 
 func (x *SetRoleRequest) Reset() {
 	*x = SetRoleRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4468,7 +4824,7 @@ func (x *SetRoleRequest) String() string {
 func (*SetRoleRequest) ProtoMessage() {}
 
 func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4481,7 +4837,7 @@ func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRoleRequest.ProtoReflect.Descriptor instead.
 func (*SetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SetRoleRequest) GetRole() string {
@@ -4534,7 +4890,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4546,7 +4902,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4559,7 +4915,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 // RaftPeer is one member of the quorum.
@@ -4575,7 +4931,7 @@ type RaftPeer struct {
 
 func (x *RaftPeer) Reset() {
 	*x = RaftPeer{}
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4587,7 +4943,7 @@ func (x *RaftPeer) String() string {
 func (*RaftPeer) ProtoMessage() {}
 
 func (x *RaftPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4600,7 +4956,7 @@ func (x *RaftPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftPeer.ProtoReflect.Descriptor instead.
 func (*RaftPeer) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RaftPeer) GetId() string {
@@ -4639,7 +4995,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4651,7 +5007,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4664,7 +5020,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListPeersResponse) GetItems() []*RaftPeer {
@@ -4713,7 +5069,7 @@ type AddPeerRequest struct {
 
 func (x *AddPeerRequest) Reset() {
 	*x = AddPeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4725,7 +5081,7 @@ func (x *AddPeerRequest) String() string {
 func (*AddPeerRequest) ProtoMessage() {}
 
 func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4738,7 +5094,7 @@ func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerRequest.ProtoReflect.Descriptor instead.
 func (*AddPeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *AddPeerRequest) GetId() string {
@@ -4767,7 +5123,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4779,7 +5135,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4792,7 +5148,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *RemovePeerRequest) GetId() string {
@@ -4820,7 +5176,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4832,7 +5188,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4845,7 +5201,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *TransferLeaderRequest) GetId() string {
@@ -4863,7 +5219,7 @@ type SaveSnapshotRequest struct {
 
 func (x *SaveSnapshotRequest) Reset() {
 	*x = SaveSnapshotRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4875,7 +5231,7 @@ func (x *SaveSnapshotRequest) String() string {
 func (*SaveSnapshotRequest) ProtoMessage() {}
 
 func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4888,7 +5244,7 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
 // SnapshotChunk is a part of a snapshot, in order.
@@ -4901,7 +5257,7 @@ type SnapshotChunk struct {
 
 func (x *SnapshotChunk) Reset() {
 	*x = SnapshotChunk{}
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4913,7 +5269,7 @@ func (x *SnapshotChunk) String() string {
 func (*SnapshotChunk) ProtoMessage() {}
 
 func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4926,7 +5282,7 @@ func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotChunk.ProtoReflect.Descriptor instead.
 func (*SnapshotChunk) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SnapshotChunk) GetData() []byte {
@@ -4944,7 +5300,7 @@ type StateHashRequest struct {
 
 func (x *StateHashRequest) Reset() {
 	*x = StateHashRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[62]
+	mi := &file_api_v1_operator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4956,7 +5312,7 @@ func (x *StateHashRequest) String() string {
 func (*StateHashRequest) ProtoMessage() {}
 
 func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[62]
+	mi := &file_api_v1_operator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4969,7 +5325,7 @@ func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashRequest.ProtoReflect.Descriptor instead.
 func (*StateHashRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{62}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
 // StateHashResponse has the hash and the applied index to which it belongs.
@@ -4983,7 +5339,7 @@ type StateHashResponse struct {
 
 func (x *StateHashResponse) Reset() {
 	*x = StateHashResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[63]
+	mi := &file_api_v1_operator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4995,7 +5351,7 @@ func (x *StateHashResponse) String() string {
 func (*StateHashResponse) ProtoMessage() {}
 
 func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[63]
+	mi := &file_api_v1_operator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5008,7 +5364,7 @@ func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashResponse.ProtoReflect.Descriptor instead.
 func (*StateHashResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{63}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *StateHashResponse) GetAppliedIndex() uint64 {
@@ -5037,7 +5393,7 @@ type StoreSession struct {
 
 func (x *StoreSession) Reset() {
 	*x = StoreSession{}
-	mi := &file_api_v1_operator_proto_msgTypes[64]
+	mi := &file_api_v1_operator_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5049,7 +5405,7 @@ func (x *StoreSession) String() string {
 func (*StoreSession) ProtoMessage() {}
 
 func (x *StoreSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[64]
+	mi := &file_api_v1_operator_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5062,7 +5418,7 @@ func (x *StoreSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSession.ProtoReflect.Descriptor instead.
 func (*StoreSession) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{64}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *StoreSession) GetFrameworkId() string {
@@ -5103,7 +5459,7 @@ type StoreEntry struct {
 
 func (x *StoreEntry) Reset() {
 	*x = StoreEntry{}
-	mi := &file_api_v1_operator_proto_msgTypes[65]
+	mi := &file_api_v1_operator_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5115,7 +5471,7 @@ func (x *StoreEntry) String() string {
 func (*StoreEntry) ProtoMessage() {}
 
 func (x *StoreEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[65]
+	mi := &file_api_v1_operator_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5128,7 +5484,7 @@ func (x *StoreEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreEntry.ProtoReflect.Descriptor instead.
 func (*StoreEntry) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{65}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *StoreEntry) GetKey() string {
@@ -5177,7 +5533,7 @@ type StoreGetRequest struct {
 
 func (x *StoreGetRequest) Reset() {
 	*x = StoreGetRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[66]
+	mi := &file_api_v1_operator_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5189,7 +5545,7 @@ func (x *StoreGetRequest) String() string {
 func (*StoreGetRequest) ProtoMessage() {}
 
 func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[66]
+	mi := &file_api_v1_operator_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5202,7 +5558,7 @@ func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreGetRequest.ProtoReflect.Descriptor instead.
 func (*StoreGetRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{66}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *StoreGetRequest) GetSession() *StoreSession {
@@ -5240,7 +5596,7 @@ type StorePutRequest struct {
 
 func (x *StorePutRequest) Reset() {
 	*x = StorePutRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[67]
+	mi := &file_api_v1_operator_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5252,7 +5608,7 @@ func (x *StorePutRequest) String() string {
 func (*StorePutRequest) ProtoMessage() {}
 
 func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[67]
+	mi := &file_api_v1_operator_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5265,7 +5621,7 @@ func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorePutRequest.ProtoReflect.Descriptor instead.
 func (*StorePutRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{67}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *StorePutRequest) GetSession() *StoreSession {
@@ -5331,7 +5687,7 @@ type StoreDeleteRequest struct {
 
 func (x *StoreDeleteRequest) Reset() {
 	*x = StoreDeleteRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[68]
+	mi := &file_api_v1_operator_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5343,7 +5699,7 @@ func (x *StoreDeleteRequest) String() string {
 func (*StoreDeleteRequest) ProtoMessage() {}
 
 func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[68]
+	mi := &file_api_v1_operator_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5356,7 +5712,7 @@ func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreDeleteRequest.ProtoReflect.Descriptor instead.
 func (*StoreDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{68}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *StoreDeleteRequest) GetSession() *StoreSession {
@@ -5409,7 +5765,7 @@ type StoreListRequest struct {
 
 func (x *StoreListRequest) Reset() {
 	*x = StoreListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[69]
+	mi := &file_api_v1_operator_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5421,7 +5777,7 @@ func (x *StoreListRequest) String() string {
 func (*StoreListRequest) ProtoMessage() {}
 
 func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[69]
+	mi := &file_api_v1_operator_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5434,7 +5790,7 @@ func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListRequest.ProtoReflect.Descriptor instead.
 func (*StoreListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{69}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *StoreListRequest) GetSession() *StoreSession {
@@ -5476,7 +5832,7 @@ type StoreListResponse struct {
 
 func (x *StoreListResponse) Reset() {
 	*x = StoreListResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[70]
+	mi := &file_api_v1_operator_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5488,7 +5844,7 @@ func (x *StoreListResponse) String() string {
 func (*StoreListResponse) ProtoMessage() {}
 
 func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[70]
+	mi := &file_api_v1_operator_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5501,7 +5857,7 @@ func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListResponse.ProtoReflect.Descriptor instead.
 func (*StoreListResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{70}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *StoreListResponse) GetItems() []*StoreEntry {
@@ -5533,7 +5889,7 @@ type StoreWatchRequest struct {
 
 func (x *StoreWatchRequest) Reset() {
 	*x = StoreWatchRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[71]
+	mi := &file_api_v1_operator_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5545,7 +5901,7 @@ func (x *StoreWatchRequest) String() string {
 func (*StoreWatchRequest) ProtoMessage() {}
 
 func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[71]
+	mi := &file_api_v1_operator_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5558,7 +5914,7 @@ func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreWatchRequest.ProtoReflect.Descriptor instead.
 func (*StoreWatchRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{71}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *StoreWatchRequest) GetSession() *StoreSession {
@@ -5878,6 +6234,37 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\aexpires\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\"h\n" +
 	"\x12ListOffersResponse\x12*\n" +
 	"\x05items\x18\x01 \x03(\v2\x14.tender.v1.OfferViewR\x05items\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc6\x02\n" +
+	"\fExecutorView\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
+	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12%\n" +
+	"\x0eframework_name\x18\x03 \x01(\tR\rframeworkName\x12\x19\n" +
+	"\bagent_id\x18\x04 \x01(\tR\aagentId\x12\x1a\n" +
+	"\bhostname\x18\x05 \x01(\tR\bhostname\x12\x12\n" +
+	"\x04role\x18\x06 \x01(\tR\x04role\x125\n" +
+	"\tresources\x18\a \x01(\v2\x17.google.protobuf.StructR\tresources\x12\x14\n" +
+	"\x05tasks\x18\b \x01(\x05R\x05tasks\x12&\n" +
+	"\x05usage\x18\t \x01(\v2\x10.tender.v1.UsageR\x05usage\x12\x1c\n" +
+	"\tlaunching\x18\n" +
+	" \x01(\bR\tlaunching\"n\n" +
+	"\x15ListExecutorsResponse\x12-\n" +
+	"\x05items\x18\x01 \x03(\v2\x17.tender.v1.ExecutorViewR\x05items\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd9\x02\n" +
+	"\rOperationView\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
+	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12%\n" +
+	"\x0eframework_name\x18\x03 \x01(\tR\rframeworkName\x12\x19\n" +
+	"\bagent_id\x18\x04 \x01(\tR\aagentId\x12\x1a\n" +
+	"\bhostname\x18\x05 \x01(\tR\bhostname\x12\x12\n" +
+	"\x04role\x18\x06 \x01(\tR\x04role\x12,\n" +
+	"\x04kind\x18\a \x01(\x0e2\x18.tender.v1.OperationKindR\x04kind\x125\n" +
+	"\tresources\x18\b \x01(\v2\x17.google.protobuf.StructR\tresources\x12\x16\n" +
+	"\x06volume\x18\t \x01(\tR\x06volume\x12\x14\n" +
+	"\x05state\x18\n" +
+	" \x01(\tR\x05state\x12\x10\n" +
+	"\x03why\x18\v \x01(\tR\x03why\"p\n" +
+	"\x16ListOperationsResponse\x12.\n" +
+	"\x05items\x18\x01 \x03(\v2\x18.tender.v1.OperationViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9e\x03\n" +
 	"\bRoleView\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x16\n" +
@@ -6079,7 +6466,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"REACTIVATE\x10\x03\x12\r\n" +
 	"\tMARK_GONE\x10\x04\x12\n" +
 	"\n" +
-	"\x06REMOVE\x10\x052\xe6\x11\n" +
+	"\x06REMOVE\x10\x052\xfe\x12\n" +
 	"\x0fOperatorService\x12B\n" +
 	"\n" +
 	"GetCluster\x12\x1c.tender.v1.GetClusterRequest\x1a\x16.tender.v1.ClusterView\x12E\n" +
@@ -6089,7 +6476,9 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x0eListFrameworks\x12\x16.tender.v1.ListRequest\x1a!.tender.v1.ListFrameworksResponse\x12F\n" +
 	"\tListTasks\x12\x1b.tender.v1.ListTasksRequest\x1a\x1c.tender.v1.ListTasksResponse\x12C\n" +
 	"\n" +
-	"ListOffers\x12\x16.tender.v1.ListRequest\x1a\x1d.tender.v1.ListOffersResponse\x12A\n" +
+	"ListOffers\x12\x16.tender.v1.ListRequest\x1a\x1d.tender.v1.ListOffersResponse\x12I\n" +
+	"\rListExecutors\x12\x16.tender.v1.ListRequest\x1a .tender.v1.ListExecutorsResponse\x12K\n" +
+	"\x0eListOperations\x12\x16.tender.v1.ListRequest\x1a!.tender.v1.ListOperationsResponse\x12A\n" +
 	"\tListRoles\x12\x16.tender.v1.ListRequest\x1a\x1c.tender.v1.ListRolesResponse\x12F\n" +
 	"\tListUsage\x12\x1b.tender.v1.ListUsageRequest\x1a\x1c.tender.v1.ListUsageResponse\x12@\n" +
 	"\aExplain\x12\x19.tender.v1.ExplainRequest\x1a\x1a.tender.v1.ExplainResponse\x12C\n" +
@@ -6145,7 +6534,7 @@ func file_api_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
+var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 85)
 var file_api_v1_operator_proto_goTypes = []any{
 	(AgentAction)(0),                // 0: tender.v1.AgentAction
 	(*ListChangesRequest)(nil),      // 1: tender.v1.ListChangesRequest
@@ -6184,261 +6573,275 @@ var file_api_v1_operator_proto_goTypes = []any{
 	(*ListTasksResponse)(nil),       // 34: tender.v1.ListTasksResponse
 	(*OfferView)(nil),               // 35: tender.v1.OfferView
 	(*ListOffersResponse)(nil),      // 36: tender.v1.ListOffersResponse
-	(*RoleView)(nil),                // 37: tender.v1.RoleView
-	(*ListRolesResponse)(nil),       // 38: tender.v1.ListRolesResponse
-	(*ListUsageRequest)(nil),        // 39: tender.v1.ListUsageRequest
-	(*UsageView)(nil),               // 40: tender.v1.UsageView
-	(*ListUsageResponse)(nil),       // 41: tender.v1.ListUsageResponse
-	(*ExplainRequest)(nil),          // 42: tender.v1.ExplainRequest
-	(*ExplainShape)(nil),            // 43: tender.v1.ExplainShape
-	(*ExplainResponse)(nil),         // 44: tender.v1.ExplainResponse
-	(*ExplainedDecision)(nil),       // 45: tender.v1.ExplainedDecision
-	(*ExplainedAgent)(nil),          // 46: tender.v1.ExplainedAgent
-	(*KillTaskRequest)(nil),         // 47: tender.v1.KillTaskRequest
-	(*KillTaskResponse)(nil),        // 48: tender.v1.KillTaskResponse
-	(*RemoveFrameworkRequest)(nil),  // 49: tender.v1.RemoveFrameworkRequest
-	(*MarkAgentRequest)(nil),        // 50: tender.v1.MarkAgentRequest
-	(*SetMaintenanceRequest)(nil),   // 51: tender.v1.SetMaintenanceRequest
-	(*ActionResponse)(nil),          // 52: tender.v1.ActionResponse
-	(*ReserveRequest)(nil),          // 53: tender.v1.ReserveRequest
-	(*SetRoleRequest)(nil),          // 54: tender.v1.SetRoleRequest
-	(*ListPeersRequest)(nil),        // 55: tender.v1.ListPeersRequest
-	(*RaftPeer)(nil),                // 56: tender.v1.RaftPeer
-	(*ListPeersResponse)(nil),       // 57: tender.v1.ListPeersResponse
-	(*AddPeerRequest)(nil),          // 58: tender.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),       // 59: tender.v1.RemovePeerRequest
-	(*TransferLeaderRequest)(nil),   // 60: tender.v1.TransferLeaderRequest
-	(*SaveSnapshotRequest)(nil),     // 61: tender.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),           // 62: tender.v1.SnapshotChunk
-	(*StateHashRequest)(nil),        // 63: tender.v1.StateHashRequest
-	(*StateHashResponse)(nil),       // 64: tender.v1.StateHashResponse
-	(*StoreSession)(nil),            // 65: tender.v1.StoreSession
-	(*StoreEntry)(nil),              // 66: tender.v1.StoreEntry
-	(*StoreGetRequest)(nil),         // 67: tender.v1.StoreGetRequest
-	(*StorePutRequest)(nil),         // 68: tender.v1.StorePutRequest
-	(*StoreDeleteRequest)(nil),      // 69: tender.v1.StoreDeleteRequest
-	(*StoreListRequest)(nil),        // 70: tender.v1.StoreListRequest
-	(*StoreListResponse)(nil),       // 71: tender.v1.StoreListResponse
-	(*StoreWatchRequest)(nil),       // 72: tender.v1.StoreWatchRequest
-	nil,                             // 73: tender.v1.AgentView.AttributesEntry
-	nil,                             // 74: tender.v1.AgentView.LeavingEntry
-	nil,                             // 75: tender.v1.FrameworkView.LabelsEntry
-	nil,                             // 76: tender.v1.FrameworkView.EndpointsEntry
-	nil,                             // 77: tender.v1.TaskView.LabelsEntry
-	nil,                             // 78: tender.v1.TaskView.PortsEntry
-	nil,                             // 79: tender.v1.UsageView.AllocatedEntry
-	nil,                             // 80: tender.v1.UsageView.UsedEntry
-	nil,                             // 81: tender.v1.UsageView.EndedEntry
-	(*timestamppb.Timestamp)(nil),   // 82: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 83: google.protobuf.Duration
-	(*PrincipalGrant)(nil),          // 84: tender.v1.PrincipalGrant
-	(*Term)(nil),                    // 85: tender.v1.Term
-	(*structpb.Struct)(nil),         // 86: google.protobuf.Struct
-	(*Usage)(nil),                   // 87: tender.v1.Usage
-	(*Window)(nil),                  // 88: tender.v1.Window
-	(*Spread)(nil),                  // 89: tender.v1.Spread
-	(*Command)(nil),                 // 90: tender.v1.Command
-	(*Secret)(nil),                  // 91: tender.v1.Secret
-	(*Shape)(nil),                   // 92: tender.v1.Shape
-	(OperationKind)(0),              // 93: tender.v1.OperationKind
-	(*CreateTokenRequest)(nil),      // 94: tender.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),       // 95: tender.v1.ListTokensRequest
-	(*RevokeTokenRequest)(nil),      // 96: tender.v1.RevokeTokenRequest
-	(*GetAuthorityRequest)(nil),     // 97: tender.v1.GetAuthorityRequest
-	(*RotateAuthorityRequest)(nil),  // 98: tender.v1.RotateAuthorityRequest
-	(*CreateTokenResponse)(nil),     // 99: tender.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),      // 100: tender.v1.ListTokensResponse
-	(*AuthorityView)(nil),           // 101: tender.v1.AuthorityView
+	(*ExecutorView)(nil),            // 37: tender.v1.ExecutorView
+	(*ListExecutorsResponse)(nil),   // 38: tender.v1.ListExecutorsResponse
+	(*OperationView)(nil),           // 39: tender.v1.OperationView
+	(*ListOperationsResponse)(nil),  // 40: tender.v1.ListOperationsResponse
+	(*RoleView)(nil),                // 41: tender.v1.RoleView
+	(*ListRolesResponse)(nil),       // 42: tender.v1.ListRolesResponse
+	(*ListUsageRequest)(nil),        // 43: tender.v1.ListUsageRequest
+	(*UsageView)(nil),               // 44: tender.v1.UsageView
+	(*ListUsageResponse)(nil),       // 45: tender.v1.ListUsageResponse
+	(*ExplainRequest)(nil),          // 46: tender.v1.ExplainRequest
+	(*ExplainShape)(nil),            // 47: tender.v1.ExplainShape
+	(*ExplainResponse)(nil),         // 48: tender.v1.ExplainResponse
+	(*ExplainedDecision)(nil),       // 49: tender.v1.ExplainedDecision
+	(*ExplainedAgent)(nil),          // 50: tender.v1.ExplainedAgent
+	(*KillTaskRequest)(nil),         // 51: tender.v1.KillTaskRequest
+	(*KillTaskResponse)(nil),        // 52: tender.v1.KillTaskResponse
+	(*RemoveFrameworkRequest)(nil),  // 53: tender.v1.RemoveFrameworkRequest
+	(*MarkAgentRequest)(nil),        // 54: tender.v1.MarkAgentRequest
+	(*SetMaintenanceRequest)(nil),   // 55: tender.v1.SetMaintenanceRequest
+	(*ActionResponse)(nil),          // 56: tender.v1.ActionResponse
+	(*ReserveRequest)(nil),          // 57: tender.v1.ReserveRequest
+	(*SetRoleRequest)(nil),          // 58: tender.v1.SetRoleRequest
+	(*ListPeersRequest)(nil),        // 59: tender.v1.ListPeersRequest
+	(*RaftPeer)(nil),                // 60: tender.v1.RaftPeer
+	(*ListPeersResponse)(nil),       // 61: tender.v1.ListPeersResponse
+	(*AddPeerRequest)(nil),          // 62: tender.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),       // 63: tender.v1.RemovePeerRequest
+	(*TransferLeaderRequest)(nil),   // 64: tender.v1.TransferLeaderRequest
+	(*SaveSnapshotRequest)(nil),     // 65: tender.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),           // 66: tender.v1.SnapshotChunk
+	(*StateHashRequest)(nil),        // 67: tender.v1.StateHashRequest
+	(*StateHashResponse)(nil),       // 68: tender.v1.StateHashResponse
+	(*StoreSession)(nil),            // 69: tender.v1.StoreSession
+	(*StoreEntry)(nil),              // 70: tender.v1.StoreEntry
+	(*StoreGetRequest)(nil),         // 71: tender.v1.StoreGetRequest
+	(*StorePutRequest)(nil),         // 72: tender.v1.StorePutRequest
+	(*StoreDeleteRequest)(nil),      // 73: tender.v1.StoreDeleteRequest
+	(*StoreListRequest)(nil),        // 74: tender.v1.StoreListRequest
+	(*StoreListResponse)(nil),       // 75: tender.v1.StoreListResponse
+	(*StoreWatchRequest)(nil),       // 76: tender.v1.StoreWatchRequest
+	nil,                             // 77: tender.v1.AgentView.AttributesEntry
+	nil,                             // 78: tender.v1.AgentView.LeavingEntry
+	nil,                             // 79: tender.v1.FrameworkView.LabelsEntry
+	nil,                             // 80: tender.v1.FrameworkView.EndpointsEntry
+	nil,                             // 81: tender.v1.TaskView.LabelsEntry
+	nil,                             // 82: tender.v1.TaskView.PortsEntry
+	nil,                             // 83: tender.v1.UsageView.AllocatedEntry
+	nil,                             // 84: tender.v1.UsageView.UsedEntry
+	nil,                             // 85: tender.v1.UsageView.EndedEntry
+	(*timestamppb.Timestamp)(nil),   // 86: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 87: google.protobuf.Duration
+	(*PrincipalGrant)(nil),          // 88: tender.v1.PrincipalGrant
+	(*Term)(nil),                    // 89: tender.v1.Term
+	(*structpb.Struct)(nil),         // 90: google.protobuf.Struct
+	(*Usage)(nil),                   // 91: tender.v1.Usage
+	(*Window)(nil),                  // 92: tender.v1.Window
+	(*Spread)(nil),                  // 93: tender.v1.Spread
+	(*Command)(nil),                 // 94: tender.v1.Command
+	(*Secret)(nil),                  // 95: tender.v1.Secret
+	(OperationKind)(0),              // 96: tender.v1.OperationKind
+	(*Shape)(nil),                   // 97: tender.v1.Shape
+	(*CreateTokenRequest)(nil),      // 98: tender.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),       // 99: tender.v1.ListTokensRequest
+	(*RevokeTokenRequest)(nil),      // 100: tender.v1.RevokeTokenRequest
+	(*GetAuthorityRequest)(nil),     // 101: tender.v1.GetAuthorityRequest
+	(*RotateAuthorityRequest)(nil),  // 102: tender.v1.RotateAuthorityRequest
+	(*CreateTokenResponse)(nil),     // 103: tender.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),      // 104: tender.v1.ListTokensResponse
+	(*AuthorityView)(nil),           // 105: tender.v1.AuthorityView
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
-	82,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
-	82,  // 1: tender.v1.ListChangesRequest.until:type_name -> google.protobuf.Timestamp
+	86,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
+	86,  // 1: tender.v1.ListChangesRequest.until:type_name -> google.protobuf.Timestamp
 	3,   // 2: tender.v1.ListChangesResponse.items:type_name -> tender.v1.ChangeView
-	82,  // 3: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
-	82,  // 4: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
+	86,  // 3: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
+	86,  // 4: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
 	7,   // 5: tender.v1.ListSecretsResponse.items:type_name -> tender.v1.SecretView
-	82,  // 6: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
-	83,  // 7: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
-	84,  // 8: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
-	84,  // 9: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
-	84,  // 10: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
-	82,  // 11: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
-	82,  // 12: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
+	86,  // 6: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
+	87,  // 7: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
+	88,  // 8: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
+	88,  // 9: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
+	88,  // 10: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
+	86,  // 11: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
+	86,  // 12: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
 	14,  // 13: tender.v1.ListPrincipalsResponse.items:type_name -> tender.v1.PrincipalView
-	84,  // 14: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
-	84,  // 15: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
-	85,  // 16: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	82,  // 17: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	88,  // 14: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
+	88,  // 15: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
+	89,  // 16: tender.v1.ClusterView.term:type_name -> tender.v1.Term
+	86,  // 17: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
 	24,  // 18: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	82,  // 19: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
-	86,  // 20: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
-	86,  // 21: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
-	86,  // 22: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
-	86,  // 23: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
-	73,  // 24: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
-	87,  // 25: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	82,  // 26: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
-	88,  // 27: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
-	74,  // 28: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
-	86,  // 29: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
+	86,  // 19: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	90,  // 20: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
+	90,  // 21: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
+	90,  // 22: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
+	90,  // 23: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
+	77,  // 24: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
+	91,  // 25: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
+	86,  // 26: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	92,  // 27: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
+	78,  // 28: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
+	90,  // 29: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
 	27,  // 30: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
-	86,  // 31: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
+	90,  // 31: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
 	26,  // 32: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	82,  // 33: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	86,  // 34: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	86,  // 35: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	83,  // 36: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	75,  // 37: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	76,  // 38: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	86,  // 33: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	90,  // 34: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	90,  // 35: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	87,  // 36: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	79,  // 37: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	80,  // 38: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
 	31,  // 39: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	82,  // 40: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	86,  // 40: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
 	30,  // 41: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
-	86,  // 42: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
-	86,  // 43: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
-	83,  // 44: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
-	83,  // 45: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	83,  // 46: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
-	86,  // 47: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	89,  // 48: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
+	90,  // 42: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
+	90,  // 43: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
+	87,  // 44: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
+	87,  // 45: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
+	87,  // 46: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
+	90,  // 47: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	93,  // 48: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
 	29,  // 49: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	86,  // 50: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	82,  // 51: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	82,  // 52: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	77,  // 53: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	78,  // 54: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	87,  // 55: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	90,  // 56: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	91,  // 57: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
+	90,  // 50: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	86,  // 51: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	86,  // 52: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	81,  // 53: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	82,  // 54: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	91,  // 55: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	94,  // 56: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	95,  // 57: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
 	33,  // 58: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	86,  // 59: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	82,  // 60: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	82,  // 61: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	90,  // 59: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	86,  // 60: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	86,  // 61: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
 	35,  // 62: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	86,  // 63: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	86,  // 64: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	86,  // 65: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	86,  // 66: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	86,  // 67: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
-	37,  // 68: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	82,  // 69: tender.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
-	82,  // 70: tender.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
-	82,  // 71: tender.v1.UsageView.begin:type_name -> google.protobuf.Timestamp
-	82,  // 72: tender.v1.UsageView.end:type_name -> google.protobuf.Timestamp
-	79,  // 73: tender.v1.UsageView.allocated:type_name -> tender.v1.UsageView.AllocatedEntry
-	80,  // 74: tender.v1.UsageView.used:type_name -> tender.v1.UsageView.UsedEntry
-	81,  // 75: tender.v1.UsageView.ended:type_name -> tender.v1.UsageView.EndedEntry
-	40,  // 76: tender.v1.ListUsageResponse.items:type_name -> tender.v1.UsageView
-	43,  // 77: tender.v1.ExplainRequest.shape:type_name -> tender.v1.ExplainShape
-	92,  // 78: tender.v1.ExplainShape.shape:type_name -> tender.v1.Shape
-	46,  // 79: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	45,  // 80: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
-	82,  // 81: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
-	82,  // 82: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
-	86,  // 83: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
-	83,  // 84: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,   // 85: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	83,  // 86: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	88,  // 87: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	93,  // 88: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	56,  // 89: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	85,  // 90: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	65,  // 91: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	65,  // 92: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	65,  // 93: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	65,  // 94: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	66,  // 95: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	65,  // 96: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	22,  // 97: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	20,  // 98: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	20,  // 99: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	20,  // 100: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	21,  // 101: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	20,  // 102: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	20,  // 103: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	39,  // 104: tender.v1.OperatorService.ListUsage:input_type -> tender.v1.ListUsageRequest
-	42,  // 105: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	47,  // 106: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	49,  // 107: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	50,  // 108: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	51,  // 109: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	53,  // 110: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	54,  // 111: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	18,  // 112: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
-	94,  // 113: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
-	95,  // 114: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
-	96,  // 115: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
-	97,  // 116: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
-	98,  // 117: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
-	10,  // 118: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
-	12,  // 119: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
-	20,  // 120: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
-	16,  // 121: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
-	17,  // 122: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
-	1,   // 123: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
-	4,   // 124: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
-	20,  // 125: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
-	5,   // 126: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
-	8,   // 127: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
-	8,   // 128: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
-	55,  // 129: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	58,  // 130: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	59,  // 131: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	60,  // 132: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	61,  // 133: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	63,  // 134: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	67,  // 135: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	68,  // 136: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	69,  // 137: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	70,  // 138: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	72,  // 139: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	23,  // 140: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	25,  // 141: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	28,  // 142: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	32,  // 143: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	34,  // 144: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	36,  // 145: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	38,  // 146: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	41,  // 147: tender.v1.OperatorService.ListUsage:output_type -> tender.v1.ListUsageResponse
-	44,  // 148: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	48,  // 149: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	52,  // 150: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	52,  // 151: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	52,  // 152: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	52,  // 153: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	37,  // 154: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	19,  // 155: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
-	99,  // 156: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
-	100, // 157: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
-	52,  // 158: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
-	101, // 159: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
-	101, // 160: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
-	11,  // 161: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
-	13,  // 162: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
-	15,  // 163: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
-	52,  // 164: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
-	52,  // 165: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
-	2,   // 166: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
-	52,  // 167: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
-	6,   // 168: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
-	52,  // 169: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
-	9,   // 170: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
-	9,   // 171: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
-	57,  // 172: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	52,  // 173: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	52,  // 174: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	52,  // 175: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	62,  // 176: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	64,  // 177: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	66,  // 178: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	66,  // 179: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	66,  // 180: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	71,  // 181: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	66,  // 182: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	140, // [140:183] is the sub-list for method output_type
-	97,  // [97:140] is the sub-list for method input_type
-	97,  // [97:97] is the sub-list for extension type_name
-	97,  // [97:97] is the sub-list for extension extendee
-	0,   // [0:97] is the sub-list for field type_name
+	90,  // 63: tender.v1.ExecutorView.resources:type_name -> google.protobuf.Struct
+	91,  // 64: tender.v1.ExecutorView.usage:type_name -> tender.v1.Usage
+	37,  // 65: tender.v1.ListExecutorsResponse.items:type_name -> tender.v1.ExecutorView
+	96,  // 66: tender.v1.OperationView.kind:type_name -> tender.v1.OperationKind
+	90,  // 67: tender.v1.OperationView.resources:type_name -> google.protobuf.Struct
+	39,  // 68: tender.v1.ListOperationsResponse.items:type_name -> tender.v1.OperationView
+	90,  // 69: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	90,  // 70: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	90,  // 71: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	90,  // 72: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	90,  // 73: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	41,  // 74: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
+	86,  // 75: tender.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
+	86,  // 76: tender.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
+	86,  // 77: tender.v1.UsageView.begin:type_name -> google.protobuf.Timestamp
+	86,  // 78: tender.v1.UsageView.end:type_name -> google.protobuf.Timestamp
+	83,  // 79: tender.v1.UsageView.allocated:type_name -> tender.v1.UsageView.AllocatedEntry
+	84,  // 80: tender.v1.UsageView.used:type_name -> tender.v1.UsageView.UsedEntry
+	85,  // 81: tender.v1.UsageView.ended:type_name -> tender.v1.UsageView.EndedEntry
+	44,  // 82: tender.v1.ListUsageResponse.items:type_name -> tender.v1.UsageView
+	47,  // 83: tender.v1.ExplainRequest.shape:type_name -> tender.v1.ExplainShape
+	97,  // 84: tender.v1.ExplainShape.shape:type_name -> tender.v1.Shape
+	50,  // 85: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	49,  // 86: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
+	86,  // 87: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	86,  // 88: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	90,  // 89: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
+	87,  // 90: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,   // 91: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	87,  // 92: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	92,  // 93: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	96,  // 94: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	60,  // 95: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	89,  // 96: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	69,  // 97: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	69,  // 98: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	69,  // 99: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	69,  // 100: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	70,  // 101: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	69,  // 102: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	22,  // 103: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	20,  // 104: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	20,  // 105: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	20,  // 106: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	21,  // 107: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	20,  // 108: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	20,  // 109: tender.v1.OperatorService.ListExecutors:input_type -> tender.v1.ListRequest
+	20,  // 110: tender.v1.OperatorService.ListOperations:input_type -> tender.v1.ListRequest
+	20,  // 111: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	43,  // 112: tender.v1.OperatorService.ListUsage:input_type -> tender.v1.ListUsageRequest
+	46,  // 113: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	51,  // 114: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	53,  // 115: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	54,  // 116: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	55,  // 117: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	57,  // 118: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	58,  // 119: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	18,  // 120: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
+	98,  // 121: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
+	99,  // 122: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
+	100, // 123: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
+	101, // 124: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
+	102, // 125: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
+	10,  // 126: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
+	12,  // 127: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
+	20,  // 128: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
+	16,  // 129: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
+	17,  // 130: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
+	1,   // 131: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
+	4,   // 132: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
+	20,  // 133: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
+	5,   // 134: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
+	8,   // 135: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
+	8,   // 136: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
+	59,  // 137: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	62,  // 138: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	63,  // 139: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	64,  // 140: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	65,  // 141: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	67,  // 142: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	71,  // 143: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	72,  // 144: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	73,  // 145: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	74,  // 146: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	76,  // 147: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	23,  // 148: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	25,  // 149: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	28,  // 150: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	32,  // 151: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	34,  // 152: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	36,  // 153: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	38,  // 154: tender.v1.OperatorService.ListExecutors:output_type -> tender.v1.ListExecutorsResponse
+	40,  // 155: tender.v1.OperatorService.ListOperations:output_type -> tender.v1.ListOperationsResponse
+	42,  // 156: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	45,  // 157: tender.v1.OperatorService.ListUsage:output_type -> tender.v1.ListUsageResponse
+	48,  // 158: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	52,  // 159: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	56,  // 160: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	56,  // 161: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	56,  // 162: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	56,  // 163: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	41,  // 164: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	19,  // 165: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	103, // 166: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
+	104, // 167: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
+	56,  // 168: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
+	105, // 169: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
+	105, // 170: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
+	11,  // 171: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
+	13,  // 172: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
+	15,  // 173: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
+	56,  // 174: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
+	56,  // 175: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
+	2,   // 176: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
+	56,  // 177: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
+	6,   // 178: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
+	56,  // 179: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
+	9,   // 180: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
+	9,   // 181: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
+	61,  // 182: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	56,  // 183: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	56,  // 184: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	56,  // 185: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	66,  // 186: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	68,  // 187: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	70,  // 188: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	70,  // 189: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	70,  // 190: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	75,  // 191: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	70,  // 192: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	148, // [148:193] is the sub-list for method output_type
+	103, // [103:148] is the sub-list for method input_type
+	103, // [103:103] is the sub-list for extension type_name
+	103, // [103:103] is the sub-list for extension extendee
+	0,   // [0:103] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }
@@ -6450,16 +6853,16 @@ func file_api_v1_operator_proto_init() {
 	file_api_v1_scheduler_proto_init()
 	file_api_v1_trust_proto_init()
 	file_api_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[53].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[67].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[68].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[57].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[71].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[72].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_operator_proto_rawDesc), len(file_api_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   81,
+			NumMessages:   85,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -25,6 +25,8 @@ const (
 	OperatorService_ListFrameworks_FullMethodName  = "/tender.v1.OperatorService/ListFrameworks"
 	OperatorService_ListTasks_FullMethodName       = "/tender.v1.OperatorService/ListTasks"
 	OperatorService_ListOffers_FullMethodName      = "/tender.v1.OperatorService/ListOffers"
+	OperatorService_ListExecutors_FullMethodName   = "/tender.v1.OperatorService/ListExecutors"
+	OperatorService_ListOperations_FullMethodName  = "/tender.v1.OperatorService/ListOperations"
 	OperatorService_ListRoles_FullMethodName       = "/tender.v1.OperatorService/ListRoles"
 	OperatorService_ListUsage_FullMethodName       = "/tender.v1.OperatorService/ListUsage"
 	OperatorService_Explain_FullMethodName         = "/tender.v1.OperatorService/Explain"
@@ -80,6 +82,13 @@ type OperatorServiceClient interface {
 	ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error)
 	// ListOffers lists the open offers.
 	ListOffers(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListOffersResponse, error)
+	// ListExecutors lists the executors that run on agents, or that a launch which is on its way will start, also those
+	// that have no task now.
+	ListExecutors(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListExecutorsResponse, error)
+	// ListOperations lists the operations of accepts that wait for the quorum to agree. With all it also lists what has
+	// become of those that carried an ID, as far as the leader remembers it: up to 1,000 that were done and 1,000 others of
+	// each framework. (R26)
+	ListOperations(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListOperationsResponse, error)
 	// ListRoles lists the roles that were set, subscribed to or are in use.
 	ListRoles(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListRolesResponse, error)
 	// ListUsage says who has held and used how much, and how tasks have ended, by hour and by day. (R80, R81)
@@ -213,6 +222,26 @@ func (c *operatorServiceClient) ListOffers(ctx context.Context, in *ListRequest,
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListOffersResponse)
 	err := c.cc.Invoke(ctx, OperatorService_ListOffers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) ListExecutors(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListExecutorsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListExecutorsResponse)
+	err := c.cc.Invoke(ctx, OperatorService_ListExecutors_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) ListOperations(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListOperationsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListOperationsResponse)
+	err := c.cc.Invoke(ctx, OperatorService_ListOperations_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -506,6 +535,13 @@ type OperatorServiceServer interface {
 	ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error)
 	// ListOffers lists the open offers.
 	ListOffers(context.Context, *ListRequest) (*ListOffersResponse, error)
+	// ListExecutors lists the executors that run on agents, or that a launch which is on its way will start, also those
+	// that have no task now.
+	ListExecutors(context.Context, *ListRequest) (*ListExecutorsResponse, error)
+	// ListOperations lists the operations of accepts that wait for the quorum to agree. With all it also lists what has
+	// become of those that carried an ID, as far as the leader remembers it: up to 1,000 that were done and 1,000 others of
+	// each framework. (R26)
+	ListOperations(context.Context, *ListRequest) (*ListOperationsResponse, error)
 	// ListRoles lists the roles that were set, subscribed to or are in use.
 	ListRoles(context.Context, *ListRequest) (*ListRolesResponse, error)
 	// ListUsage says who has held and used how much, and how tasks have ended, by hour and by day. (R80, R81)
@@ -602,6 +638,12 @@ func (UnimplementedOperatorServiceServer) ListTasks(context.Context, *ListTasksR
 }
 func (UnimplementedOperatorServiceServer) ListOffers(context.Context, *ListRequest) (*ListOffersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListOffers not implemented")
+}
+func (UnimplementedOperatorServiceServer) ListExecutors(context.Context, *ListRequest) (*ListExecutorsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListExecutors not implemented")
+}
+func (UnimplementedOperatorServiceServer) ListOperations(context.Context, *ListRequest) (*ListOperationsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListOperations not implemented")
 }
 func (UnimplementedOperatorServiceServer) ListRoles(context.Context, *ListRequest) (*ListRolesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListRoles not implemented")
@@ -806,6 +848,42 @@ func _OperatorService_ListOffers_Handler(srv interface{}, ctx context.Context, d
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(OperatorServiceServer).ListOffers(ctx, req.(*ListRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_ListExecutors_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).ListExecutors(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_ListExecutors_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).ListExecutors(ctx, req.(*ListRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_ListOperations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).ListOperations(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_ListOperations_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).ListOperations(ctx, req.(*ListRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1308,6 +1386,14 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListOffers",
 			Handler:    _OperatorService_ListOffers_Handler,
+		},
+		{
+			MethodName: "ListExecutors",
+			Handler:    _OperatorService_ListExecutors_Handler,
+		},
+		{
+			MethodName: "ListOperations",
+			Handler:    _OperatorService_ListOperations_Handler,
 		},
 		{
 			MethodName: "ListRoles",

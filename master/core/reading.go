@@ -302,6 +302,75 @@ func (r reader) Ended() iter.Seq2[api.AgentID, *protocol.TaskStub] {
 	}
 }
 
+func (r reader) Executors() iter.Seq[view.ExecutorBrief] {
+	return func(yield func(view.ExecutorBrief) bool) {
+		for id, a := range r.core.agentByID { // order: irrelevant because the view sorts
+			for ref, x := range a.executors { // order: irrelevant because the view sorts
+				if !yield(view.ExecutorBrief{Ref: ref, Agent: id, Hostname: a.info.Hostname, Role: x.role}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (r reader) Executor(brief view.ExecutorBrief) view.Executor {
+	a := r.core.agentByID[brief.Agent]
+	x := a.executors[brief.Ref]
+	shown := view.Executor{
+		ExecutorBrief: brief, FrameworkName: x.framework.info.Name, Resources: x.resources, Launching: x.starter != nil, Usage: a.meter.Last().Executors[brief.Ref],
+	}
+	for _, t := range a.tasks { // order: irrelevant because it counts
+		if t.ref.Framework == brief.Ref.Framework && t.task.ExecutorID() == brief.Ref.Executor && !t.status.State.Terminal() {
+			shown.Tasks++
+		}
+	}
+	return shown
+}
+
+func (r reader) Operations(over bool) iter.Seq2[int, view.Operation] {
+	return func(yield func(int, view.Operation) bool) {
+		number := 0
+		for _, id := range sortedKeys(r.core.agentByID) {
+			a := r.core.agentByID[id]
+			for _, x := range a.accepts {
+				for _, operation := range x.operations {
+					shown := r.operation(x.session.framework, id, view.OperationWaits)
+					shown.Operation, shown.Role = operation, x.role
+					if number++; !yield(number, shown) {
+						return
+					}
+				}
+			}
+		}
+		if !over {
+			return
+		}
+		for _, id := range sortedKeys(r.core.frameworkByID) {
+			fw := r.core.frameworkByID[id]
+			for _, known := range fw.results.Known() {
+				result, _ := fw.results.Find(known)
+				shown := r.operation(fw, result.Agent, view.OperationDone)
+				if shown.Operation.ID = known; result.Err != nil {
+					shown.State, shown.Why = view.OperationRefused, result.Err.Error()
+				}
+				if number++; !yield(number, shown) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// operation returns what an operation of a framework on an agent shows, whatever has become of it.
+func (r reader) operation(fw *framework, agent api.AgentID, state view.OperationState) view.Operation {
+	shown := view.Operation{Framework: fw.id, FrameworkName: fw.info.Name, Agent: agent, State: state}
+	if a := r.core.agentByID[agent]; a != nil {
+		shown.Hostname = a.info.Hostname
+	}
+	return shown
+}
+
 func (r reader) Offers() iter.Seq[view.OfferBrief] {
 	return func(yield func(view.OfferBrief) bool) {
 		for id, o := range r.core.offers.open { // order: irrelevant because the view sorts

@@ -70,6 +70,18 @@ func (w *world) verbOfViews(verb string, args transcript.Line) bool {
 			w.say("%s to %s of %s: %v for %v", v.Offer.ID, v.Offer.Framework, v.Offer.Agent, v.Offer.Resources, v.Expires.Sub(w.now))
 		}
 		next = page.Next
+	case "list-executors":
+		page := cluster.Executors(query)
+		for _, v := range page.Items {
+			w.say("%v on %s in %s with %v, %d tasks%s", v.Ref, v.Agent, v.Role, v.Resources, v.Tasks, map[bool]string{true: ", launching"}[v.Launching])
+		}
+		next = page.Next
+	case "list-operations":
+		page := cluster.Operations(query)
+		for _, v := range page.Items {
+			w.say("%s of %s on %s %s%s", v.Operation.ID, v.Framework, v.Agent, v.State, because(v.Why))
+		}
+		next = page.Next
 	case "roles":
 		page := cluster.Roles(query)
 		for _, v := range page.Items {

@@ -65,6 +65,12 @@ type Leader interface {
 	Frameworks
 	Tasks
 	Offers
+	// Executors returns the executors on agents, and those that launches will start.
+	Executors() iter.Seq[ExecutorBrief]
+	Executor(ExecutorBrief) Executor
+	// Operations returns the operations that wait for the quorum, numbered; with over also those whose result is
+	// remembered.
+	Operations(over bool) iter.Seq2[int, Operation]
 	Policy
 	Figures() Figures
 	// Usage returns who has used how much, with what the registry does not have yet.

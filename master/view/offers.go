@@ -1,7 +1,6 @@
 package view
 
 import (
-	"strings"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -30,9 +29,7 @@ func (c Cluster) Offers(query Query) Page[Offer] {
 	}
 	list := newRows[api.OfferID](query)
 	for o := range c.Leader.Offers() {
-		if (query.Agent == "" || query.Agent == o.Agent) && (query.Framework == "" || query.Framework == o.Framework) &&
-			(query.Role == "" || query.Role == o.Role) && strings.HasPrefix(string(o.ID), query.Prefix) &&
-			c.Sees.Covers(c.on(o.Agent, c.object(o.Framework, o.Role))) {
+		if c.selects(query, string(o.ID), o.Agent, o.Framework, o.Role) {
 			list.add(string(o.ID), o.ID)
 		}
 	}

@@ -114,7 +114,7 @@ var floors = []floor{
 	{"internal/mesos/adapter", "api internal/protocol framework/executor agent/fetch internal/mesos internal/mesos/..."},
 
 	// What tools of Mesos ask its masters, answered by a client of the cluster.
-	{"internal/mesos/operator", "api api/v1 client agent/inside internal/sandbox internal/wire internal/mesos internal/mesos/..."},
+	{"internal/mesos/operator", "api api/v1 client agent/inside internal/logging internal/sandbox internal/wire internal/mesos internal/mesos/..."},
 
 	// The terminals of Mesos's tasks, to which people's commands inside the tasks attach.
 	{"internal/mesos/terminal", "agent/inside internal/pause"},

@@ -47,7 +47,8 @@ func (o *Operator) agentTable() map[string]route {
 		"/monitor/statistics": listed(func(s *state) any { return s.oldContainers() }),
 		"/metrics/snapshot":   listed(func(s *state) any { return object{"slave/registered": 1, "slave/tasks_running": len(s.tasks)} }),
 	}
-	for _, name := range []string{"/health", "/version", "/flags", "/files/browse", "/files/read", "/files/download", "/files/debug"} {
+	routes["/flags"] = route{answer: func(r request) error { return serveFlags(r, r.agentFlags) }}
+	for _, name := range []string{"/health", "/version", "/files/browse", "/files/read", "/files/download", "/files/debug"} {
 		routes[name] = of[name]
 	}
 	return routes
@@ -55,26 +56,42 @@ func (o *Operator) agentTable() map[string]route {
 
 // readAgentState reads what concerns the agents of the host that the request names.
 func (r request) readAgentState() (*state, error) {
-	s, err := readState(r.r.Context(), r.cluster, agents|frameworks|tasks)
+	s, err := readState(r.r.Context(), r.cluster, agents|frameworks|tasks|executors)
 	if err != nil {
 		return nil, err
 	}
-	host := r.r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
+	s.agents = s.agentsAt(r.r.Host)
+	onThem := func(agent string) bool {
+		return slices.ContainsFunc(s.agents, func(a *apiv1.AgentView) bool { return a.GetId() == agent })
 	}
-	here := func(a *apiv1.AgentView) bool { return strings.EqualFold(a.GetHostname(), host) || ipOf(a) == host }
-	if slices.ContainsFunc(s.agents, here) {
-		s.agents = slices.DeleteFunc(s.agents, func(a *apiv1.AgentView) bool { return !here(a) })
-	}
+	s.executors = slices.DeleteFunc(s.executors, func(x *apiv1.ExecutorView) bool { return !onThem(x.GetAgentId()) })
 	s.tasks = slices.DeleteFunc(s.tasks, func(t *apiv1.TaskView) bool {
 		_, over := stateOf(t)
-		return over || !slices.ContainsFunc(s.agents, func(a *apiv1.AgentView) bool { return a.GetId() == t.GetAgentId() })
+		if over && onThem(t.GetAgentId()) {
+			s.over = append(s.over, t)
+		}
+		return over || !onThem(t.GetAgentId())
 	})
 	s.frameworks = slices.DeleteFunc(s.frameworks, func(f *apiv1.FrameworkView) bool {
 		return !slices.ContainsFunc(s.tasks, func(t *apiv1.TaskView) bool { return t.GetFrameworkId() == f.GetId() })
 	})
 	return s, nil
+}
+
+// agentsAt returns the agents of a host, or all if none is there.
+func (s *state) agentsAt(host string) (here []*apiv1.AgentView) {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	for _, a := range s.agents {
+		if strings.EqualFold(a.GetHostname(), host) || ipOf(a) == host {
+			here = append(here, a)
+		}
+	}
+	if here == nil {
+		return s.agents
+	}
+	return here
 }
 
 // containerOf names the container of a task, as its statuses do.
@@ -167,8 +184,12 @@ func (o *Operator) serveAgentCall(r request) error {
 		response.Type = agentv1.Response_Type(number).Enum()
 	}
 	is, err := o.answerNested(r, call, response)
-	if !is {
-		err = r.readAgent(call, response)
+	switch {
+	case is:
+	case call.GetType() == agentv1.Call_PRUNE_IMAGES:
+		err = r.pruneImages(call.GetPruneImages())
+	default:
+		err = o.readAgent(r, call, response)
 	}
 	if err != nil || response.Type == nil { // nothing is said of what was done
 		return err
@@ -177,24 +198,25 @@ func (o *Operator) serveAgentCall(r request) error {
 }
 
 // readAgent answers a call that changes nothing.
-func (r request) readAgent(call *agentv1.Call, response *agentv1.Response) error {
+func (o *Operator) readAgent(r request, call *agentv1.Call, response *agentv1.Response) error {
 	switch call.GetType() {
 	case agentv1.Call_GET_HEALTH:
 		response.GetHealth = &agentv1.Response_GetHealth{Healthy: proto.Bool(true)}
 		return nil
 	case agentv1.Call_GET_FLAGS:
-		response.GetFlags = new(agentv1.Response_GetFlags)
-		return nil
+		flags, err := r.agentFlags()
+		response.GetFlags = &agentv1.Response_GetFlags{Flags: flagsOf(flags)}
+		return err
 	case agentv1.Call_GET_VERSION:
 		response.GetVersion = &agentv1.Response_GetVersion{VersionInfo: &mesosv1.VersionInfo{Version: text(mesos.Version)}}
 		return nil
 	case agentv1.Call_LIST_FILES:
-		infos, err := r.listFiles(r.r.Context(), call.GetListFiles().GetPath())
+		infos, err := o.listFiles(r, call.GetListFiles().GetPath())
 		response.ListFiles = &agentv1.Response_ListFiles{FileInfos: infos}
 		return err
 	case agentv1.Call_READ_FILE:
 		asked := call.GetReadFile()
-		data, size, err := r.readFile(r.r.Context(), asked.GetPath(), int64(asked.GetOffset()), asked.Length)
+		data, size, err := r.readFile(asked.GetPath(), int64(asked.GetOffset()), asked.Length)
 		response.ReadFile = &agentv1.Response_ReadFile{Size: proto.Uint64(uint64(size)), Data: data}
 		return err
 	}
@@ -216,6 +238,10 @@ func (r request) readAgent(call *agentv1.Call, response *agentv1.Response) error
 		response.GetTasks = s.agentTasks()
 	case agentv1.Call_GET_EXECUTORS:
 		response.GetExecutors = s.agentExecutors()
+	case agentv1.Call_GET_OPERATIONS:
+		operations, err := r.operationsOf(r.r.Context(), s.agents)
+		response.GetOperations = &agentv1.Response_GetOperations{Operations: operations}
+		return err
 	case agentv1.Call_GET_STATE:
 		response.GetState = &agentv1.Response_GetState{GetTasks: s.agentTasks(), GetExecutors: s.agentExecutors(), GetFrameworks: s.agentFrameworks()}
 	default:
@@ -237,13 +263,16 @@ func (s *state) agentTasks() *agentv1.Response_GetTasks {
 	for _, t := range s.tasks {
 		all.LaunchedTasks = append(all.LaunchedTasks, taskOf(t))
 	}
+	for _, t := range s.over {
+		all.CompletedTasks = append(all.CompletedTasks, taskOf(t))
+	}
 	return all
 }
 
 func (s *state) agentExecutors() *agentv1.Response_GetExecutors {
 	all := new(agentv1.Response_GetExecutors)
-	for _, t := range s.runningExecutors() {
-		all.Executors = append(all.Executors, &agentv1.Response_GetExecutors_Executor{ExecutorInfo: executorInfo(t)})
+	for _, x := range s.customExecutors() {
+		all.Executors = append(all.Executors, &agentv1.Response_GetExecutors_Executor{ExecutorInfo: executorInfo(x)})
 	}
 	return all
 }

@@ -74,43 +74,51 @@ func (o *Operator) read(ctx context.Context, r request, call *masterv1.Call) (*m
 	case masterv1.Call_GET_HEALTH:
 		response.GetHealth = &masterv1.Response_GetHealth{Healthy: proto.Bool(true)}
 	case masterv1.Call_GET_FLAGS:
-		response.GetFlags = new(masterv1.Response_GetFlags)
+		flags, err := r.leaderFlags()
+		if err != nil {
+			return nil, err
+		}
+		response.GetFlags = &masterv1.Response_GetFlags{Flags: flagsOf(flags)}
 	case masterv1.Call_GET_VERSION:
 		response.GetVersion = &masterv1.Response_GetVersion{VersionInfo: &mesosv1.VersionInfo{Version: text(mesos.Version)}}
 	case masterv1.Call_GET_LOGGING_LEVEL:
 		response.GetLoggingLevel = &masterv1.Response_GetLoggingLevel{Level: proto.Uint32(0)}
 	case masterv1.Call_GET_OPERATIONS:
-		response.GetOperations = new(masterv1.Response_GetOperations) // an operation is done or refused by the time that it can be asked for
+		operations, err := r.operationsOf(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		response.GetOperations = &masterv1.Response_GetOperations{Operations: operations}
 	case masterv1.Call_GET_MASTER:
 		response.GetMaster = &masterv1.Response_GetMaster{
 			MasterInfo: o.masterInfo(), StartTime: proto.Float64(seconds(o.began)), ElectedTime: proto.Float64(seconds(o.began)),
 		}
 	case masterv1.Call_LIST_FILES:
-		infos, err := r.listFiles(ctx, call.GetListFiles().GetPath())
+		infos, err := o.listFiles(r, call.GetListFiles().GetPath())
 		if err != nil {
 			return nil, err
 		}
 		response.ListFiles = &masterv1.Response_ListFiles{FileInfos: infos}
 	case masterv1.Call_READ_FILE:
 		asked := call.GetReadFile()
-		data, size, err := r.readFile(ctx, asked.GetPath(), int64(asked.GetOffset()), asked.Length)
+		data, size, err := r.readFile(asked.GetPath(), int64(asked.GetOffset()), asked.Length)
 		if err != nil {
 			return nil, err
 		}
 		response.ReadFile = &masterv1.Response_ReadFile{Size: proto.Uint64(uint64(size)), Data: data}
 	default:
-		return o.readLists(ctx, r, call, response)
+		return o.readLists(r, call, response)
 	}
 	return response, nil
 }
 
 // lists are the parts that each call is answered from.
 var lists = map[masterv1.Call_Type]parts{
-	masterv1.Call_GET_STATE:                agents | frameworks | tasks | offers,
+	masterv1.Call_GET_STATE:                snapshot,
 	masterv1.Call_GET_AGENTS:               agents,
 	masterv1.Call_GET_FRAMEWORKS:           agents | frameworks | offers,
 	masterv1.Call_GET_TASKS:                tasks,
-	masterv1.Call_GET_EXECUTORS:            tasks,
+	masterv1.Call_GET_EXECUTORS:            executors,
 	masterv1.Call_GET_ROLES:                frameworks | roles,
 	masterv1.Call_GET_WEIGHTS:              roles,
 	masterv1.Call_GET_QUOTA:                roles,
@@ -120,12 +128,12 @@ var lists = map[masterv1.Call_Type]parts{
 }
 
 // readLists answers a call from lists of the leader.
-func (o *Operator) readLists(ctx context.Context, r request, call *masterv1.Call, response *masterv1.Response) (*masterv1.Response, error) {
+func (o *Operator) readLists(r request, call *masterv1.Call, response *masterv1.Response) (*masterv1.Response, error) {
 	want, known := lists[call.GetType()]
 	if !known {
 		return nil, codec.Refuse(http.StatusNotImplemented, "%s has no equivalent in Tender", call.GetType())
 	}
-	s, err := readState(ctx, r.cluster, want)
+	s, err := r.readState(want)
 	if err != nil {
 		return nil, err
 	}

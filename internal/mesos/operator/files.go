@@ -25,6 +25,8 @@ const (
 	readBytesMax = 16 * 4096
 	// filesMax bounds the entries of a folder that are listed.
 	filesMax = 10_000
+	// regularMode is the mode of a regular file.
+	regularMode = 0o100600
 )
 
 // directoryOf is the path by which tools find the sandbox of a task: that of its executor, as agents of Mesos lay it out.
@@ -88,7 +90,11 @@ func readTasksOf(ctx context.Context, cluster Cluster, agent, framework string) 
 }
 
 // listFiles lists a folder, each entry with its whole path.
-func (r request) listFiles(ctx context.Context, name string) (infos []*mesosv1.FileInfo, err error) {
+func (o *Operator) listFiles(r request, name string) (infos []*mesosv1.FileInfo, err error) {
+	if kept, before, is, err := r.log(name); is || err != nil {
+		return o.listLog(name, before+int64(len(kept))), err
+	}
+	ctx := r.r.Context()
 	file, err := r.findFile(ctx, name)
 	if err != nil {
 		return nil, err
@@ -98,7 +104,7 @@ func (r request) listFiles(ctx context.Context, name string) (infos []*mesosv1.F
 		return nil, err
 	}
 	for _, item := range items {
-		mode, links := uint32(0o100600), int32(1) // of a regular file
+		mode, links := uint32(regularMode), int32(1)
 		if item.Kind == "folder" {
 			mode, links = 0o040700, 2
 		}
@@ -137,7 +143,17 @@ func (w *window) Write(p []byte) (int, error) {
 }
 
 // readFile reads a part of a file, and tells its size.
-func (r request) readFile(ctx context.Context, name string, offset int64, length *uint64) ([]byte, int64, error) {
+func (r request) readFile(name string, offset int64, length *uint64) ([]byte, int64, error) {
+	most := int64(readBytesMax)
+	if length != nil {
+		most = int64(min(*length, readBytesMax))
+	}
+	if kept, before, is, err := r.log(name); err != nil {
+		return nil, 0, err
+	} else if is {
+		return readLog(name, kept, before, offset, most)
+	}
+	ctx := r.r.Context()
 	file, err := r.findFile(ctx, name)
 	if err != nil {
 		return nil, 0, err
@@ -156,12 +172,8 @@ func (r request) readFile(ctx context.Context, name string, offset int64, length
 		return nil, 0, codec.Refuse(http.StatusBadRequest, "Cannot read from a directory")
 	}
 	size := items[at].Bytes
-	most := int64(readBytesMax)
-	if length != nil {
-		most = int64(min(*length, readBytesMax))
-	}
 	if offset < 0 || offset >= size || most == 0 {
-		return nil, size, nil
+		return []byte{}, size, nil // there must be data in an answer, even if there is none
 	}
 	part := &window{skip: offset, most: most}
 	if err := file.Copy(ctx, part); err != nil && !errors.Is(err, errEnough) && int64(part.kept.Len()) < most {
@@ -188,12 +200,12 @@ func modeText(mode uint32) string {
 }
 
 // serveBrowse lists a folder.
-func serveBrowse(r request) error {
+func (o *Operator) serveBrowse(r request) error {
 	name, err := pathOf(r)
 	if err != nil {
 		return err
 	}
-	infos, err := r.listFiles(r.r.Context(), name)
+	infos, err := o.listFiles(r, name)
 	if err != nil {
 		return err
 	}
@@ -227,7 +239,7 @@ func serveRead(r request) error {
 		}
 		length = &most
 	}
-	data, size, err := r.readFile(r.r.Context(), name, offset, length)
+	data, size, err := r.readFile(name, offset, length)
 	if err != nil {
 		return err
 	}
@@ -243,12 +255,22 @@ func serveDownload(r request) error {
 	if err != nil {
 		return err
 	}
+	attach := func() {
+		r.w.Header().Set("Content-Type", "application/octet-stream")
+		r.w.Header().Set("Content-Disposition", "attachment; filename="+strconv.Quote(path.Base(name)))
+	}
+	if kept, _, is, err := r.log(name); err != nil {
+		return err
+	} else if is {
+		attach()
+		_, _ = r.w.Write(kept) // a client that has gone needs no answer
+		return nil
+	}
 	file, err := r.findFile(r.r.Context(), name)
 	if err != nil {
 		return err
 	}
-	r.w.Header().Set("Content-Type", "application/octet-stream")
-	r.w.Header().Set("Content-Disposition", "attachment; filename="+strconv.Quote(path.Base(name)))
+	attach()
 	to := &sent{to: r.w}
 	err = file.Copy(r.r.Context(), to)
 	if err != nil && to.begun {

@@ -42,6 +42,9 @@ type Cluster interface {
 	ReadTicket(ctx context.Context, task api.TaskRef, agent api.AgentID) (ticket string, fresh time.Duration, err error)
 	ExecTicket(ctx context.Context, task api.TaskRef, agent api.AgentID) (ticket string, err error)
 	DialAgent(ctx context.Context, address string) (net.Conn, error)
+	GetFromMaster(ctx context.Context, address, path string) (client.Answer, error)
+	GetFromAgent(ctx context.Context, address, path, ticket string) (client.Answer, error)
+	PostToAgent(ctx context.Context, address, path, ticket string) (client.Answer, error)
 	Close() error
 }
 

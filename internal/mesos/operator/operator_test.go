@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -18,12 +16,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/structpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -32,175 +25,6 @@ import (
 	masterv1 "github.com/tenderhq/tender/internal/mesos/v1/master"
 	"github.com/tenderhq/tender/internal/wire"
 )
-
-// cluster is a cluster as one caller sees it, from a test.
-type cluster struct {
-	apiv1.OperatorServiceClient
-	said  func(format string, args ...any)
-	fails error
-	news  chan *apiv1.WatchResponse
-	agent net.Listener // answers for the files of tasks
-	shut  bool
-}
-
-func (c *cluster) Operator() apiv1.OperatorServiceClient { return c }
-func (c *cluster) Close() error                          { c.shut = true; return nil }
-
-func (c *cluster) Watch(ctx context.Context, request *apiv1.WatchRequest) iter.Seq2[*apiv1.WatchResponse, error] {
-	return func(yield func(*apiv1.WatchResponse, error) bool) {
-		for {
-			select {
-			case response, open := <-c.news:
-				if !open {
-					yield(nil, api.E("watch", api.Unavailable, "", errors.New("no master answers")))
-					return
-				}
-				if !yield(response, nil) {
-					return
-				}
-			case <-ctx.Done():
-				return
-			}
-		}
-	}
-}
-
-func (c *cluster) ReadTicket(_ context.Context, task api.TaskRef, agent api.AgentID) (string, time.Duration, error) {
-	return fmt.Sprintf("ticket for %v on %s", task, agent), time.Minute, nil
-}
-
-func (c *cluster) ExecTicket(context.Context, api.TaskRef, api.AgentID) (string, error) {
-	return "exec", nil
-}
-
-func (c *cluster) DialAgent(ctx context.Context, _ string) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, "tcp", c.agent.Addr().String())
-}
-
-var at = timestamppb.New(time.Date(2026, 11, 27, 3, 0, 0, 0, time.UTC))
-
-func amount(text string) *structpb.Struct {
-	return wire.ResourcesStruct(api.MustParseResources(text))
-}
-
-func agentViews() []*apiv1.AgentView {
-	return []*apiv1.AgentView{
-		{
-			Id: "agent-1", Hostname: "host-1", State: "RUNNING", Admitted: at, Address: "10.0.0.1:5061", Region: "eu", Zone: "a",
-			Total:     amount("cpus:4;mem:1024;ports:[31000-31009];disk(web,dynamic,volume=v1):10"),
-			Allocated: amount("cpus:1;mem:32;ports:[31000-31000]"), Offered: amount("cpus:1"), Attributes: map[string]string{"rack": "r1", "slots": "2"},
-			Maintenance: &apiv1.Window{Start: at, Duration: durationpb.New(time.Hour)},
-		},
-		{Id: "agent-2", Hostname: "host-2", State: "BUSY", Marks: []string{"draining", "drained"}, Admitted: at, Address: "10.0.0.2:5061", Total: amount("cpus:2")},
-		{Id: "agent-3", Hostname: "host-3", State: "DISCONNECTED", Admitted: at, Total: amount("cpus:2")},
-		{Id: "agent-4", Hostname: "host-4", State: "TOMBSTONE", Admitted: at, Total: amount("cpus:2")},
-		{Id: "agent-5", Hostname: "host-5", State: "RUNNING", Marks: []string{"gone"}, Admitted: at, Total: amount("cpus:2")},
-	}
-}
-
-func frameworkViews() []*apiv1.FrameworkView {
-	return []*apiv1.FrameworkView{
-		{
-			Id: "framework-1", Name: "old", State: "active", Principal: "ann", Roles: []string{"default", "web"}, Admitted: at, Allocated: amount("cpus:1;mem:32"),
-			Offered: amount("cpus:1"), FailoverTimeout: durationpb.New(time.Minute), Labels: map[string]string{"k": "v"}, Endpoints: map[string]string{"webui": "http://ui"},
-		},
-		{Id: "framework-2", Name: "gone", State: "removed", Roles: []string{"default"}, Admitted: at, Since: at},
-	}
-}
-
-func taskViews() []*apiv1.TaskView {
-	code, yes := int32(3), true
-	return []*apiv1.TaskView{
-		{
-			Id: "my%20task", FrameworkId: "framework-1", Name: "my task", Role: "default", State: "RUNNING", AgentId: "agent-1", Hostname: "10.0.0.1",
-			AgentAddress: "10.0.0.1:5061", ExecutorId: "old", Resources: amount("cpus:1;mem:32;ports:[31000-31000]"), Launched: at, Since: at, Healthy: &yes,
-			Labels: map[string]string{"a": "b"}, Ports: map[string]uint32{"http": 31000},
-		},
-		{
-			Id: "job", FrameworkId: "framework-1", Name: "job", Role: "web", State: "FAILED", AgentId: "agent-1", Hostname: "10.0.0.1", AgentAddress: "10.0.0.1:5061",
-			ExecutorId: "command", Resources: amount("cpus:1"), Launched: at, Since: at, ExitCode: &code, Image: "alpine:3", Command: &apiv1.Command{User: "bob"},
-		},
-		{Id: "lost", FrameworkId: "framework-1", Name: "lost", Role: "web", State: "UNREACHABLE", AgentId: "agent-4", ExecutorId: "command", Launched: at, Since: at},
-	}
-}
-
-// page shows lists in pages of two.
-func page[Item any](all []Item, token string) (items []Item, next string) {
-	var from int
-	_, _ = fmt.Sscan(token, &from)
-	to := min(from+2, len(all))
-	if to < len(all) {
-		next = fmt.Sprint(to)
-	}
-	return all[from:to], next
-}
-
-func (c *cluster) ListAgents(_ context.Context, r *apiv1.ListRequest, _ ...grpc.CallOption) (*apiv1.ListAgentsResponse, error) {
-	items, next := page(agentViews(), r.GetPageToken())
-	return &apiv1.ListAgentsResponse{Items: items, NextPageToken: next}, c.fails
-}
-
-func (c *cluster) ListFrameworks(_ context.Context, r *apiv1.ListRequest, _ ...grpc.CallOption) (*apiv1.ListFrameworksResponse, error) {
-	items, next := page(frameworkViews(), r.GetPageToken())
-	return &apiv1.ListFrameworksResponse{Items: items, NextPageToken: next}, c.fails
-}
-
-func (c *cluster) ListTasks(_ context.Context, r *apiv1.ListTasksRequest, _ ...grpc.CallOption) (*apiv1.ListTasksResponse, error) {
-	var all []*apiv1.TaskView
-	for _, t := range taskViews() {
-		if (r.GetAgentId() == "" || r.GetAgentId() == t.GetAgentId()) && (r.GetFrameworkId() == "" || r.GetFrameworkId() == t.GetFrameworkId()) {
-			all = append(all, t)
-		}
-	}
-	items, next := page(all, r.GetPageToken())
-	return &apiv1.ListTasksResponse{Items: items, NextPageToken: next}, c.fails
-}
-
-func (c *cluster) ListOffers(context.Context, *apiv1.ListRequest, ...grpc.CallOption) (*apiv1.ListOffersResponse, error) {
-	return &apiv1.ListOffersResponse{Items: []*apiv1.OfferView{
-		{Id: "offer-1-1", AgentId: "agent-1", FrameworkId: "framework-1", Role: "default", Resources: amount("cpus:1")},
-	}}, c.fails
-}
-
-func (c *cluster) ListRoles(context.Context, *apiv1.ListRequest, ...grpc.CallOption) (*apiv1.ListRolesResponse, error) {
-	return &apiv1.ListRolesResponse{Items: []*apiv1.RoleView{
-		{Role: "default", Weight: 1, Allocated: amount("cpus:1;mem:32")},
-		{Role: "web", Weight: 2.5, Guarantee: amount("cpus:1"), Limit: amount("cpus:2;mem:64")},
-	}}, c.fails
-}
-
-// asked notes a change that the cluster is asked for.
-func (c *cluster) asked(call string, request proto.Message) (*apiv1.ActionResponse, error) {
-	text, err := protojson.Marshal(request)
-	if err != nil {
-		return nil, err
-	}
-	var plain bytes.Buffer
-	_ = json.Compact(&plain, text) // protojson has written it
-	c.said("cluster: %s %s", call, plain.String())
-	return &apiv1.ActionResponse{}, c.fails
-}
-
-func (c *cluster) RemoveFramework(_ context.Context, r *apiv1.RemoveFrameworkRequest, _ ...grpc.CallOption) (*apiv1.ActionResponse, error) {
-	return c.asked("RemoveFramework", r)
-}
-
-func (c *cluster) MarkAgent(_ context.Context, r *apiv1.MarkAgentRequest, _ ...grpc.CallOption) (*apiv1.ActionResponse, error) {
-	return c.asked("MarkAgent", r)
-}
-
-func (c *cluster) SetMaintenance(_ context.Context, r *apiv1.SetMaintenanceRequest, _ ...grpc.CallOption) (*apiv1.ActionResponse, error) {
-	return c.asked("SetMaintenance", r)
-}
-
-func (c *cluster) Reserve(_ context.Context, r *apiv1.ReserveRequest, _ ...grpc.CallOption) (*apiv1.ActionResponse, error) {
-	return c.asked("Reserve", r)
-}
-
-func (c *cluster) SetRole(_ context.Context, r *apiv1.SetRoleRequest, _ ...grpc.CallOption) (*apiv1.RoleView, error) {
-	_, err := c.asked("SetRole", r)
-	return &apiv1.RoleView{}, err
-}
 
 // agentFiles answers for the files of tasks as an agent does.
 func agentFiles(w http.ResponseWriter, r *http.Request) {
@@ -350,6 +174,15 @@ func TestAnswers(t *testing.T) {
 				return strings.Join(said, "\n")
 			})
 		})
+	}
+}
+
+// TestExecutorsOfASnapshot: a snapshot has the executor of each task that it has, also of one that has ended meanwhile.
+func TestExecutorsOfASnapshot(t *testing.T) {
+	s := &state{tasks: taskViews(), executors: []*apiv1.ExecutorView{{Id: "command", FrameworkId: "framework-1", AgentId: "agent-4"}}}
+	s.addExecutorsOfTasks()
+	if shown := s.getExecutors().GetExecutors(); len(s.executors) != 2 || len(shown) != 1 || shown[0].GetExecutorInfo().GetExecutorId().GetValue() != "old" {
+		t.Errorf("%v are shown of %v", shown, s.executors)
 	}
 }
 

@@ -35,14 +35,14 @@ const (
 func (o *Operator) table() map[string]route {
 	listed := func(want parts, answer func(*state, request) any) route {
 		return route{answer: func(r request) error {
-			s, err := readState(r.r.Context(), r.cluster, want)
+			s, err := r.readState(want)
 			if err != nil {
 				return err
 			}
 			return writeJSON(r.w, answer(s, r))
 		}}
 	}
-	everywhere := agents | frameworks | tasks | offers
+	everywhere := snapshot | frameworks | tasks | offers
 	return map[string]route{
 		"/api/v1":  {methods: post, answer: o.serveCall},
 		"/health":  {public: true, answer: func(request) error { return nil }},
@@ -52,7 +52,7 @@ func (o *Operator) table() map[string]route {
 			r.w.WriteHeader(http.StatusTemporaryRedirect)
 			return nil
 		}},
-		"/flags":                {methods: get, answer: func(r request) error { return writeJSON(r.w, object{"flags": object{}}) }},
+		"/flags":                {methods: get, answer: func(r request) error { return serveFlags(r, r.leaderFlags) }},
 		"/state":                listed(everywhere, func(s *state, _ request) any { return o.oldState(s, false) }),
 		"/state-summary":        listed(everywhere, func(s *state, _ request) any { return o.oldState(s, true) }),
 		"/slaves":               listed(agents, func(s *state, r request) any { return s.oldSlaves(r.r.FormValue("slave_id")) }),
@@ -67,7 +67,7 @@ func (o *Operator) table() map[string]route {
 		"/teardown":             {methods: post, answer: serveTeardown},
 		"/machine/down":         {methods: post, answer: machineRoute(masterv1.Call_START_MAINTENANCE)},
 		"/machine/up":           {methods: post, answer: machineRoute(masterv1.Call_STOP_MAINTENANCE)},
-		"/files/browse":         {answer: serveBrowse},
+		"/files/browse":         {answer: o.serveBrowse},
 		"/files/read":           {answer: serveRead},
 		"/files/download":       {answer: serveDownload},
 		"/files/debug":          {answer: serveDebug},
@@ -274,9 +274,10 @@ func (s *state) oldFramework(f *apiv1.FrameworkView, summary bool) object {
 			open = append(open, object{"id": offer.GetId(), "framework_id": f.GetId(), "slave_id": offer.GetAgentId(), "resources": amountsOf(amounts(offer.GetResources()))})
 		}
 	}
-	for _, t := range s.runningExecutors() {
-		if t.GetFrameworkId() == f.GetId() {
-			executors = append(executors, object{"executor_id": executorOf(t), "name": executorOf(t), "framework_id": f.GetId(), "slave_id": t.GetAgentId()})
+	for _, x := range s.customExecutors() {
+		if x.GetFrameworkId() == f.GetId() {
+			id := translate.UnescapeID(x.GetId())
+			executors = append(executors, object{"executor_id": id, "name": id, "framework_id": f.GetId(), "slave_id": x.GetAgentId()})
 		}
 	}
 	shown["tasks"], shown["completed_tasks"], shown["unreachable_tasks"], shown["offers"], shown["executors"] = running, ended, unreachable, open, executors

@@ -3,6 +3,7 @@ package operator
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"net"
 	"slices"
@@ -33,6 +34,8 @@ const (
 	tasks
 	offers
 	roles
+	executors
+	snapshot // agents, frameworks, tasks and offers as they are at one moment, and executors
 )
 
 // state is what the caller sees of the cluster.
@@ -42,6 +45,65 @@ type state struct {
 	tasks      []*apiv1.TaskView      // also those that have ended
 	offers     []*apiv1.OfferView
 	roles      []*apiv1.RoleView
+	executors  []*apiv1.ExecutorView
+	over       []*apiv1.TaskView // of an agent those that have ended, which are not among its tasks
+}
+
+// readState reads what an answer needs: lists, which are read page by page, or what there is at one moment.
+func (r request) readState(want parts) (*state, error) {
+	if want&snapshot == 0 {
+		return readState(r.r.Context(), r.cluster, want)
+	}
+	b := newBook()
+	for response, err := range r.cluster.Watch(r.r.Context(), &apiv1.WatchRequest{Kinds: []string{"agent", "framework", "task", "offer"}}) {
+		if err != nil {
+			return nil, err
+		}
+		if b.take(response); b.whole {
+			break
+		}
+	}
+	return r.complete(b)
+}
+
+// complete adds to what there is at one moment what has ended before, which does not change any more, and executors.
+func (r request) complete(b *book) (*state, error) {
+	s := b.state()
+	lists, err := readState(r.r.Context(), r.cluster, frameworks|tasks|executors)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range lists.frameworks {
+		if _, known := b.frameworks[f.GetId()]; !known && f.GetState() == removed {
+			s.frameworks = append(s.frameworks, f)
+		}
+	}
+	for _, t := range lists.tasks {
+		if _, known := b.tasks[nameOf(t)]; !known {
+			if _, ended := stateOf(t); ended {
+				s.tasks = append(s.tasks, t)
+			}
+		}
+	}
+	s.executors = lists.executors
+	s.addExecutorsOfTasks()
+	return s, nil
+}
+
+// addExecutorsOfTasks adds the executors of tasks that were not listed, as they have ended meanwhile.
+func (s *state) addExecutorsOfTasks() {
+	seen := make(map[[3]string]bool)
+	for _, x := range s.executors {
+		seen[[3]string{x.GetAgentId(), x.GetFrameworkId(), x.GetId()}] = true
+	}
+	for _, t := range s.tasks {
+		state, ended := stateOf(t)
+		name := [3]string{t.GetAgentId(), t.GetFrameworkId(), t.GetExecutorId()}
+		if !seen[name] && t.GetAgentId() != "" && !ended && state != api.TaskUnreachable {
+			seen[name] = true
+			s.executors = append(s.executors, &apiv1.ExecutorView{Id: t.GetExecutorId(), FrameworkId: t.GetFrameworkId(), AgentId: t.GetAgentId(), Role: t.GetRole()})
+		}
+	}
 }
 
 // readState reads lists from the leader.
@@ -71,6 +133,11 @@ func readState(ctx context.Context, cluster Cluster, want parts) (s *state, err 
 	}
 	if want&offers != 0 {
 		if s.offers, _, err = client.All(ctx, calls.ListOffers, 0, list); err != nil {
+			return nil, err
+		}
+	}
+	if want&executors != 0 {
+		if s.executors, _, err = client.All(ctx, calls.ListExecutors, 0, list); err != nil {
 			return nil, err
 		}
 	}
@@ -367,36 +434,64 @@ func (s *state) getTasks() *masterv1.Response_GetTasks {
 	return all
 }
 
-// runningExecutors lists the frameworks' own executors that have a task which has not ended, by the first such task.
-func (s *state) runningExecutors() (first []*apiv1.TaskView) {
-	seen := make(map[string]bool)
-	for _, t := range s.tasks {
-		state, ended := stateOf(t)
-		if t.GetExecutorId() == string(api.CommandExecutor) || t.GetAgentId() == "" || ended || state == api.TaskUnreachable {
-			continue
-		}
-		name := strings.Join([]string{t.GetAgentId(), t.GetFrameworkId(), t.GetExecutorId()}, " ")
-		if !seen[name] {
-			seen[name] = true
-			first = append(first, t)
+// customExecutors lists the frameworks' own executors. Mesos shows none of those that run commands.
+func (s *state) customExecutors() (list []*apiv1.ExecutorView) {
+	for _, x := range s.executors {
+		if x.GetId() != string(api.CommandExecutor) {
+			list = append(list, x)
 		}
 	}
-	return first
+	return list
 }
 
-func executorInfo(t *apiv1.TaskView) *mesosv1.ExecutorInfo {
+func executorInfo(x *apiv1.ExecutorView) *mesosv1.ExecutorInfo {
+	id := translate.UnescapeID(x.GetId())
 	return &mesosv1.ExecutorInfo{
-		ExecutorId: &mesosv1.ExecutorID{Value: text(executorOf(t))}, FrameworkId: &mesosv1.FrameworkID{Value: text(t.GetFrameworkId())},
-		Type: mesosv1.ExecutorInfo_CUSTOM.Enum(), Name: text(executorOf(t)),
+		ExecutorId: &mesosv1.ExecutorID{Value: text(id)}, FrameworkId: &mesosv1.FrameworkID{Value: text(x.GetFrameworkId())},
+		Type: mesosv1.ExecutorInfo_CUSTOM.Enum(), Name: text(id), Resources: allocated(x.GetResources(), x.GetRole()),
 	}
 }
 
 func (s *state) getExecutors() *masterv1.Response_GetExecutors {
 	all := new(masterv1.Response_GetExecutors)
-	for _, t := range s.runningExecutors() {
-		all.Executors = append(all.Executors, &masterv1.Response_GetExecutors_Executor{ExecutorInfo: executorInfo(t), AgentId: translate.AgentID(api.AgentID(t.GetAgentId()))})
+	for _, x := range s.customExecutors() {
+		all.Executors = append(all.Executors, &masterv1.Response_GetExecutors_Executor{ExecutorInfo: executorInfo(x), AgentId: translate.AgentID(api.AgentID(x.GetAgentId()))})
 	}
 	return all
+}
+
+// operationTypes are the kinds of operations, as Mesos has them.
+var operationTypes = map[apiv1.OperationKind]mesosv1.Offer_Operation_Type{
+	apiv1.OperationKind_LAUNCH: mesosv1.Offer_Operation_LAUNCH, apiv1.OperationKind_LAUNCH_GROUP: mesosv1.Offer_Operation_LAUNCH_GROUP,
+	apiv1.OperationKind_RESERVE: mesosv1.Offer_Operation_RESERVE, apiv1.OperationKind_UNRESERVE: mesosv1.Offer_Operation_UNRESERVE,
+	apiv1.OperationKind_CREATE_VOLUME: mesosv1.Offer_Operation_CREATE, apiv1.OperationKind_DESTROY_VOLUME: mesosv1.Offer_Operation_DESTROY,
+}
+
+// operationOf writes an operation. Of one that is over leaders remember how it ended, and not what it was.
+func operationOf(o *apiv1.OperationView) *mesosv1.Operation {
+	status := &mesosv1.OperationStatus{State: mesosv1.OperationState_OPERATION_PENDING.Enum(), Message: optional(o.GetWhy()), AgentId: translate.AgentID(api.AgentID(o.GetAgentId()))}
+	switch o.GetState() {
+	case "done":
+		status.State = mesosv1.OperationState_OPERATION_FINISHED.Enum()
+	case "refused":
+		status.State = mesosv1.OperationState_OPERATION_ERROR.Enum()
+	}
+	info := &mesosv1.Offer_Operation{Type: operationTypes[o.GetKind()].Enum()}
+	if o.GetId() != "" {
+		info.Id = &mesosv1.OperationID{Value: text(translate.UnescapeID(o.GetId()))}
+		status.OperationId = info.Id
+	}
+	switch info.GetType() {
+	case mesosv1.Offer_Operation_RESERVE:
+		info.Reserve = &mesosv1.Offer_Operation_Reserve{Resources: resources(o.GetResources())}
+	case mesosv1.Offer_Operation_UNRESERVE:
+		info.Unreserve = &mesosv1.Offer_Operation_Unreserve{Resources: resources(o.GetResources())}
+	}
+	name := sha256.Sum256([]byte(o.GetFrameworkId() + "/" + o.GetAgentId() + "/" + o.GetId()))
+	return &mesosv1.Operation{
+		FrameworkId: &mesosv1.FrameworkID{Value: text(o.GetFrameworkId())}, AgentId: status.AgentId, Info: info,
+		LatestStatus: status, Statuses: []*mesosv1.OperationStatus{status}, Uuid: &mesosv1.UUID{Value: name[:16]},
+	}
 }
 
 func (s *state) getRoles() *masterv1.Response_GetRoles {

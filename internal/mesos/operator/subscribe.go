@@ -32,6 +32,10 @@ func (o *Operator) subscribe(r request, encoding codec.Encoding) error {
 			return err
 		}
 	}
+	shown, err := r.complete(first)
+	if err != nil {
+		return err
+	}
 	r.w.Header().Set("Content-Type", encoding.ContentType())
 	r.w.WriteHeader(http.StatusOK)
 	out := http.NewResponseController(r.w)
@@ -42,7 +46,7 @@ func (o *Operator) subscribe(r request, encoding codec.Encoding) error {
 	beat := time.NewTicker(o.config.Heartbeat)
 	defer beat.Stop()
 	if !send(&masterv1.Event{Type: masterv1.Event_SUBSCRIBED.Enum(), Subscribed: &masterv1.Event_Subscribed{
-		GetState: first.state().getState(), HeartbeatIntervalSeconds: proto.Float64(o.config.Heartbeat.Seconds()),
+		GetState: shown.getState(), HeartbeatIntervalSeconds: proto.Float64(o.config.Heartbeat.Seconds()),
 	}}) || !send(&masterv1.Event{Type: masterv1.Event_HEARTBEAT.Enum()}) {
 		return nil
 	}
@@ -94,10 +98,11 @@ type book struct {
 	agents     map[string]*apiv1.AgentView
 	frameworks map[string]*apiv1.FrameworkView
 	tasks      map[string]*apiv1.TaskView
+	offers     map[string]*apiv1.OfferView
 }
 
 func newBook() *book {
-	return &book{agents: map[string]*apiv1.AgentView{}, frameworks: map[string]*apiv1.FrameworkView{}, tasks: map[string]*apiv1.TaskView{}}
+	return &book{agents: map[string]*apiv1.AgentView{}, frameworks: map[string]*apiv1.FrameworkView{}, tasks: map[string]*apiv1.TaskView{}, offers: map[string]*apiv1.OfferView{}}
 }
 
 func (b *book) state() *state {
@@ -110,6 +115,9 @@ func (b *book) state() *state {
 	}
 	for _, name := range slices.Sorted(keys(b.tasks)) {
 		s.tasks = append(s.tasks, b.tasks[name])
+	}
+	for _, name := range slices.Sorted(keys(b.offers)) {
+		s.offers = append(s.offers, b.offers[name])
 	}
 	return s
 }
@@ -128,6 +136,8 @@ func (b *book) take(response *apiv1.WatchResponse) (events []*masterv1.Event) {
 			event = b.takeFramework(change.GetFramework())
 		case change.GetTask() != nil:
 			event = b.takeTask(change.GetTask())
+		case change.GetOffer() != nil:
+			b.offers[change.GetOffer().GetId()] = change.GetOffer()
 		case change.GetRemoved() != "":
 			event = b.remove(change.GetRemoved())
 		}
@@ -175,8 +185,11 @@ func frameworkRemoved(f *apiv1.FrameworkView) *masterv1.Event {
 	return &masterv1.Event{Type: masterv1.Event_FRAMEWORK_REMOVED.Enum(), FrameworkRemoved: &masterv1.Event_FrameworkRemoved{FrameworkInfo: frameworkInfo(f)}}
 }
 
+// nameOf names a task as changes do.
+func nameOf(t *apiv1.TaskView) string { return t.GetFrameworkId() + "/" + t.GetId() }
+
 func (b *book) takeTask(t *apiv1.TaskView) *masterv1.Event {
-	name := t.GetFrameworkId() + "/" + t.GetId()
+	name := nameOf(t)
 	had, known := b.tasks[name]
 	b.tasks[name] = t
 	if !known {
@@ -209,6 +222,8 @@ func (b *book) remove(what string) *masterv1.Event {
 		}
 	case "task":
 		delete(b.tasks, name)
+	case "offer":
+		delete(b.offers, name)
 	}
 	return nil
 }

@@ -158,7 +158,7 @@ func (a *App) root() *cobra.Command {
 	add(root, groupWork, runCommand(who), attachCommand(who), logsCommand(who), filesCommand(who), cpCommand(who), execCommand(who), killCommand(who), teardownCommand(who))
 	add(root, groupLook, getCommand(who), describeCommand(who), explainCommand(who), eventsCommand(who), usageCommand(who), a.topCommand(), uiCommand(who), allocatorCommand(who), auditCommand(who), verifyCommand(who), doctorCommand(who), debugCommand(who), whoamiCommand(who), canICommand(who))
 	add(root, groupOperate, markCommands(who)...)
-	add(root, groupOperate, maintenanceCommand(who))
+	add(root, groupOperate, maintenanceCommand(who), pruneCommand(who))
 	add(root, groupOperate, roleCommands(who)...)
 	add(root, groupOperate, reserveCommands(who)...)
 	add(root, groupOperate, grantCommand(who), revokeCommand(who))

@@ -77,7 +77,7 @@ func getCommand(who *caller.Caller) *cobra.Command {
 			}
 		}
 		if *watch && k.Watched() == "" {
-			return caller.Usagef("masters do not watch %s; 'tender job watch' follows them", k.Name)
+			return caller.Usagef("masters do not watch %s; %s follows them", k.Name, k.Followed())
 		}
 		return who.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			if *watch {

@@ -46,6 +46,13 @@ func TestRunInAnImage(t *testing.T) {
 	if stdout, stderr, code := tender(t, d.env, "teardown", "kept", "--force"); code != 0 {
 		t.Errorf("teardown: exit code %d, %q, %s", code, stdout, stderr)
 	}
+	until(t, "the image to be unused and pruned", func() bool {
+		stdout, stderr, code := tender(t, d.env, "prune", d.Agents[0].ID)
+		if code != 0 {
+			t.Fatalf("prune: exit code %d, %s", code, stderr)
+		}
+		return stdout != d.Agents[0].ID+": 0 MB\n"
+	})
 	for _, c := range []struct {
 		args []string
 		want string

@@ -94,6 +94,21 @@ func (c *cluster) ListOffers(context.Context, *apiv1.ListRequest) (*apiv1.ListOf
 	}}}, nil
 }
 
+func (c *cluster) ListExecutors(context.Context, *apiv1.ListRequest) (*apiv1.ListExecutorsResponse, error) {
+	return &apiv1.ListExecutorsResponse{Items: []*apiv1.ExecutorView{
+		{Id: "render", FrameworkId: "framework-1", FrameworkName: "web", AgentId: "agent-1", Hostname: "h1", Role: "ops", Resources: resources("cpus", 0.5), Tasks: 3,
+			Usage: &apiv1.Usage{At: ago(time.Second), CpuMilli: 250, MemMilli: 64_000}},
+		{Id: "command", FrameworkId: "framework-1", FrameworkName: "web", AgentId: "agent-10", Launching: true},
+	}}, nil
+}
+
+func (c *cluster) ListOperations(context.Context, *apiv1.ListRequest) (*apiv1.ListOperationsResponse, error) {
+	return &apiv1.ListOperationsResponse{Items: []*apiv1.OperationView{
+		{Id: "r1", FrameworkId: "framework-1", FrameworkName: "web", AgentId: "agent-1", Hostname: "h1", Role: "ops", Kind: apiv1.OperationKind_RESERVE, State: "waiting", Resources: resources("cpus", 2)},
+		{Id: "v1", FrameworkId: "framework-1", FrameworkName: "web", AgentId: "agent-1", Hostname: "h1", State: "refused", Why: "there is no such volume"},
+	}}, nil
+}
+
 func (c *cluster) ListRoles(context.Context, *apiv1.ListRequest) (*apiv1.ListRolesResponse, error) {
 	return &apiv1.ListRolesResponse{Items: []*apiv1.RoleView{
 		{Role: "eng", Weight: 2, Priority: 1, Limit: resources("cpus", 8), DominantShare: 0.25, Frameworks: 1},
@@ -215,7 +230,7 @@ func TestTables(t *testing.T) {
 	for _, args := range []string{
 		"get masters", "get agents", "get agents -o wide", "get agents agent-1", "get ag agent-2 -o name", "get agents --limit 1",
 		"get frameworks", "get framework -o wide", "get tasks", "get tasks --all", "get tasks --all -o wide", "get tasks nothing",
-		"get offers -o wide", "get roles", "describe agent agent-1", "describe agent agent-10", "describe framework web",
+		"get offers -o wide", "get executors", "get executors -o wide", "get operations --all", "get executors -w", "get roles", "describe agent agent-1", "describe agent agent-10", "describe framework web",
 		"describe task hello.0", "describe task framework-1/hello.1", "describe role eng", "describe master m1", "describe offer offer-7",
 		"describe task hello", "describe agent nobody", "explain framework-1", "weight eng", "weight nobody",
 		"usage", "usage --by period,framework,job", "usage --by role -o csv", "usage --by colour",

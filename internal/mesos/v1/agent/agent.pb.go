@@ -54,6 +54,7 @@ const (
 	Call_WAIT_CONTAINER                  Call_Type = 23
 	Call_KILL_CONTAINER                  Call_Type = 24
 	Call_REMOVE_CONTAINER                Call_Type = 25
+	Call_PRUNE_IMAGES                    Call_Type = 30
 	Call_GET_OPERATIONS                  Call_Type = 31
 )
 
@@ -86,6 +87,7 @@ var (
 		23: "WAIT_CONTAINER",
 		24: "KILL_CONTAINER",
 		25: "REMOVE_CONTAINER",
+		30: "PRUNE_IMAGES",
 		31: "GET_OPERATIONS",
 	}
 	Call_Type_value = map[string]int32{
@@ -115,6 +117,7 @@ var (
 		"WAIT_CONTAINER":                  23,
 		"KILL_CONTAINER":                  24,
 		"REMOVE_CONTAINER":                25,
+		"PRUNE_IMAGES":                    30,
 		"GET_OPERATIONS":                  31,
 	}
 )
@@ -212,7 +215,7 @@ func (x *Call_AttachContainerInput_Type) UnmarshalJSON(b []byte) error {
 
 // Deprecated: Use Call_AttachContainerInput_Type.Descriptor instead.
 func (Call_AttachContainerInput_Type) EnumDescriptor() ([]byte, []int) {
-	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 10, 0}
+	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 11, 0}
 }
 
 type Response_Type int32
@@ -516,6 +519,7 @@ type Call struct {
 	KillContainer                *Call_KillContainer                `protobuf:"bytes,15,opt,name=kill_container,json=killContainer" json:"kill_container,omitempty"`
 	RemoveContainer              *Call_RemoveContainer              `protobuf:"bytes,16,opt,name=remove_container,json=removeContainer" json:"remove_container,omitempty"`
 	GetContainers                *Call_GetContainers                `protobuf:"bytes,20,opt,name=get_containers,json=getContainers" json:"get_containers,omitempty"`
+	PruneImages                  *Call_PruneImages                  `protobuf:"bytes,21,opt,name=prune_images,json=pruneImages" json:"prune_images,omitempty"`
 	unknownFields                protoimpl.UnknownFields
 	sizeCache                    protoimpl.SizeCache
 }
@@ -665,6 +669,13 @@ func (x *Call) GetRemoveContainer() *Call_RemoveContainer {
 func (x *Call) GetGetContainers() *Call_GetContainers {
 	if x != nil {
 		return x.GetContainers
+	}
+	return nil
+}
+
+func (x *Call) GetPruneImages() *Call_PruneImages {
+	if x != nil {
+		return x.PruneImages
 	}
 	return nil
 }
@@ -903,6 +914,50 @@ func (x *ProcessIO) GetControl() *ProcessIO_Control {
 	return nil
 }
 
+type Call_PruneImages struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	ExcludedImages []*v1.Image            `protobuf:"bytes,1,rep,name=excluded_images,json=excludedImages" json:"excluded_images,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Call_PruneImages) Reset() {
+	*x = Call_PruneImages{}
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Call_PruneImages) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Call_PruneImages) ProtoMessage() {}
+
+func (x *Call_PruneImages) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Call_PruneImages.ProtoReflect.Descriptor instead.
+func (*Call_PruneImages) Descriptor() ([]byte, []int) {
+	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 0}
+}
+
+func (x *Call_PruneImages) GetExcludedImages() []*v1.Image {
+	if x != nil {
+		return x.ExcludedImages
+	}
+	return nil
+}
+
 type Call_GetMetrics struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Timeout       *v1.DurationInfo       `protobuf:"bytes,1,opt,name=timeout" json:"timeout,omitempty"`
@@ -912,7 +967,7 @@ type Call_GetMetrics struct {
 
 func (x *Call_GetMetrics) Reset() {
 	*x = Call_GetMetrics{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[3]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +979,7 @@ func (x *Call_GetMetrics) String() string {
 func (*Call_GetMetrics) ProtoMessage() {}
 
 func (x *Call_GetMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[3]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +992,7 @@ func (x *Call_GetMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call_GetMetrics.ProtoReflect.Descriptor instead.
 func (*Call_GetMetrics) Descriptor() ([]byte, []int) {
-	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 0}
+	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 1}
 }
 
 func (x *Call_GetMetrics) GetTimeout() *v1.DurationInfo {
@@ -957,7 +1012,7 @@ type Call_SetLoggingLevel struct {
 
 func (x *Call_SetLoggingLevel) Reset() {
 	*x = Call_SetLoggingLevel{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[4]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -969,7 +1024,7 @@ func (x *Call_SetLoggingLevel) String() string {
 func (*Call_SetLoggingLevel) ProtoMessage() {}
 
 func (x *Call_SetLoggingLevel) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[4]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -982,7 +1037,7 @@ func (x *Call_SetLoggingLevel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call_SetLoggingLevel.ProtoReflect.Descriptor instead.
 func (*Call_SetLoggingLevel) Descriptor() ([]byte, []int) {
-	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 1}
+	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 2}
 }
 
 func (x *Call_SetLoggingLevel) GetLevel() uint32 {
@@ -1008,7 +1063,7 @@ type Call_ListFiles struct {
 
 func (x *Call_ListFiles) Reset() {
 	*x = Call_ListFiles{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[5]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1020,7 +1075,7 @@ func (x *Call_ListFiles) String() string {
 func (*Call_ListFiles) ProtoMessage() {}
 
 func (x *Call_ListFiles) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[5]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1033,7 +1088,7 @@ func (x *Call_ListFiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call_ListFiles.ProtoReflect.Descriptor instead.
 func (*Call_ListFiles) Descriptor() ([]byte, []int) {
-	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 2}
+	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 3}
 }
 
 func (x *Call_ListFiles) GetPath() string {
@@ -1054,7 +1109,7 @@ type Call_ReadFile struct {
 
 func (x *Call_ReadFile) Reset() {
 	*x = Call_ReadFile{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[6]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1066,7 +1121,7 @@ func (x *Call_ReadFile) String() string {
 func (*Call_ReadFile) ProtoMessage() {}
 
 func (x *Call_ReadFile) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[6]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1079,7 +1134,7 @@ func (x *Call_ReadFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call_ReadFile.ProtoReflect.Descriptor instead.
 func (*Call_ReadFile) Descriptor() ([]byte, []int) {
-	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 3}
+	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 4}
 }
 
 func (x *Call_ReadFile) GetPath() string {
@@ -1113,7 +1168,7 @@ type Call_GetContainers struct {
 
 func (x *Call_GetContainers) Reset() {
 	*x = Call_GetContainers{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[7]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1125,7 +1180,7 @@ func (x *Call_GetContainers) String() string {
 func (*Call_GetContainers) ProtoMessage() {}
 
 func (x *Call_GetContainers) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[7]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1138,7 +1193,7 @@ func (x *Call_GetContainers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call_GetContainers.ProtoReflect.Descriptor instead.
 func (*Call_GetContainers) Descriptor() ([]byte, []int) {
-	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 4}
+	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 5}
 }
 
 func (x *Call_GetContainers) GetShowNested() bool {
@@ -1166,7 +1221,7 @@ type Call_LaunchNestedContainer struct {
 
 func (x *Call_LaunchNestedContainer) Reset() {
 	*x = Call_LaunchNestedContainer{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[8]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1178,7 +1233,7 @@ func (x *Call_LaunchNestedContainer) String() string {
 func (*Call_LaunchNestedContainer) ProtoMessage() {}
 
 func (x *Call_LaunchNestedContainer) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[8]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1191,7 +1246,7 @@ func (x *Call_LaunchNestedContainer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call_LaunchNestedContainer.ProtoReflect.Descriptor instead.
 func (*Call_LaunchNestedContainer) Descriptor() ([]byte, []int) {
-	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 5}
+	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 6}
 }
 
 func (x *Call_LaunchNestedContainer) GetContainerId() *v1.ContainerID {
@@ -1224,7 +1279,7 @@ type Call_WaitNestedContainer struct {
 
 func (x *Call_WaitNestedContainer) Reset() {
 	*x = Call_WaitNestedContainer{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[9]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1236,7 +1291,7 @@ func (x *Call_WaitNestedContainer) String() string {
 func (*Call_WaitNestedContainer) ProtoMessage() {}
 
 func (x *Call_WaitNestedContainer) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[9]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1249,7 +1304,7 @@ func (x *Call_WaitNestedContainer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call_WaitNestedContainer.ProtoReflect.Descriptor instead.
 func (*Call_WaitNestedContainer) Descriptor() ([]byte, []int) {
-	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 6}
+	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 7}
 }
 
 func (x *Call_WaitNestedContainer) GetContainerId() *v1.ContainerID {
@@ -1269,7 +1324,7 @@ type Call_KillNestedContainer struct {
 
 func (x *Call_KillNestedContainer) Reset() {
 	*x = Call_KillNestedContainer{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[10]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1336,7 @@ func (x *Call_KillNestedContainer) String() string {
 func (*Call_KillNestedContainer) ProtoMessage() {}
 
 func (x *Call_KillNestedContainer) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[10]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1349,7 @@ func (x *Call_KillNestedContainer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call_KillNestedContainer.ProtoReflect.Descriptor instead.
 func (*Call_KillNestedContainer) Descriptor() ([]byte, []int) {
-	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 7}
+	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 8}
 }
 
 func (x *Call_KillNestedContainer) GetContainerId() *v1.ContainerID {
@@ -1320,7 +1375,7 @@ type Call_RemoveNestedContainer struct {
 
 func (x *Call_RemoveNestedContainer) Reset() {
 	*x = Call_RemoveNestedContainer{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[11]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1387,7 @@ func (x *Call_RemoveNestedContainer) String() string {
 func (*Call_RemoveNestedContainer) ProtoMessage() {}
 
 func (x *Call_RemoveNestedContainer) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[11]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1400,7 @@ func (x *Call_RemoveNestedContainer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call_RemoveNestedContainer.ProtoReflect.Descriptor instead.
 func (*Call_RemoveNestedContainer) Descriptor() ([]byte, []int) {
-	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 8}
+	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 9}
 }
 
 func (x *Call_RemoveNestedContainer) GetContainerId() *v1.ContainerID {
@@ -1366,7 +1421,7 @@ type Call_LaunchNestedContainerSession struct {
 
 func (x *Call_LaunchNestedContainerSession) Reset() {
 	*x = Call_LaunchNestedContainerSession{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[12]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1433,7 @@ func (x *Call_LaunchNestedContainerSession) String() string {
 func (*Call_LaunchNestedContainerSession) ProtoMessage() {}
 
 func (x *Call_LaunchNestedContainerSession) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[12]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1446,7 @@ func (x *Call_LaunchNestedContainerSession) ProtoReflect() protoreflect.Message 
 
 // Deprecated: Use Call_LaunchNestedContainerSession.ProtoReflect.Descriptor instead.
 func (*Call_LaunchNestedContainerSession) Descriptor() ([]byte, []int) {
-	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 9}
+	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 10}
 }
 
 func (x *Call_LaunchNestedContainerSession) GetContainerId() *v1.ContainerID {
@@ -1426,7 +1481,7 @@ type Call_AttachContainerInput struct {
 
 func (x *Call_AttachContainerInput) Reset() {
 	*x = Call_AttachContainerInput{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[13]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1438,7 +1493,7 @@ func (x *Call_AttachContainerInput) String() string {
 func (*Call_AttachContainerInput) ProtoMessage() {}
 
 func (x *Call_AttachContainerInput) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[13]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1451,7 +1506,7 @@ func (x *Call_AttachContainerInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call_AttachContainerInput.ProtoReflect.Descriptor instead.
 func (*Call_AttachContainerInput) Descriptor() ([]byte, []int) {
-	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 10}
+	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 11}
 }
 
 func (x *Call_AttachContainerInput) GetType() Call_AttachContainerInput_Type {
@@ -1484,7 +1539,7 @@ type Call_AttachContainerOutput struct {
 
 func (x *Call_AttachContainerOutput) Reset() {
 	*x = Call_AttachContainerOutput{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[14]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1496,7 +1551,7 @@ func (x *Call_AttachContainerOutput) String() string {
 func (*Call_AttachContainerOutput) ProtoMessage() {}
 
 func (x *Call_AttachContainerOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[14]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1509,7 +1564,7 @@ func (x *Call_AttachContainerOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call_AttachContainerOutput.ProtoReflect.Descriptor instead.
 func (*Call_AttachContainerOutput) Descriptor() ([]byte, []int) {
-	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 11}
+	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 12}
 }
 
 func (x *Call_AttachContainerOutput) GetContainerId() *v1.ContainerID {
@@ -1532,7 +1587,7 @@ type Call_LaunchContainer struct {
 
 func (x *Call_LaunchContainer) Reset() {
 	*x = Call_LaunchContainer{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[15]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1599,7 @@ func (x *Call_LaunchContainer) String() string {
 func (*Call_LaunchContainer) ProtoMessage() {}
 
 func (x *Call_LaunchContainer) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[15]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1612,7 @@ func (x *Call_LaunchContainer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call_LaunchContainer.ProtoReflect.Descriptor instead.
 func (*Call_LaunchContainer) Descriptor() ([]byte, []int) {
-	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 12}
+	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 13}
 }
 
 func (x *Call_LaunchContainer) GetContainerId() *v1.ContainerID {
@@ -1604,7 +1659,7 @@ type Call_WaitContainer struct {
 
 func (x *Call_WaitContainer) Reset() {
 	*x = Call_WaitContainer{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[16]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1616,7 +1671,7 @@ func (x *Call_WaitContainer) String() string {
 func (*Call_WaitContainer) ProtoMessage() {}
 
 func (x *Call_WaitContainer) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[16]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1629,7 +1684,7 @@ func (x *Call_WaitContainer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call_WaitContainer.ProtoReflect.Descriptor instead.
 func (*Call_WaitContainer) Descriptor() ([]byte, []int) {
-	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 13}
+	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 14}
 }
 
 func (x *Call_WaitContainer) GetContainerId() *v1.ContainerID {
@@ -1649,7 +1704,7 @@ type Call_KillContainer struct {
 
 func (x *Call_KillContainer) Reset() {
 	*x = Call_KillContainer{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[17]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1661,7 +1716,7 @@ func (x *Call_KillContainer) String() string {
 func (*Call_KillContainer) ProtoMessage() {}
 
 func (x *Call_KillContainer) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[17]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1674,7 +1729,7 @@ func (x *Call_KillContainer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call_KillContainer.ProtoReflect.Descriptor instead.
 func (*Call_KillContainer) Descriptor() ([]byte, []int) {
-	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 14}
+	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 15}
 }
 
 func (x *Call_KillContainer) GetContainerId() *v1.ContainerID {
@@ -1700,7 +1755,7 @@ type Call_RemoveContainer struct {
 
 func (x *Call_RemoveContainer) Reset() {
 	*x = Call_RemoveContainer{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[18]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +1767,7 @@ func (x *Call_RemoveContainer) String() string {
 func (*Call_RemoveContainer) ProtoMessage() {}
 
 func (x *Call_RemoveContainer) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[18]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +1780,7 @@ func (x *Call_RemoveContainer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call_RemoveContainer.ProtoReflect.Descriptor instead.
 func (*Call_RemoveContainer) Descriptor() ([]byte, []int) {
-	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 15}
+	return file_internal_mesos_v1_agent_agent_proto_rawDescGZIP(), []int{0, 16}
 }
 
 func (x *Call_RemoveContainer) GetContainerId() *v1.ContainerID {
@@ -1744,7 +1799,7 @@ type Response_GetHealth struct {
 
 func (x *Response_GetHealth) Reset() {
 	*x = Response_GetHealth{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[20]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +1811,7 @@ func (x *Response_GetHealth) String() string {
 func (*Response_GetHealth) ProtoMessage() {}
 
 func (x *Response_GetHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[20]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1788,7 +1843,7 @@ type Response_GetFlags struct {
 
 func (x *Response_GetFlags) Reset() {
 	*x = Response_GetFlags{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[21]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1800,7 +1855,7 @@ func (x *Response_GetFlags) String() string {
 func (*Response_GetFlags) ProtoMessage() {}
 
 func (x *Response_GetFlags) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[21]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1832,7 +1887,7 @@ type Response_GetVersion struct {
 
 func (x *Response_GetVersion) Reset() {
 	*x = Response_GetVersion{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[22]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1844,7 +1899,7 @@ func (x *Response_GetVersion) String() string {
 func (*Response_GetVersion) ProtoMessage() {}
 
 func (x *Response_GetVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[22]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1876,7 +1931,7 @@ type Response_GetMetrics struct {
 
 func (x *Response_GetMetrics) Reset() {
 	*x = Response_GetMetrics{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[23]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1888,7 +1943,7 @@ func (x *Response_GetMetrics) String() string {
 func (*Response_GetMetrics) ProtoMessage() {}
 
 func (x *Response_GetMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[23]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +1975,7 @@ type Response_GetLoggingLevel struct {
 
 func (x *Response_GetLoggingLevel) Reset() {
 	*x = Response_GetLoggingLevel{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[24]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1932,7 +1987,7 @@ func (x *Response_GetLoggingLevel) String() string {
 func (*Response_GetLoggingLevel) ProtoMessage() {}
 
 func (x *Response_GetLoggingLevel) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[24]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2019,7 @@ type Response_ListFiles struct {
 
 func (x *Response_ListFiles) Reset() {
 	*x = Response_ListFiles{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[25]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +2031,7 @@ func (x *Response_ListFiles) String() string {
 func (*Response_ListFiles) ProtoMessage() {}
 
 func (x *Response_ListFiles) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[25]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2064,7 @@ type Response_ReadFile struct {
 
 func (x *Response_ReadFile) Reset() {
 	*x = Response_ReadFile{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[26]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2021,7 +2076,7 @@ func (x *Response_ReadFile) String() string {
 func (*Response_ReadFile) ProtoMessage() {}
 
 func (x *Response_ReadFile) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[26]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2062,7 +2117,7 @@ type Response_GetState struct {
 
 func (x *Response_GetState) Reset() {
 	*x = Response_GetState{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[27]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2074,7 +2129,7 @@ func (x *Response_GetState) String() string {
 func (*Response_GetState) ProtoMessage() {}
 
 func (x *Response_GetState) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[27]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2120,7 +2175,7 @@ type Response_GetContainers struct {
 
 func (x *Response_GetContainers) Reset() {
 	*x = Response_GetContainers{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[28]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2132,7 +2187,7 @@ func (x *Response_GetContainers) String() string {
 func (*Response_GetContainers) ProtoMessage() {}
 
 func (x *Response_GetContainers) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[28]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2165,7 +2220,7 @@ type Response_GetFrameworks struct {
 
 func (x *Response_GetFrameworks) Reset() {
 	*x = Response_GetFrameworks{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[29]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2177,7 +2232,7 @@ func (x *Response_GetFrameworks) String() string {
 func (*Response_GetFrameworks) ProtoMessage() {}
 
 func (x *Response_GetFrameworks) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[29]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2217,7 +2272,7 @@ type Response_GetExecutors struct {
 
 func (x *Response_GetExecutors) Reset() {
 	*x = Response_GetExecutors{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[30]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2229,7 +2284,7 @@ func (x *Response_GetExecutors) String() string {
 func (*Response_GetExecutors) ProtoMessage() {}
 
 func (x *Response_GetExecutors) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[30]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2268,7 +2323,7 @@ type Response_GetOperations struct {
 
 func (x *Response_GetOperations) Reset() {
 	*x = Response_GetOperations{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[31]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2280,7 +2335,7 @@ func (x *Response_GetOperations) String() string {
 func (*Response_GetOperations) ProtoMessage() {}
 
 func (x *Response_GetOperations) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[31]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2316,7 +2371,7 @@ type Response_GetTasks struct {
 
 func (x *Response_GetTasks) Reset() {
 	*x = Response_GetTasks{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[32]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2328,7 +2383,7 @@ func (x *Response_GetTasks) String() string {
 func (*Response_GetTasks) ProtoMessage() {}
 
 func (x *Response_GetTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[32]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2390,7 +2445,7 @@ type Response_GetAgent struct {
 
 func (x *Response_GetAgent) Reset() {
 	*x = Response_GetAgent{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[33]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2402,7 +2457,7 @@ func (x *Response_GetAgent) String() string {
 func (*Response_GetAgent) ProtoMessage() {}
 
 func (x *Response_GetAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[33]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2452,7 +2507,7 @@ type Response_WaitNestedContainer struct {
 
 func (x *Response_WaitNestedContainer) Reset() {
 	*x = Response_WaitNestedContainer{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[34]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2464,7 +2519,7 @@ func (x *Response_WaitNestedContainer) String() string {
 func (*Response_WaitNestedContainer) ProtoMessage() {}
 
 func (x *Response_WaitNestedContainer) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[34]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2528,7 +2583,7 @@ type Response_WaitContainer struct {
 
 func (x *Response_WaitContainer) Reset() {
 	*x = Response_WaitContainer{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[35]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2540,7 +2595,7 @@ func (x *Response_WaitContainer) String() string {
 func (*Response_WaitContainer) ProtoMessage() {}
 
 func (x *Response_WaitContainer) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[35]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2605,7 +2660,7 @@ type Response_GetContainers_Container struct {
 
 func (x *Response_GetContainers_Container) Reset() {
 	*x = Response_GetContainers_Container{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[36]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2617,7 +2672,7 @@ func (x *Response_GetContainers_Container) String() string {
 func (*Response_GetContainers_Container) ProtoMessage() {}
 
 func (x *Response_GetContainers_Container) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[36]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2684,7 +2739,7 @@ type Response_GetFrameworks_Framework struct {
 
 func (x *Response_GetFrameworks_Framework) Reset() {
 	*x = Response_GetFrameworks_Framework{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[37]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2696,7 +2751,7 @@ func (x *Response_GetFrameworks_Framework) String() string {
 func (*Response_GetFrameworks_Framework) ProtoMessage() {}
 
 func (x *Response_GetFrameworks_Framework) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[37]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2728,7 +2783,7 @@ type Response_GetExecutors_Executor struct {
 
 func (x *Response_GetExecutors_Executor) Reset() {
 	*x = Response_GetExecutors_Executor{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[38]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2740,7 +2795,7 @@ func (x *Response_GetExecutors_Executor) String() string {
 func (*Response_GetExecutors_Executor) ProtoMessage() {}
 
 func (x *Response_GetExecutors_Executor) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[38]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2773,7 +2828,7 @@ type ProcessIO_Data struct {
 
 func (x *ProcessIO_Data) Reset() {
 	*x = ProcessIO_Data{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[39]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2785,7 +2840,7 @@ func (x *ProcessIO_Data) String() string {
 func (*ProcessIO_Data) ProtoMessage() {}
 
 func (x *ProcessIO_Data) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[39]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2826,7 +2881,7 @@ type ProcessIO_Control struct {
 
 func (x *ProcessIO_Control) Reset() {
 	*x = ProcessIO_Control{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[40]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2838,7 +2893,7 @@ func (x *ProcessIO_Control) String() string {
 func (*ProcessIO_Control) ProtoMessage() {}
 
 func (x *ProcessIO_Control) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[40]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2884,7 +2939,7 @@ type ProcessIO_Control_Heartbeat struct {
 
 func (x *ProcessIO_Control_Heartbeat) Reset() {
 	*x = ProcessIO_Control_Heartbeat{}
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[41]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2896,7 +2951,7 @@ func (x *ProcessIO_Control_Heartbeat) String() string {
 func (*ProcessIO_Control_Heartbeat) ProtoMessage() {}
 
 func (x *ProcessIO_Control_Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[41]
+	mi := &file_internal_mesos_v1_agent_agent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2923,7 +2978,7 @@ var File_internal_mesos_v1_agent_agent_proto protoreflect.FileDescriptor
 
 const file_internal_mesos_v1_agent_agent_proto_rawDesc = "" +
 	"\n" +
-	"#internal/mesos/v1/agent/agent.proto\x12\x0emesos.v1.agent\x1a\x1dinternal/mesos/v1/mesos.proto\"\x9c\x1f\n" +
+	"#internal/mesos/v1/agent/agent.proto\x12\x0emesos.v1.agent\x1a\x1dinternal/mesos/v1/mesos.proto\"\xbc \n" +
 	"\x04Call\x12-\n" +
 	"\x04type\x18\x01 \x01(\x0e2\x19.mesos.v1.agent.Call.TypeR\x04type\x12@\n" +
 	"\vget_metrics\x18\x02 \x01(\v2\x1f.mesos.v1.agent.Call.GetMetricsR\n" +
@@ -2944,7 +2999,10 @@ const file_internal_mesos_v1_agent_agent_proto_rawDesc = "" +
 	"\x0ewait_container\x18\x0e \x01(\v2\".mesos.v1.agent.Call.WaitContainerR\rwaitContainer\x12I\n" +
 	"\x0ekill_container\x18\x0f \x01(\v2\".mesos.v1.agent.Call.KillContainerR\rkillContainer\x12O\n" +
 	"\x10remove_container\x18\x10 \x01(\v2$.mesos.v1.agent.Call.RemoveContainerR\x0fremoveContainer\x12I\n" +
-	"\x0eget_containers\x18\x14 \x01(\v2\".mesos.v1.agent.Call.GetContainersR\rgetContainers\x1a>\n" +
+	"\x0eget_containers\x18\x14 \x01(\v2\".mesos.v1.agent.Call.GetContainersR\rgetContainers\x12C\n" +
+	"\fprune_images\x18\x15 \x01(\v2 .mesos.v1.agent.Call.PruneImagesR\vpruneImages\x1aG\n" +
+	"\vPruneImages\x128\n" +
+	"\x0fexcluded_images\x18\x01 \x03(\v2\x0f.mesos.v1.ImageR\x0eexcludedImages\x1a>\n" +
 	"\n" +
 	"GetMetrics\x120\n" +
 	"\atimeout\x18\x01 \x01(\v2\x16.mesos.v1.DurationInfoR\atimeout\x1a[\n" +
@@ -3003,7 +3061,7 @@ const file_internal_mesos_v1_agent_agent_proto_rawDesc = "" +
 	"\fcontainer_id\x18\x01 \x02(\v2\x15.mesos.v1.ContainerIDR\vcontainerId\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x1aK\n" +
 	"\x0fRemoveContainer\x128\n" +
-	"\fcontainer_id\x18\x01 \x02(\v2\x15.mesos.v1.ContainerIDR\vcontainerId\"\xbf\x04\n" +
+	"\fcontainer_id\x18\x01 \x02(\v2\x15.mesos.v1.ContainerIDR\vcontainerId\"\xd1\x04\n" +
 	"\x04Type\x12\v\n" +
 	"\aUNKNOWN\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -3033,7 +3091,8 @@ const file_internal_mesos_v1_agent_agent_proto_rawDesc = "" +
 	"\x10LAUNCH_CONTAINER\x10\x16\x12\x12\n" +
 	"\x0eWAIT_CONTAINER\x10\x17\x12\x12\n" +
 	"\x0eKILL_CONTAINER\x10\x18\x12\x14\n" +
-	"\x10REMOVE_CONTAINER\x10\x19\x12\x12\n" +
+	"\x10REMOVE_CONTAINER\x10\x19\x12\x10\n" +
+	"\fPRUNE_IMAGES\x10\x1e\x12\x12\n" +
 	"\x0eGET_OPERATIONS\x10\x1f\"\xf3 \n" +
 	"\bResponse\x121\n" +
 	"\x04type\x18\x01 \x01(\x0e2\x1d.mesos.v1.agent.Response.TypeR\x04type\x12A\n" +
@@ -3200,7 +3259,7 @@ func file_internal_mesos_v1_agent_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_internal_mesos_v1_agent_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_internal_mesos_v1_agent_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_internal_mesos_v1_agent_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_internal_mesos_v1_agent_agent_proto_goTypes = []any{
 	(Call_Type)(0),                            // 0: mesos.v1.agent.Call.Type
 	(Call_AttachContainerInput_Type)(0),       // 1: mesos.v1.agent.Call.AttachContainerInput.Type
@@ -3211,177 +3270,181 @@ var file_internal_mesos_v1_agent_agent_proto_goTypes = []any{
 	(*Call)(nil),                              // 6: mesos.v1.agent.Call
 	(*Response)(nil),                          // 7: mesos.v1.agent.Response
 	(*ProcessIO)(nil),                         // 8: mesos.v1.agent.ProcessIO
-	(*Call_GetMetrics)(nil),                   // 9: mesos.v1.agent.Call.GetMetrics
-	(*Call_SetLoggingLevel)(nil),              // 10: mesos.v1.agent.Call.SetLoggingLevel
-	(*Call_ListFiles)(nil),                    // 11: mesos.v1.agent.Call.ListFiles
-	(*Call_ReadFile)(nil),                     // 12: mesos.v1.agent.Call.ReadFile
-	(*Call_GetContainers)(nil),                // 13: mesos.v1.agent.Call.GetContainers
-	(*Call_LaunchNestedContainer)(nil),        // 14: mesos.v1.agent.Call.LaunchNestedContainer
-	(*Call_WaitNestedContainer)(nil),          // 15: mesos.v1.agent.Call.WaitNestedContainer
-	(*Call_KillNestedContainer)(nil),          // 16: mesos.v1.agent.Call.KillNestedContainer
-	(*Call_RemoveNestedContainer)(nil),        // 17: mesos.v1.agent.Call.RemoveNestedContainer
-	(*Call_LaunchNestedContainerSession)(nil), // 18: mesos.v1.agent.Call.LaunchNestedContainerSession
-	(*Call_AttachContainerInput)(nil),         // 19: mesos.v1.agent.Call.AttachContainerInput
-	(*Call_AttachContainerOutput)(nil),        // 20: mesos.v1.agent.Call.AttachContainerOutput
-	(*Call_LaunchContainer)(nil),              // 21: mesos.v1.agent.Call.LaunchContainer
-	(*Call_WaitContainer)(nil),                // 22: mesos.v1.agent.Call.WaitContainer
-	(*Call_KillContainer)(nil),                // 23: mesos.v1.agent.Call.KillContainer
-	(*Call_RemoveContainer)(nil),              // 24: mesos.v1.agent.Call.RemoveContainer
-	nil,                                       // 25: mesos.v1.agent.Call.LaunchContainer.LimitsEntry
-	(*Response_GetHealth)(nil),                // 26: mesos.v1.agent.Response.GetHealth
-	(*Response_GetFlags)(nil),                 // 27: mesos.v1.agent.Response.GetFlags
-	(*Response_GetVersion)(nil),               // 28: mesos.v1.agent.Response.GetVersion
-	(*Response_GetMetrics)(nil),               // 29: mesos.v1.agent.Response.GetMetrics
-	(*Response_GetLoggingLevel)(nil),          // 30: mesos.v1.agent.Response.GetLoggingLevel
-	(*Response_ListFiles)(nil),                // 31: mesos.v1.agent.Response.ListFiles
-	(*Response_ReadFile)(nil),                 // 32: mesos.v1.agent.Response.ReadFile
-	(*Response_GetState)(nil),                 // 33: mesos.v1.agent.Response.GetState
-	(*Response_GetContainers)(nil),            // 34: mesos.v1.agent.Response.GetContainers
-	(*Response_GetFrameworks)(nil),            // 35: mesos.v1.agent.Response.GetFrameworks
-	(*Response_GetExecutors)(nil),             // 36: mesos.v1.agent.Response.GetExecutors
-	(*Response_GetOperations)(nil),            // 37: mesos.v1.agent.Response.GetOperations
-	(*Response_GetTasks)(nil),                 // 38: mesos.v1.agent.Response.GetTasks
-	(*Response_GetAgent)(nil),                 // 39: mesos.v1.agent.Response.GetAgent
-	(*Response_WaitNestedContainer)(nil),      // 40: mesos.v1.agent.Response.WaitNestedContainer
-	(*Response_WaitContainer)(nil),            // 41: mesos.v1.agent.Response.WaitContainer
-	(*Response_GetContainers_Container)(nil),  // 42: mesos.v1.agent.Response.GetContainers.Container
-	(*Response_GetFrameworks_Framework)(nil),  // 43: mesos.v1.agent.Response.GetFrameworks.Framework
-	(*Response_GetExecutors_Executor)(nil),    // 44: mesos.v1.agent.Response.GetExecutors.Executor
-	(*ProcessIO_Data)(nil),                    // 45: mesos.v1.agent.ProcessIO.Data
-	(*ProcessIO_Control)(nil),                 // 46: mesos.v1.agent.ProcessIO.Control
-	(*ProcessIO_Control_Heartbeat)(nil),       // 47: mesos.v1.agent.ProcessIO.Control.Heartbeat
-	(*v1.DurationInfo)(nil),                   // 48: mesos.v1.DurationInfo
-	(*v1.ContainerID)(nil),                    // 49: mesos.v1.ContainerID
-	(*v1.CommandInfo)(nil),                    // 50: mesos.v1.CommandInfo
-	(*v1.ContainerInfo)(nil),                  // 51: mesos.v1.ContainerInfo
-	(*v1.Resource)(nil),                       // 52: mesos.v1.Resource
-	(*v1.Value_Scalar)(nil),                   // 53: mesos.v1.Value.Scalar
-	(*v1.Flag)(nil),                           // 54: mesos.v1.Flag
-	(*v1.VersionInfo)(nil),                    // 55: mesos.v1.VersionInfo
-	(*v1.Metric)(nil),                         // 56: mesos.v1.Metric
-	(*v1.FileInfo)(nil),                       // 57: mesos.v1.FileInfo
-	(*v1.Operation)(nil),                      // 58: mesos.v1.Operation
-	(*v1.Task)(nil),                           // 59: mesos.v1.Task
-	(*v1.AgentInfo)(nil),                      // 60: mesos.v1.AgentInfo
-	(*v1.DrainConfig)(nil),                    // 61: mesos.v1.DrainConfig
-	(*v1.TimeInfo)(nil),                       // 62: mesos.v1.TimeInfo
-	(v1.TaskState)(0),                         // 63: mesos.v1.TaskState
-	(v1.TaskStatus_Reason)(0),                 // 64: mesos.v1.TaskStatus.Reason
-	(*v1.TaskResourceLimitation)(nil),         // 65: mesos.v1.TaskResourceLimitation
-	(*v1.FrameworkID)(nil),                    // 66: mesos.v1.FrameworkID
-	(*v1.ExecutorID)(nil),                     // 67: mesos.v1.ExecutorID
-	(*v1.ContainerStatus)(nil),                // 68: mesos.v1.ContainerStatus
-	(*v1.ResourceStatistics)(nil),             // 69: mesos.v1.ResourceStatistics
-	(*v1.FrameworkInfo)(nil),                  // 70: mesos.v1.FrameworkInfo
-	(*v1.ExecutorInfo)(nil),                   // 71: mesos.v1.ExecutorInfo
-	(*v1.TTYInfo)(nil),                        // 72: mesos.v1.TTYInfo
+	(*Call_PruneImages)(nil),                  // 9: mesos.v1.agent.Call.PruneImages
+	(*Call_GetMetrics)(nil),                   // 10: mesos.v1.agent.Call.GetMetrics
+	(*Call_SetLoggingLevel)(nil),              // 11: mesos.v1.agent.Call.SetLoggingLevel
+	(*Call_ListFiles)(nil),                    // 12: mesos.v1.agent.Call.ListFiles
+	(*Call_ReadFile)(nil),                     // 13: mesos.v1.agent.Call.ReadFile
+	(*Call_GetContainers)(nil),                // 14: mesos.v1.agent.Call.GetContainers
+	(*Call_LaunchNestedContainer)(nil),        // 15: mesos.v1.agent.Call.LaunchNestedContainer
+	(*Call_WaitNestedContainer)(nil),          // 16: mesos.v1.agent.Call.WaitNestedContainer
+	(*Call_KillNestedContainer)(nil),          // 17: mesos.v1.agent.Call.KillNestedContainer
+	(*Call_RemoveNestedContainer)(nil),        // 18: mesos.v1.agent.Call.RemoveNestedContainer
+	(*Call_LaunchNestedContainerSession)(nil), // 19: mesos.v1.agent.Call.LaunchNestedContainerSession
+	(*Call_AttachContainerInput)(nil),         // 20: mesos.v1.agent.Call.AttachContainerInput
+	(*Call_AttachContainerOutput)(nil),        // 21: mesos.v1.agent.Call.AttachContainerOutput
+	(*Call_LaunchContainer)(nil),              // 22: mesos.v1.agent.Call.LaunchContainer
+	(*Call_WaitContainer)(nil),                // 23: mesos.v1.agent.Call.WaitContainer
+	(*Call_KillContainer)(nil),                // 24: mesos.v1.agent.Call.KillContainer
+	(*Call_RemoveContainer)(nil),              // 25: mesos.v1.agent.Call.RemoveContainer
+	nil,                                       // 26: mesos.v1.agent.Call.LaunchContainer.LimitsEntry
+	(*Response_GetHealth)(nil),                // 27: mesos.v1.agent.Response.GetHealth
+	(*Response_GetFlags)(nil),                 // 28: mesos.v1.agent.Response.GetFlags
+	(*Response_GetVersion)(nil),               // 29: mesos.v1.agent.Response.GetVersion
+	(*Response_GetMetrics)(nil),               // 30: mesos.v1.agent.Response.GetMetrics
+	(*Response_GetLoggingLevel)(nil),          // 31: mesos.v1.agent.Response.GetLoggingLevel
+	(*Response_ListFiles)(nil),                // 32: mesos.v1.agent.Response.ListFiles
+	(*Response_ReadFile)(nil),                 // 33: mesos.v1.agent.Response.ReadFile
+	(*Response_GetState)(nil),                 // 34: mesos.v1.agent.Response.GetState
+	(*Response_GetContainers)(nil),            // 35: mesos.v1.agent.Response.GetContainers
+	(*Response_GetFrameworks)(nil),            // 36: mesos.v1.agent.Response.GetFrameworks
+	(*Response_GetExecutors)(nil),             // 37: mesos.v1.agent.Response.GetExecutors
+	(*Response_GetOperations)(nil),            // 38: mesos.v1.agent.Response.GetOperations
+	(*Response_GetTasks)(nil),                 // 39: mesos.v1.agent.Response.GetTasks
+	(*Response_GetAgent)(nil),                 // 40: mesos.v1.agent.Response.GetAgent
+	(*Response_WaitNestedContainer)(nil),      // 41: mesos.v1.agent.Response.WaitNestedContainer
+	(*Response_WaitContainer)(nil),            // 42: mesos.v1.agent.Response.WaitContainer
+	(*Response_GetContainers_Container)(nil),  // 43: mesos.v1.agent.Response.GetContainers.Container
+	(*Response_GetFrameworks_Framework)(nil),  // 44: mesos.v1.agent.Response.GetFrameworks.Framework
+	(*Response_GetExecutors_Executor)(nil),    // 45: mesos.v1.agent.Response.GetExecutors.Executor
+	(*ProcessIO_Data)(nil),                    // 46: mesos.v1.agent.ProcessIO.Data
+	(*ProcessIO_Control)(nil),                 // 47: mesos.v1.agent.ProcessIO.Control
+	(*ProcessIO_Control_Heartbeat)(nil),       // 48: mesos.v1.agent.ProcessIO.Control.Heartbeat
+	(*v1.Image)(nil),                          // 49: mesos.v1.Image
+	(*v1.DurationInfo)(nil),                   // 50: mesos.v1.DurationInfo
+	(*v1.ContainerID)(nil),                    // 51: mesos.v1.ContainerID
+	(*v1.CommandInfo)(nil),                    // 52: mesos.v1.CommandInfo
+	(*v1.ContainerInfo)(nil),                  // 53: mesos.v1.ContainerInfo
+	(*v1.Resource)(nil),                       // 54: mesos.v1.Resource
+	(*v1.Value_Scalar)(nil),                   // 55: mesos.v1.Value.Scalar
+	(*v1.Flag)(nil),                           // 56: mesos.v1.Flag
+	(*v1.VersionInfo)(nil),                    // 57: mesos.v1.VersionInfo
+	(*v1.Metric)(nil),                         // 58: mesos.v1.Metric
+	(*v1.FileInfo)(nil),                       // 59: mesos.v1.FileInfo
+	(*v1.Operation)(nil),                      // 60: mesos.v1.Operation
+	(*v1.Task)(nil),                           // 61: mesos.v1.Task
+	(*v1.AgentInfo)(nil),                      // 62: mesos.v1.AgentInfo
+	(*v1.DrainConfig)(nil),                    // 63: mesos.v1.DrainConfig
+	(*v1.TimeInfo)(nil),                       // 64: mesos.v1.TimeInfo
+	(v1.TaskState)(0),                         // 65: mesos.v1.TaskState
+	(v1.TaskStatus_Reason)(0),                 // 66: mesos.v1.TaskStatus.Reason
+	(*v1.TaskResourceLimitation)(nil),         // 67: mesos.v1.TaskResourceLimitation
+	(*v1.FrameworkID)(nil),                    // 68: mesos.v1.FrameworkID
+	(*v1.ExecutorID)(nil),                     // 69: mesos.v1.ExecutorID
+	(*v1.ContainerStatus)(nil),                // 70: mesos.v1.ContainerStatus
+	(*v1.ResourceStatistics)(nil),             // 71: mesos.v1.ResourceStatistics
+	(*v1.FrameworkInfo)(nil),                  // 72: mesos.v1.FrameworkInfo
+	(*v1.ExecutorInfo)(nil),                   // 73: mesos.v1.ExecutorInfo
+	(*v1.TTYInfo)(nil),                        // 74: mesos.v1.TTYInfo
 }
 var file_internal_mesos_v1_agent_agent_proto_depIdxs = []int32{
 	0,   // 0: mesos.v1.agent.Call.type:type_name -> mesos.v1.agent.Call.Type
-	9,   // 1: mesos.v1.agent.Call.get_metrics:type_name -> mesos.v1.agent.Call.GetMetrics
-	10,  // 2: mesos.v1.agent.Call.set_logging_level:type_name -> mesos.v1.agent.Call.SetLoggingLevel
-	11,  // 3: mesos.v1.agent.Call.list_files:type_name -> mesos.v1.agent.Call.ListFiles
-	12,  // 4: mesos.v1.agent.Call.read_file:type_name -> mesos.v1.agent.Call.ReadFile
-	14,  // 5: mesos.v1.agent.Call.launch_nested_container:type_name -> mesos.v1.agent.Call.LaunchNestedContainer
-	15,  // 6: mesos.v1.agent.Call.wait_nested_container:type_name -> mesos.v1.agent.Call.WaitNestedContainer
-	16,  // 7: mesos.v1.agent.Call.kill_nested_container:type_name -> mesos.v1.agent.Call.KillNestedContainer
-	18,  // 8: mesos.v1.agent.Call.launch_nested_container_session:type_name -> mesos.v1.agent.Call.LaunchNestedContainerSession
-	19,  // 9: mesos.v1.agent.Call.attach_container_input:type_name -> mesos.v1.agent.Call.AttachContainerInput
-	20,  // 10: mesos.v1.agent.Call.attach_container_output:type_name -> mesos.v1.agent.Call.AttachContainerOutput
-	17,  // 11: mesos.v1.agent.Call.remove_nested_container:type_name -> mesos.v1.agent.Call.RemoveNestedContainer
-	21,  // 12: mesos.v1.agent.Call.launch_container:type_name -> mesos.v1.agent.Call.LaunchContainer
-	22,  // 13: mesos.v1.agent.Call.wait_container:type_name -> mesos.v1.agent.Call.WaitContainer
-	23,  // 14: mesos.v1.agent.Call.kill_container:type_name -> mesos.v1.agent.Call.KillContainer
-	24,  // 15: mesos.v1.agent.Call.remove_container:type_name -> mesos.v1.agent.Call.RemoveContainer
-	13,  // 16: mesos.v1.agent.Call.get_containers:type_name -> mesos.v1.agent.Call.GetContainers
-	2,   // 17: mesos.v1.agent.Response.type:type_name -> mesos.v1.agent.Response.Type
-	26,  // 18: mesos.v1.agent.Response.get_health:type_name -> mesos.v1.agent.Response.GetHealth
-	27,  // 19: mesos.v1.agent.Response.get_flags:type_name -> mesos.v1.agent.Response.GetFlags
-	28,  // 20: mesos.v1.agent.Response.get_version:type_name -> mesos.v1.agent.Response.GetVersion
-	29,  // 21: mesos.v1.agent.Response.get_metrics:type_name -> mesos.v1.agent.Response.GetMetrics
-	30,  // 22: mesos.v1.agent.Response.get_logging_level:type_name -> mesos.v1.agent.Response.GetLoggingLevel
-	31,  // 23: mesos.v1.agent.Response.list_files:type_name -> mesos.v1.agent.Response.ListFiles
-	32,  // 24: mesos.v1.agent.Response.read_file:type_name -> mesos.v1.agent.Response.ReadFile
-	33,  // 25: mesos.v1.agent.Response.get_state:type_name -> mesos.v1.agent.Response.GetState
-	34,  // 26: mesos.v1.agent.Response.get_containers:type_name -> mesos.v1.agent.Response.GetContainers
-	35,  // 27: mesos.v1.agent.Response.get_frameworks:type_name -> mesos.v1.agent.Response.GetFrameworks
-	36,  // 28: mesos.v1.agent.Response.get_executors:type_name -> mesos.v1.agent.Response.GetExecutors
-	38,  // 29: mesos.v1.agent.Response.get_tasks:type_name -> mesos.v1.agent.Response.GetTasks
-	40,  // 30: mesos.v1.agent.Response.wait_nested_container:type_name -> mesos.v1.agent.Response.WaitNestedContainer
-	39,  // 31: mesos.v1.agent.Response.get_agent:type_name -> mesos.v1.agent.Response.GetAgent
-	41,  // 32: mesos.v1.agent.Response.wait_container:type_name -> mesos.v1.agent.Response.WaitContainer
-	37,  // 33: mesos.v1.agent.Response.get_operations:type_name -> mesos.v1.agent.Response.GetOperations
-	3,   // 34: mesos.v1.agent.ProcessIO.type:type_name -> mesos.v1.agent.ProcessIO.Type
-	45,  // 35: mesos.v1.agent.ProcessIO.data:type_name -> mesos.v1.agent.ProcessIO.Data
-	46,  // 36: mesos.v1.agent.ProcessIO.control:type_name -> mesos.v1.agent.ProcessIO.Control
-	48,  // 37: mesos.v1.agent.Call.GetMetrics.timeout:type_name -> mesos.v1.DurationInfo
-	48,  // 38: mesos.v1.agent.Call.SetLoggingLevel.duration:type_name -> mesos.v1.DurationInfo
-	49,  // 39: mesos.v1.agent.Call.LaunchNestedContainer.container_id:type_name -> mesos.v1.ContainerID
-	50,  // 40: mesos.v1.agent.Call.LaunchNestedContainer.command:type_name -> mesos.v1.CommandInfo
-	51,  // 41: mesos.v1.agent.Call.LaunchNestedContainer.container:type_name -> mesos.v1.ContainerInfo
-	49,  // 42: mesos.v1.agent.Call.WaitNestedContainer.container_id:type_name -> mesos.v1.ContainerID
-	49,  // 43: mesos.v1.agent.Call.KillNestedContainer.container_id:type_name -> mesos.v1.ContainerID
-	49,  // 44: mesos.v1.agent.Call.RemoveNestedContainer.container_id:type_name -> mesos.v1.ContainerID
-	49,  // 45: mesos.v1.agent.Call.LaunchNestedContainerSession.container_id:type_name -> mesos.v1.ContainerID
-	50,  // 46: mesos.v1.agent.Call.LaunchNestedContainerSession.command:type_name -> mesos.v1.CommandInfo
-	51,  // 47: mesos.v1.agent.Call.LaunchNestedContainerSession.container:type_name -> mesos.v1.ContainerInfo
-	1,   // 48: mesos.v1.agent.Call.AttachContainerInput.type:type_name -> mesos.v1.agent.Call.AttachContainerInput.Type
-	49,  // 49: mesos.v1.agent.Call.AttachContainerInput.container_id:type_name -> mesos.v1.ContainerID
-	8,   // 50: mesos.v1.agent.Call.AttachContainerInput.process_io:type_name -> mesos.v1.agent.ProcessIO
-	49,  // 51: mesos.v1.agent.Call.AttachContainerOutput.container_id:type_name -> mesos.v1.ContainerID
-	49,  // 52: mesos.v1.agent.Call.LaunchContainer.container_id:type_name -> mesos.v1.ContainerID
-	50,  // 53: mesos.v1.agent.Call.LaunchContainer.command:type_name -> mesos.v1.CommandInfo
-	52,  // 54: mesos.v1.agent.Call.LaunchContainer.resources:type_name -> mesos.v1.Resource
-	51,  // 55: mesos.v1.agent.Call.LaunchContainer.container:type_name -> mesos.v1.ContainerInfo
-	25,  // 56: mesos.v1.agent.Call.LaunchContainer.limits:type_name -> mesos.v1.agent.Call.LaunchContainer.LimitsEntry
-	49,  // 57: mesos.v1.agent.Call.WaitContainer.container_id:type_name -> mesos.v1.ContainerID
-	49,  // 58: mesos.v1.agent.Call.KillContainer.container_id:type_name -> mesos.v1.ContainerID
-	49,  // 59: mesos.v1.agent.Call.RemoveContainer.container_id:type_name -> mesos.v1.ContainerID
-	53,  // 60: mesos.v1.agent.Call.LaunchContainer.LimitsEntry.value:type_name -> mesos.v1.Value.Scalar
-	54,  // 61: mesos.v1.agent.Response.GetFlags.flags:type_name -> mesos.v1.Flag
-	55,  // 62: mesos.v1.agent.Response.GetVersion.version_info:type_name -> mesos.v1.VersionInfo
-	56,  // 63: mesos.v1.agent.Response.GetMetrics.metrics:type_name -> mesos.v1.Metric
-	57,  // 64: mesos.v1.agent.Response.ListFiles.file_infos:type_name -> mesos.v1.FileInfo
-	38,  // 65: mesos.v1.agent.Response.GetState.get_tasks:type_name -> mesos.v1.agent.Response.GetTasks
-	36,  // 66: mesos.v1.agent.Response.GetState.get_executors:type_name -> mesos.v1.agent.Response.GetExecutors
-	35,  // 67: mesos.v1.agent.Response.GetState.get_frameworks:type_name -> mesos.v1.agent.Response.GetFrameworks
-	42,  // 68: mesos.v1.agent.Response.GetContainers.containers:type_name -> mesos.v1.agent.Response.GetContainers.Container
-	43,  // 69: mesos.v1.agent.Response.GetFrameworks.frameworks:type_name -> mesos.v1.agent.Response.GetFrameworks.Framework
-	43,  // 70: mesos.v1.agent.Response.GetFrameworks.completed_frameworks:type_name -> mesos.v1.agent.Response.GetFrameworks.Framework
-	44,  // 71: mesos.v1.agent.Response.GetExecutors.executors:type_name -> mesos.v1.agent.Response.GetExecutors.Executor
-	44,  // 72: mesos.v1.agent.Response.GetExecutors.completed_executors:type_name -> mesos.v1.agent.Response.GetExecutors.Executor
-	58,  // 73: mesos.v1.agent.Response.GetOperations.operations:type_name -> mesos.v1.Operation
-	59,  // 74: mesos.v1.agent.Response.GetTasks.pending_tasks:type_name -> mesos.v1.Task
-	59,  // 75: mesos.v1.agent.Response.GetTasks.queued_tasks:type_name -> mesos.v1.Task
-	59,  // 76: mesos.v1.agent.Response.GetTasks.launched_tasks:type_name -> mesos.v1.Task
-	59,  // 77: mesos.v1.agent.Response.GetTasks.terminated_tasks:type_name -> mesos.v1.Task
-	59,  // 78: mesos.v1.agent.Response.GetTasks.completed_tasks:type_name -> mesos.v1.Task
-	60,  // 79: mesos.v1.agent.Response.GetAgent.agent_info:type_name -> mesos.v1.AgentInfo
-	61,  // 80: mesos.v1.agent.Response.GetAgent.drain_config:type_name -> mesos.v1.DrainConfig
-	62,  // 81: mesos.v1.agent.Response.GetAgent.estimated_drain_start_time:type_name -> mesos.v1.TimeInfo
-	63,  // 82: mesos.v1.agent.Response.WaitNestedContainer.state:type_name -> mesos.v1.TaskState
-	64,  // 83: mesos.v1.agent.Response.WaitNestedContainer.reason:type_name -> mesos.v1.TaskStatus.Reason
-	65,  // 84: mesos.v1.agent.Response.WaitNestedContainer.limitation:type_name -> mesos.v1.TaskResourceLimitation
-	63,  // 85: mesos.v1.agent.Response.WaitContainer.state:type_name -> mesos.v1.TaskState
-	64,  // 86: mesos.v1.agent.Response.WaitContainer.reason:type_name -> mesos.v1.TaskStatus.Reason
-	65,  // 87: mesos.v1.agent.Response.WaitContainer.limitation:type_name -> mesos.v1.TaskResourceLimitation
-	66,  // 88: mesos.v1.agent.Response.GetContainers.Container.framework_id:type_name -> mesos.v1.FrameworkID
-	67,  // 89: mesos.v1.agent.Response.GetContainers.Container.executor_id:type_name -> mesos.v1.ExecutorID
-	49,  // 90: mesos.v1.agent.Response.GetContainers.Container.container_id:type_name -> mesos.v1.ContainerID
-	68,  // 91: mesos.v1.agent.Response.GetContainers.Container.container_status:type_name -> mesos.v1.ContainerStatus
-	69,  // 92: mesos.v1.agent.Response.GetContainers.Container.resource_statistics:type_name -> mesos.v1.ResourceStatistics
-	70,  // 93: mesos.v1.agent.Response.GetFrameworks.Framework.framework_info:type_name -> mesos.v1.FrameworkInfo
-	71,  // 94: mesos.v1.agent.Response.GetExecutors.Executor.executor_info:type_name -> mesos.v1.ExecutorInfo
-	4,   // 95: mesos.v1.agent.ProcessIO.Data.type:type_name -> mesos.v1.agent.ProcessIO.Data.Type
-	5,   // 96: mesos.v1.agent.ProcessIO.Control.type:type_name -> mesos.v1.agent.ProcessIO.Control.Type
-	72,  // 97: mesos.v1.agent.ProcessIO.Control.tty_info:type_name -> mesos.v1.TTYInfo
-	47,  // 98: mesos.v1.agent.ProcessIO.Control.heartbeat:type_name -> mesos.v1.agent.ProcessIO.Control.Heartbeat
-	48,  // 99: mesos.v1.agent.ProcessIO.Control.Heartbeat.interval:type_name -> mesos.v1.DurationInfo
-	100, // [100:100] is the sub-list for method output_type
-	100, // [100:100] is the sub-list for method input_type
-	100, // [100:100] is the sub-list for extension type_name
-	100, // [100:100] is the sub-list for extension extendee
-	0,   // [0:100] is the sub-list for field type_name
+	10,  // 1: mesos.v1.agent.Call.get_metrics:type_name -> mesos.v1.agent.Call.GetMetrics
+	11,  // 2: mesos.v1.agent.Call.set_logging_level:type_name -> mesos.v1.agent.Call.SetLoggingLevel
+	12,  // 3: mesos.v1.agent.Call.list_files:type_name -> mesos.v1.agent.Call.ListFiles
+	13,  // 4: mesos.v1.agent.Call.read_file:type_name -> mesos.v1.agent.Call.ReadFile
+	15,  // 5: mesos.v1.agent.Call.launch_nested_container:type_name -> mesos.v1.agent.Call.LaunchNestedContainer
+	16,  // 6: mesos.v1.agent.Call.wait_nested_container:type_name -> mesos.v1.agent.Call.WaitNestedContainer
+	17,  // 7: mesos.v1.agent.Call.kill_nested_container:type_name -> mesos.v1.agent.Call.KillNestedContainer
+	19,  // 8: mesos.v1.agent.Call.launch_nested_container_session:type_name -> mesos.v1.agent.Call.LaunchNestedContainerSession
+	20,  // 9: mesos.v1.agent.Call.attach_container_input:type_name -> mesos.v1.agent.Call.AttachContainerInput
+	21,  // 10: mesos.v1.agent.Call.attach_container_output:type_name -> mesos.v1.agent.Call.AttachContainerOutput
+	18,  // 11: mesos.v1.agent.Call.remove_nested_container:type_name -> mesos.v1.agent.Call.RemoveNestedContainer
+	22,  // 12: mesos.v1.agent.Call.launch_container:type_name -> mesos.v1.agent.Call.LaunchContainer
+	23,  // 13: mesos.v1.agent.Call.wait_container:type_name -> mesos.v1.agent.Call.WaitContainer
+	24,  // 14: mesos.v1.agent.Call.kill_container:type_name -> mesos.v1.agent.Call.KillContainer
+	25,  // 15: mesos.v1.agent.Call.remove_container:type_name -> mesos.v1.agent.Call.RemoveContainer
+	14,  // 16: mesos.v1.agent.Call.get_containers:type_name -> mesos.v1.agent.Call.GetContainers
+	9,   // 17: mesos.v1.agent.Call.prune_images:type_name -> mesos.v1.agent.Call.PruneImages
+	2,   // 18: mesos.v1.agent.Response.type:type_name -> mesos.v1.agent.Response.Type
+	27,  // 19: mesos.v1.agent.Response.get_health:type_name -> mesos.v1.agent.Response.GetHealth
+	28,  // 20: mesos.v1.agent.Response.get_flags:type_name -> mesos.v1.agent.Response.GetFlags
+	29,  // 21: mesos.v1.agent.Response.get_version:type_name -> mesos.v1.agent.Response.GetVersion
+	30,  // 22: mesos.v1.agent.Response.get_metrics:type_name -> mesos.v1.agent.Response.GetMetrics
+	31,  // 23: mesos.v1.agent.Response.get_logging_level:type_name -> mesos.v1.agent.Response.GetLoggingLevel
+	32,  // 24: mesos.v1.agent.Response.list_files:type_name -> mesos.v1.agent.Response.ListFiles
+	33,  // 25: mesos.v1.agent.Response.read_file:type_name -> mesos.v1.agent.Response.ReadFile
+	34,  // 26: mesos.v1.agent.Response.get_state:type_name -> mesos.v1.agent.Response.GetState
+	35,  // 27: mesos.v1.agent.Response.get_containers:type_name -> mesos.v1.agent.Response.GetContainers
+	36,  // 28: mesos.v1.agent.Response.get_frameworks:type_name -> mesos.v1.agent.Response.GetFrameworks
+	37,  // 29: mesos.v1.agent.Response.get_executors:type_name -> mesos.v1.agent.Response.GetExecutors
+	39,  // 30: mesos.v1.agent.Response.get_tasks:type_name -> mesos.v1.agent.Response.GetTasks
+	41,  // 31: mesos.v1.agent.Response.wait_nested_container:type_name -> mesos.v1.agent.Response.WaitNestedContainer
+	40,  // 32: mesos.v1.agent.Response.get_agent:type_name -> mesos.v1.agent.Response.GetAgent
+	42,  // 33: mesos.v1.agent.Response.wait_container:type_name -> mesos.v1.agent.Response.WaitContainer
+	38,  // 34: mesos.v1.agent.Response.get_operations:type_name -> mesos.v1.agent.Response.GetOperations
+	3,   // 35: mesos.v1.agent.ProcessIO.type:type_name -> mesos.v1.agent.ProcessIO.Type
+	46,  // 36: mesos.v1.agent.ProcessIO.data:type_name -> mesos.v1.agent.ProcessIO.Data
+	47,  // 37: mesos.v1.agent.ProcessIO.control:type_name -> mesos.v1.agent.ProcessIO.Control
+	49,  // 38: mesos.v1.agent.Call.PruneImages.excluded_images:type_name -> mesos.v1.Image
+	50,  // 39: mesos.v1.agent.Call.GetMetrics.timeout:type_name -> mesos.v1.DurationInfo
+	50,  // 40: mesos.v1.agent.Call.SetLoggingLevel.duration:type_name -> mesos.v1.DurationInfo
+	51,  // 41: mesos.v1.agent.Call.LaunchNestedContainer.container_id:type_name -> mesos.v1.ContainerID
+	52,  // 42: mesos.v1.agent.Call.LaunchNestedContainer.command:type_name -> mesos.v1.CommandInfo
+	53,  // 43: mesos.v1.agent.Call.LaunchNestedContainer.container:type_name -> mesos.v1.ContainerInfo
+	51,  // 44: mesos.v1.agent.Call.WaitNestedContainer.container_id:type_name -> mesos.v1.ContainerID
+	51,  // 45: mesos.v1.agent.Call.KillNestedContainer.container_id:type_name -> mesos.v1.ContainerID
+	51,  // 46: mesos.v1.agent.Call.RemoveNestedContainer.container_id:type_name -> mesos.v1.ContainerID
+	51,  // 47: mesos.v1.agent.Call.LaunchNestedContainerSession.container_id:type_name -> mesos.v1.ContainerID
+	52,  // 48: mesos.v1.agent.Call.LaunchNestedContainerSession.command:type_name -> mesos.v1.CommandInfo
+	53,  // 49: mesos.v1.agent.Call.LaunchNestedContainerSession.container:type_name -> mesos.v1.ContainerInfo
+	1,   // 50: mesos.v1.agent.Call.AttachContainerInput.type:type_name -> mesos.v1.agent.Call.AttachContainerInput.Type
+	51,  // 51: mesos.v1.agent.Call.AttachContainerInput.container_id:type_name -> mesos.v1.ContainerID
+	8,   // 52: mesos.v1.agent.Call.AttachContainerInput.process_io:type_name -> mesos.v1.agent.ProcessIO
+	51,  // 53: mesos.v1.agent.Call.AttachContainerOutput.container_id:type_name -> mesos.v1.ContainerID
+	51,  // 54: mesos.v1.agent.Call.LaunchContainer.container_id:type_name -> mesos.v1.ContainerID
+	52,  // 55: mesos.v1.agent.Call.LaunchContainer.command:type_name -> mesos.v1.CommandInfo
+	54,  // 56: mesos.v1.agent.Call.LaunchContainer.resources:type_name -> mesos.v1.Resource
+	53,  // 57: mesos.v1.agent.Call.LaunchContainer.container:type_name -> mesos.v1.ContainerInfo
+	26,  // 58: mesos.v1.agent.Call.LaunchContainer.limits:type_name -> mesos.v1.agent.Call.LaunchContainer.LimitsEntry
+	51,  // 59: mesos.v1.agent.Call.WaitContainer.container_id:type_name -> mesos.v1.ContainerID
+	51,  // 60: mesos.v1.agent.Call.KillContainer.container_id:type_name -> mesos.v1.ContainerID
+	51,  // 61: mesos.v1.agent.Call.RemoveContainer.container_id:type_name -> mesos.v1.ContainerID
+	55,  // 62: mesos.v1.agent.Call.LaunchContainer.LimitsEntry.value:type_name -> mesos.v1.Value.Scalar
+	56,  // 63: mesos.v1.agent.Response.GetFlags.flags:type_name -> mesos.v1.Flag
+	57,  // 64: mesos.v1.agent.Response.GetVersion.version_info:type_name -> mesos.v1.VersionInfo
+	58,  // 65: mesos.v1.agent.Response.GetMetrics.metrics:type_name -> mesos.v1.Metric
+	59,  // 66: mesos.v1.agent.Response.ListFiles.file_infos:type_name -> mesos.v1.FileInfo
+	39,  // 67: mesos.v1.agent.Response.GetState.get_tasks:type_name -> mesos.v1.agent.Response.GetTasks
+	37,  // 68: mesos.v1.agent.Response.GetState.get_executors:type_name -> mesos.v1.agent.Response.GetExecutors
+	36,  // 69: mesos.v1.agent.Response.GetState.get_frameworks:type_name -> mesos.v1.agent.Response.GetFrameworks
+	43,  // 70: mesos.v1.agent.Response.GetContainers.containers:type_name -> mesos.v1.agent.Response.GetContainers.Container
+	44,  // 71: mesos.v1.agent.Response.GetFrameworks.frameworks:type_name -> mesos.v1.agent.Response.GetFrameworks.Framework
+	44,  // 72: mesos.v1.agent.Response.GetFrameworks.completed_frameworks:type_name -> mesos.v1.agent.Response.GetFrameworks.Framework
+	45,  // 73: mesos.v1.agent.Response.GetExecutors.executors:type_name -> mesos.v1.agent.Response.GetExecutors.Executor
+	45,  // 74: mesos.v1.agent.Response.GetExecutors.completed_executors:type_name -> mesos.v1.agent.Response.GetExecutors.Executor
+	60,  // 75: mesos.v1.agent.Response.GetOperations.operations:type_name -> mesos.v1.Operation
+	61,  // 76: mesos.v1.agent.Response.GetTasks.pending_tasks:type_name -> mesos.v1.Task
+	61,  // 77: mesos.v1.agent.Response.GetTasks.queued_tasks:type_name -> mesos.v1.Task
+	61,  // 78: mesos.v1.agent.Response.GetTasks.launched_tasks:type_name -> mesos.v1.Task
+	61,  // 79: mesos.v1.agent.Response.GetTasks.terminated_tasks:type_name -> mesos.v1.Task
+	61,  // 80: mesos.v1.agent.Response.GetTasks.completed_tasks:type_name -> mesos.v1.Task
+	62,  // 81: mesos.v1.agent.Response.GetAgent.agent_info:type_name -> mesos.v1.AgentInfo
+	63,  // 82: mesos.v1.agent.Response.GetAgent.drain_config:type_name -> mesos.v1.DrainConfig
+	64,  // 83: mesos.v1.agent.Response.GetAgent.estimated_drain_start_time:type_name -> mesos.v1.TimeInfo
+	65,  // 84: mesos.v1.agent.Response.WaitNestedContainer.state:type_name -> mesos.v1.TaskState
+	66,  // 85: mesos.v1.agent.Response.WaitNestedContainer.reason:type_name -> mesos.v1.TaskStatus.Reason
+	67,  // 86: mesos.v1.agent.Response.WaitNestedContainer.limitation:type_name -> mesos.v1.TaskResourceLimitation
+	65,  // 87: mesos.v1.agent.Response.WaitContainer.state:type_name -> mesos.v1.TaskState
+	66,  // 88: mesos.v1.agent.Response.WaitContainer.reason:type_name -> mesos.v1.TaskStatus.Reason
+	67,  // 89: mesos.v1.agent.Response.WaitContainer.limitation:type_name -> mesos.v1.TaskResourceLimitation
+	68,  // 90: mesos.v1.agent.Response.GetContainers.Container.framework_id:type_name -> mesos.v1.FrameworkID
+	69,  // 91: mesos.v1.agent.Response.GetContainers.Container.executor_id:type_name -> mesos.v1.ExecutorID
+	51,  // 92: mesos.v1.agent.Response.GetContainers.Container.container_id:type_name -> mesos.v1.ContainerID
+	70,  // 93: mesos.v1.agent.Response.GetContainers.Container.container_status:type_name -> mesos.v1.ContainerStatus
+	71,  // 94: mesos.v1.agent.Response.GetContainers.Container.resource_statistics:type_name -> mesos.v1.ResourceStatistics
+	72,  // 95: mesos.v1.agent.Response.GetFrameworks.Framework.framework_info:type_name -> mesos.v1.FrameworkInfo
+	73,  // 96: mesos.v1.agent.Response.GetExecutors.Executor.executor_info:type_name -> mesos.v1.ExecutorInfo
+	4,   // 97: mesos.v1.agent.ProcessIO.Data.type:type_name -> mesos.v1.agent.ProcessIO.Data.Type
+	5,   // 98: mesos.v1.agent.ProcessIO.Control.type:type_name -> mesos.v1.agent.ProcessIO.Control.Type
+	74,  // 99: mesos.v1.agent.ProcessIO.Control.tty_info:type_name -> mesos.v1.TTYInfo
+	48,  // 100: mesos.v1.agent.ProcessIO.Control.heartbeat:type_name -> mesos.v1.agent.ProcessIO.Control.Heartbeat
+	50,  // 101: mesos.v1.agent.ProcessIO.Control.Heartbeat.interval:type_name -> mesos.v1.DurationInfo
+	102, // [102:102] is the sub-list for method output_type
+	102, // [102:102] is the sub-list for method input_type
+	102, // [102:102] is the sub-list for extension type_name
+	102, // [102:102] is the sub-list for extension extendee
+	0,   // [0:102] is the sub-list for field type_name
 }
 
 func init() { file_internal_mesos_v1_agent_agent_proto_init() }
@@ -3395,7 +3458,7 @@ func file_internal_mesos_v1_agent_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_mesos_v1_agent_agent_proto_rawDesc), len(file_internal_mesos_v1_agent_agent_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   42,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -97,6 +97,41 @@ var offerColumns = []column[*apiv1.OfferView]{
 	}}),
 }
 
+var executorColumns = []column[*apiv1.ExecutorView]{
+	text("EXECUTOR", executorRef),
+	text("AGENT", (*apiv1.ExecutorView).GetAgentId),
+	text("STATE", func(x *apiv1.ExecutorView) string {
+		if x.GetLaunching() {
+			return "launching"
+		}
+		return "running"
+	}),
+	text("TASKS", func(x *apiv1.ExecutorView) string { return strconv.Itoa(int(x.GetTasks())) }),
+	text("RESOURCES", func(x *apiv1.ExecutorView) string { return show.Resources(x.GetResources()) }),
+	text("USED", func(x *apiv1.ExecutorView) string { return usageOf(x.GetUsage()) }),
+	wide(text("FRAMEWORK NAME", (*apiv1.ExecutorView).GetFrameworkName)),
+	wide(text("ROLE", (*apiv1.ExecutorView).GetRole)),
+	wide(text("HOSTNAME", (*apiv1.ExecutorView).GetHostname)),
+}
+
+var operationColumns = []column[*apiv1.OperationView]{
+	text("OPERATION", operationRef),
+	text("AGENT", (*apiv1.OperationView).GetAgentId),
+	text("KIND", func(o *apiv1.OperationView) string {
+		if o.GetKind() == apiv1.OperationKind_OPERATION_KIND_UNSPECIFIED {
+			return ""
+		}
+		return o.GetKind().String()
+	}),
+	text("STATE", (*apiv1.OperationView).GetState),
+	text("RESOURCES", func(o *apiv1.OperationView) string { return show.Resources(o.GetResources()) }),
+	text("WHY", (*apiv1.OperationView).GetWhy),
+	wide(text("VOLUME", (*apiv1.OperationView).GetVolume)),
+	wide(text("FRAMEWORK NAME", (*apiv1.OperationView).GetFrameworkName)),
+	wide(text("ROLE", (*apiv1.OperationView).GetRole)),
+	wide(text("HOSTNAME", (*apiv1.OperationView).GetHostname)),
+}
+
 var roleColumns = []column[*apiv1.RoleView]{
 	text("ROLE", (*apiv1.RoleView).GetRole),
 	text("WEIGHT", func(r *apiv1.RoleView) string { return strconv.FormatFloat(r.GetWeight(), 'f', -1, 64) }),

@@ -6,6 +6,7 @@ package nouns
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -54,6 +55,14 @@ type Kind struct {
 // Watched returns the kind as a watch calls it.
 func (k Kind) Watched() string { return k.watched }
 
+// Followed returns the command that follows a kind of which no watch tells.
+func (k Kind) Followed() string {
+	if k.Name == Jobs.Name {
+		return "'tender job watch'"
+	}
+	return fmt.Sprintf("'tender events -f --kind %s'", k.singular())
+}
+
 // Header returns the titles of the columns.
 func (k Kind) Header(wide bool) []string { return k.view(nil).header(wide) }
 
@@ -75,6 +84,10 @@ var (
 		"task", viewing(taskColumns, TaskRef, (*apiv1.TaskView).GetName)}
 	Offers = Kind{"offers", "the offers that frameworks hold now", []string{"agent", "framework", "role"}, nil, listOffers,
 		"offer", viewing(offerColumns, (*apiv1.OfferView).GetId, nameless)}
+	Executors = Kind{"executors", "the executors on agents, also those without tasks", []string{"agent", "framework", "role"}, nil, listExecutors,
+		"", viewing(executorColumns, executorRef, nameless)}
+	Operations = Kind{"operations", "the operations on resources that wait for the quorum; --all also those that the leader remembers", []string{"agent", "framework", "role", "all"}, nil, listOperations,
+		"", viewing(operationColumns, operationRef, nameless)}
 	Principals = Kind{"principals", "those to whom something was granted, and what; --all also those that were revoked", []string{"all", "stale"}, nil, listPrincipals,
 		"principal", viewing(principalColumns, (*apiv1.PrincipalView).GetName, nameless)}
 	Endpoints = Kind{"endpoints", "where tasks that run (and pass their health checks) are reached, by their named ports; of a framework or a task",
@@ -91,7 +104,7 @@ var (
 
 // Kinds returns all kinds in the order in which people are told of them.
 func Kinds() []Kind {
-	return []Kind{Masters, Agents, Frameworks, Tasks, Jobs, Endpoints, Offers, Roles, Principals, Secrets, Tokens}
+	return []Kind{Masters, Agents, Frameworks, Tasks, Jobs, Endpoints, Offers, Executors, Operations, Roles, Principals, Secrets, Tokens}
 }
 
 // taskStates returns all states that a list can show: UNKNOWN is only ever an answer to one framework.
@@ -159,6 +172,20 @@ func listOffers(ctx context.Context, c *client.Client, q *Query) (*Listing, erro
 	return listingOf(&apiv1.ListOffersResponse{Items: items}, items, more, offerColumns,
 		(*apiv1.OfferView).GetId, nameless), err
 }
+
+func listExecutors(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
+	items, more, err := client.All(ctx, c.Operator().ListExecutors, q.Limit, q.list)
+	return listingOf(&apiv1.ListExecutorsResponse{Items: items}, items, more, executorColumns, executorRef, nameless), err
+}
+
+func executorRef(x *apiv1.ExecutorView) string { return x.GetFrameworkId() + "/" + x.GetId() }
+
+func listOperations(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
+	items, more, err := client.All(ctx, c.Operator().ListOperations, q.Limit, q.list)
+	return listingOf(&apiv1.ListOperationsResponse{Items: items}, items, more, operationColumns, operationRef, nameless), err
+}
+
+func operationRef(o *apiv1.OperationView) string { return o.GetFrameworkId() + "/" + o.GetId() }
 
 func listRoles(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
 	items, more, err := client.All(ctx, indexed(q, c.Operator().ListRoles), q.Limit, q.list)
