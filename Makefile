@@ -184,7 +184,7 @@ chaos-agent: build ## An agent with 50 executors, killed and started again: CYCL
 	bin/chaos -binary bin/tender -executors 50 -rounds '$(CYCLES)' $(if $(SEED),-seed '$(SEED)') $(ARGS)
 
 # The engine of Prometheus is fetched by its module, tools/alerts; without a network there is nothing to run.
-test-alerts: ## Each alert rule of deploy/ fires on Prometheus's own engine in its trouble, and none in a healthy cluster
+test-alerts: build ## Each alert rule of deploy/ fires on Prometheus's own engine in its trouble, many of them in a real cluster that has it
 	@go -C tools/alerts list -deps -test ./... >/dev/null || { echo 'test-alerts: skipped, as the engine of Prometheus can not be fetched'; exit 0; }; \
 	go -C tools/alerts vet ./... && go -C tools/alerts test -count=1 -timeout 15m ./...
 

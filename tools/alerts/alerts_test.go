@@ -49,7 +49,7 @@ func TestAlertsFire(t *testing.T) {
 		}
 		delete(stories, r.Alert)
 		t.Run(r.Alert, func(t *testing.T) {
-			began, fired := firing(t, load(t, story), r, story.every)
+			began, fired := firing(t, load(t, story), r, story.every, scrapes)
 			switch {
 			case fired < 0:
 				t.Errorf("it does not fire in its trouble")
@@ -65,7 +65,7 @@ func TestAlertsFire(t *testing.T) {
 	}
 	well := load(t, healthy)
 	for _, r := range rules {
-		if _, fired := firing(t, well, r, healthy.every); fired >= 0 {
+		if _, fired := firing(t, well, r, healthy.every, scrapes); fired >= 0 {
 			t.Errorf("%s fires in a healthy cluster after %v", r.Alert, fired)
 		}
 	}
@@ -75,10 +75,10 @@ var engine = promql.NewEngine(promql.EngineOpts{MaxSamples: 1_000_000, Timeout: 
 
 // firing evaluates a rule as Prometheus does: it returns since when the expression holds, and when that had been so for
 // as long as the rule waits; negative: never.
-func firing(t *testing.T, from storage.Queryable, r rule, step time.Duration) (began, fired time.Duration) {
+func firing(t *testing.T, from storage.Queryable, r rule, step time.Duration, scrapes int) (began, fired time.Duration) {
 	t.Helper()
 	began = -1
-	for at := time.Duration(0); at <= scrapes*step; at += step {
+	for at := time.Duration(0); at <= time.Duration(scrapes)*step; at += step {
 		query, err := engine.NewInstantQuery(context.Background(), from, nil, r.Expr, time.Unix(0, 0).Add(at))
 		if err != nil {
 			t.Fatal(err)

@@ -105,8 +105,8 @@ const (
 	agentLog  = "/slave/log"
 )
 
-// log reads what a daemon keeps of its log in memory: the newest lines, and how many bytes there were before them. is is
-// false if the name is that of no log.
+// log reads what a daemon keeps of its log in memory: the newest lines, and how many bytes there were before them. It
+// returns false if the name is that of no log.
 func (r request) log(name string) (kept []byte, before int64, is bool, err error) {
 	var answer client.Answer
 	switch "/" + strings.Trim(name, "/") {

@@ -117,14 +117,18 @@ func (a *Accounts) Release(in *Account, resources api.Resources, now time.Time) 
 // HeldBefore counts resources that were held before the leader knew.
 func (a *Accounts) HeldBefore(in *Account, resources api.Resources, from, to time.Time) {
 	from, to = from.Round(0), to.Round(0)
+	var held spent.Row // at each moment
+	for _, item := range resources.Items() {
+		if item.Scalar > 0 {
+			held = held.Plus(spent.Row{Sums: []spent.Sum{{Resource: item.Name, Held: uint64(item.Scalar)}}})
+		}
+	}
 	for from.Before(to) {
 		hour := spent.Hour(from)
 		span := min(to.Sub(from), hour.End().Sub(from))
-		row := spent.Row{Key: in.key, Name: in.name}
-		for _, item := range resources.Items() {
-			if item.Scalar > 0 {
-				row = row.Plus(spent.Row{Sums: []spent.Sum{{Resource: item.Name, Held: uint64(int64(item.Scalar) * span.Milliseconds() / 1000)}}})
-			}
+		row := spent.Row{Key: in.key, Name: in.name, Sums: slices.Clone(held.Sums)}
+		for i := range row.Sums {
+			row.Sums[i].Held = row.Sums[i].Held * uint64(span.Milliseconds()) / 1000
 		}
 		a.add(hour.Begin, row)
 		from = from.Add(span)

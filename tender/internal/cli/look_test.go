@@ -393,11 +393,15 @@ func TestHelp(t *testing.T) {
 
 func TestCompletionKnowsTheCluster(t *testing.T) {
 	for args, want := range map[string]string{
-		"get ta":              "tasks",
-		"get agents agent-":   "agent-10\th10",
-		"kill hel":            "framework-1/hello.0",
-		"get tasks --agent a": "agent-2",
-		"drain agent-2":       "agent-2",
+		"get ta":                           "tasks",
+		"get agents agent-":                "agent-10\th10",
+		"kill hel":                         "framework-1/hello.0",
+		"get tasks --agent a":              "agent-2",
+		"drain agent-2":                    "agent-2",
+		"events --of ta":                   "task/",
+		"events --of agent/agent-1":        "agent/agent-10\th10",
+		"events --of task/framework-1/hel": "task/framework-1/hello.0",
+		"events --of executor/framework-":  "executor/framework-1/render",
 	} {
 		stdout, _, code := serving(t, small()).run(t, append([]string{"__complete"}, strings.Fields(args)...)...)
 		if code != 0 || !strings.Contains(stdout, want) {

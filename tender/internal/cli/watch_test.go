@@ -31,6 +31,10 @@ func TestGetWatches(t *testing.T) {
 		}
 	}
 	table.await(" term ") // what may be missing is said in one of two ways
+	until(t, "the next leader knows that the task runs", func() bool {
+		stdout, _, code := tender(t, d.env, "get", "tasks")
+		return code == 0 && strings.Contains(stdout, "RUNNING") && leader(t, d) != before
+	})
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
