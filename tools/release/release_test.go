@@ -66,29 +66,62 @@ func TestRelease(t *testing.T) {
 	theModulesAreListed(t, r)
 	theDebInstalls(t, r)
 	theRPMIsRead(t, r)
+	theOtherMachineRuns(t, r)
+}
+
+// theOtherMachineRuns makes a release for arm64, and runs the program on a processor that is made up, where there is one.
+func theOtherMachineRuns(t *testing.T, r release) {
+	t.Helper()
+	emulator, err := exec.LookPath("qemu-aarch64-static")
+	if err != nil || runtime.GOARCH == "arm64" {
+		t.Log("qemu-aarch64-static is not here: a release for arm64 is not tried")
+		return
+	}
+	r.out = filepath.Join(t.TempDir(), "arm64")
+	if err := r.make("linux/arm64"); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "tender")
+	unpackProgram(t, filepath.Join(r.out, "tender_"+r.version+"_linux_arm64.tar.gz"), program)
+	out, err := exec.Command(emulator, program, "version").CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "tender v0.1.0 (0123456789ab) ") || !strings.Contains(string(out), "linux/arm64") {
+		t.Errorf("%s, %v", out, err)
+	}
 }
 
 func theArchiveRuns(t *testing.T, r release) {
 	t.Helper()
-	name := "tender_" + r.version + "_" + runtime.GOOS + "_" + runtime.GOARCH
-	packed, err := gzip.NewReader(strings.NewReader(text(t, filepath.Join(r.out, name+".tar.gz"))))
+	program := filepath.Join(t.TempDir(), "tender")
+	has := unpackProgram(t, filepath.Join(r.out, "tender_"+r.version+"_"+runtime.GOOS+"_"+runtime.GOARCH+".tar.gz"), program)
+	for _, file := range []string{"tender", "LICENSE", "CHANGELOG.md", "deploy/tender-master.service", "deploy/Containerfile", "deploy/three-masters.sh"} {
+		if !has[file] {
+			t.Errorf("the archive lacks %s", file)
+		}
+	}
+	saysItsVersion(t, program)
+}
+
+// unpackProgram unpacks the program of an archive, and returns what the archive has below its one folder.
+func unpackProgram(t *testing.T, archive, program string) (has map[string]bool) {
+	t.Helper()
+	packed, err := gzip.NewReader(strings.NewReader(text(t, archive)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, has := filepath.Join(t.TempDir(), "tender"), map[string]bool{}
-	for archive := tar.NewReader(packed); ; {
-		header, err := archive.Next()
+	has = make(map[string]bool)
+	for files := tar.NewReader(packed); ; {
+		header, err := files.Next()
 		if errors.Is(err, io.EOF) {
-			break
+			return has
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		inside := strings.TrimPrefix(header.Name, name+"/")
+		_, inside, _ := strings.Cut(header.Name, "/")
 		if has[inside] = true; inside != "tender" {
 			continue
 		}
-		content, err := io.ReadAll(archive)
+		content, err := io.ReadAll(files)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,12 +129,6 @@ func theArchiveRuns(t *testing.T, r release) {
 			t.Fatal(err)
 		}
 	}
-	for _, file := range []string{"tender", "LICENSE", "CHANGELOG.md", "deploy/tender-master.service", "deploy/Containerfile", "deploy/three-masters.sh"} {
-		if !has[file] {
-			t.Errorf("the archive lacks %s", file)
-		}
-	}
-	saysItsVersion(t, program)
 }
 
 // saysItsVersion runs a program. It is the first thing that whoever installs it does.
