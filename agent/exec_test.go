@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/frames"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -42,10 +42,10 @@ func TestWhoMayRunCommandsInsideTasks(t *testing.T) {
 			task, upgrade, site string
 			want                int
 		}{
-			{"t1", inside.Upgrade, "cross-site", http.StatusForbidden},
+			{"t1", frames.Upgrade, "cross-site", http.StatusForbidden},
 			{"t1", "websocket", "", http.StatusBadRequest},
-			{"t2", inside.Upgrade, "", http.StatusNotFound},
-			{"t1", inside.Upgrade, "", map[int]int{0: http.StatusForbidden, 1: http.StatusSwitchingProtocols}[most]},
+			{"t2", frames.Upgrade, "", http.StatusNotFound},
+			{"t1", frames.Upgrade, "", map[int]int{0: http.StatusForbidden, 1: http.StatusSwitchingProtocols}[most]},
 		} {
 			if got := ask(c.task, c.upgrade, c.site); got != c.want {
 				t.Errorf("at most %d, task %s, upgrade %s, site %q: %d", most, c.task, c.upgrade, c.site, got)

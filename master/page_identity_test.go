@@ -29,7 +29,7 @@ func TestEachRouteOfThePageWithEachWrongIdentity(t *testing.T) {
 			"/tasks/f/t/files", "/tasks/f/t/file?path=x", "/roles", "/offers", "/masters", "/jobs", "/jobs/j", "/why?q=f", "/access", "/history", "/usage", "/usage.csv", "/search?q=f",
 			"/help", "/events?at=/tasks",
 		}
-		actions := []string{"kill", "drain", "deactivate", "reactivate", "maintenance", "role", "teardown", "stop-job", "rollback-job", "scale-job", "update-job", "run-job"}
+		actions := []string{"kill", "drain", "deactivate", "reactivate", "maintenance", "role", "teardown", "stop-job", "rollback-job", "scale-job", "update-job", "run-job", "run-job-now", "exec"}
 		form := url.Values{"framework": {"f"}, "task": {"t"}, "agent": {"a"}, "role": {"r"}, "weight": {"2"}, "job": {"j"}, "count": {"1"}, "text": {`{"name":"j"}`}}
 		for _, action := range actions {
 			looks = append(looks, "/do/"+action+"?"+form.Encode())
@@ -39,6 +39,11 @@ func TestEachRouteOfThePageWithEachWrongIdentity(t *testing.T) {
 				answer := l.browse(page{path: path, cookie: cookie})
 				if answer.code != http.StatusSeeOther && answer.code != http.StatusForbidden || strings.Contains(answer.text, "data-block") {
 					t.Errorf("%s gets %d at %s: %s", name, answer.code, path, answer.text)
+				}
+			}
+			for _, path := range []string{"/exec/x", "/exec/x/keys"} {
+				if answer := l.browse(page{method: http.MethodPost, path: path, cookie: cookie}); answer.code != http.StatusForbidden {
+					t.Errorf("%s is answered with %d at %s: %s", name, answer.code, path, answer.text)
 				}
 			}
 			for _, action := range actions {

@@ -444,7 +444,7 @@ func (m *Master) signTicket(ctx context.Context, opens rights.Ticket, r *apiv1.T
 		Task: api.TaskRef{Framework: api.FrameworkID(r.GetFrameworkId()), Task: api.TaskID(r.GetTaskId())},
 	}
 	if guard.CallerOf(ctx).Browser && t.For.Kind == trust.Person {
-		t.For = m.listeners.proof.holder.Pass().Identity() // it reads for the person, whose cookie is no certificate (R72)
+		t.Person, t.For = t.For.Name, m.listeners.proof.holder.Pass().Identity() // a cookie is no certificate (R72, R86)
 	}
 	if err := checkTicketRequest(op, t); err != nil {
 		return nil, err

@@ -30,6 +30,7 @@ import (
 	"github.com/tenderhq/tender/agent/proc"
 	"github.com/tenderhq/tender/agent/walls/paths"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/frames"
 )
 
 // Session is one command for one client.
@@ -45,7 +46,7 @@ type Session struct {
 	// Over is closed when the task has ended.
 	Over <-chan struct{}
 	// Note, if set, is called with the command before it runs, and again with how it has ended.
-	Note func(command Command, ended *End)
+	Note func(command frames.Command, ended *frames.End)
 }
 
 // Passed are the signals that a helper passes on to its command.
@@ -59,32 +60,32 @@ const killPatience = 10 * time.Second
 // Serve runs the command that the client names until the command ends, the client leaves, the task ends, or the context
 // ends. The client is told how it ended. from is read until its end: the caller closes it after Serve.
 func (s *Session) Serve(ctx context.Context, from io.Reader, to io.Writer) error {
-	out := NewWriter(to)
+	out := frames.NewWriter(to)
 	command, err := readCommand(from)
-	end := End{}
+	end := frames.End{}
 	if err == nil {
 		s.note(command, nil)
 		end, err = s.run(ctx, command, from, out)
 	}
 	if err != nil {
-		end = End{Code: 1, Why: err.Error()}
+		end = frames.End{Code: 1, Why: err.Error()}
 	}
 	s.note(command, &end)
-	return errors.Join(err, out.WriteJSON(FrameEnd, end))
+	return errors.Join(err, out.WriteJSON(frames.Ended, end))
 }
 
-func (s *Session) note(command Command, ended *End) {
+func (s *Session) note(command frames.Command, ended *frames.End) {
 	if s.Note != nil && len(command.Argv) > 0 {
 		s.Note(command, ended)
 	}
 }
 
-func readCommand(from io.Reader) (command Command, err error) {
-	kind, content, err := Read(from)
+func readCommand(from io.Reader) (command frames.Command, err error) {
+	kind, content, err := frames.Read(from)
 	switch {
 	case err != nil:
 		return command, err
-	case kind != FrameCommand:
+	case kind != frames.Order:
 		return command, errors.New("the first frame is the command")
 	}
 	if err := json.Unmarshal(content, &command); err != nil {
@@ -96,23 +97,23 @@ func readCommand(from io.Reader) (command Command, err error) {
 	return command, nil
 }
 
-func (s *Session) run(ctx context.Context, command Command, from io.Reader, out *Writer) (End, error) {
+func (s *Session) run(ctx context.Context, command frames.Command, from io.Reader, out *frames.Writer) (frames.End, error) {
 	entry, err := look(s.Target)
 	if err != nil {
-		return End{}, err
+		return frames.End{}, err
 	}
 	entry.prepare(s, command)
 	r := &running{out: out, own: make(chan struct{})}
 	defer r.closeAll()
 	if err := r.start(s.Enter, entry, command); err != nil {
-		return End{}, err
+		return frames.End{}, err
 	}
 	return r.toEnd(ctx, s.Over, from)
 }
 
 // running is a command that was started.
 type running struct {
-	out     *Writer
+	out     *frames.Writer
 	helper  *exec.Cmd
 	leader  core.Process  // the helper; everything that the command starts is in its session
 	stdin   *os.File      // where the client's bytes go; of a terminal also where output comes from
@@ -149,7 +150,7 @@ func (r *running) pipe() (reads, writes *os.File, err error) {
 }
 
 // start starts the helper, with the Entry as its input and with the command's own files.
-func (r *running) start(enter []string, entry *Entry, command Command) error {
+func (r *running) start(enter []string, entry *Entry, command frames.Command) error {
 	way, err := json.Marshal(entry)
 	if err != nil {
 		return err
@@ -185,14 +186,14 @@ func (r *running) start(enter []string, entry *Entry, command Command) error {
 }
 
 // connect makes the files of the command, and returns the ends that belong to the helper.
-func (r *running) connect(command Command, entry *Entry) (ends []*os.File, err error) {
+func (r *running) connect(command frames.Command, entry *Entry) (ends []*os.File, err error) {
 	if command.TTY {
 		master, slave, err := pty.Open()
 		if err != nil {
 			return nil, fmt.Errorf("there is no terminal to be had: %w", err)
 		}
 		r.stdin, r.tty = r.keep(master), true
-		r.outputs = []output{{FrameStdout, master}}
+		r.outputs = []output{{frames.Stdout, master}}
 		_ = slave.Chown(entry.UID, entry.GID) // if this fails, the agent already runs as the task's user
 		_ = pty.Setsize(master, &pty.Winsize{Rows: command.Rows, Cols: command.Cols})
 		r.helper.Stdin, r.helper.Stdout, r.helper.Stderr = slave, slave, slave
@@ -211,7 +212,7 @@ func (r *running) connect(command Command, entry *Entry) (ends []*os.File, err e
 	if err != nil {
 		return nil, err
 	}
-	r.stdin, r.outputs = typed, []output{{FrameStdout, stdout}, {FrameStderr, stderr}}
+	r.stdin, r.outputs = typed, []output{{frames.Stdout, stdout}, {frames.Stderr, stderr}}
 	r.helper.Stdin, r.helper.Stdout, r.helper.Stderr = stdin, prints, complains
 	return []*os.File{stdin, prints, complains}, nil
 }
@@ -223,7 +224,7 @@ var (
 )
 
 // toEnd passes bytes on until the command ends, or has to be ended.
-func (r *running) toEnd(ctx context.Context, over <-chan struct{}, from io.Reader) (End, error) {
+func (r *running) toEnd(ctx context.Context, over <-chan struct{}, from io.Reader) (frames.End, error) {
 	var passing sync.WaitGroup
 	for _, output := range r.outputs {
 		passing.Go(func() { _ = r.out.Copy(output.kind, output.from) }) // a terminal without a process ends with an error
@@ -266,20 +267,20 @@ func (r *running) toEnd(ctx context.Context, over <-chan struct{}, from io.Reade
 	}
 	passing.Wait()
 	if why != nil {
-		return End{}, why
+		return frames.End{}, why
 	}
 	end := <-said
 	if end.Error == endedOutside { // if all processes of the task are killed at once, the command may end before the task
 		select {
 		case <-over:
-			return End{}, errTaskEnded
+			return frames.End{}, errTaskEnded
 		case <-time.After(overPatience):
 		}
 	}
 	if end.Error != "" {
-		return End{}, errors.New(end.Error)
+		return frames.End{}, errors.New(end.Error)
 	}
-	return End{Code: end.Code}, nil
+	return frames.End{Code: end.Code}, nil
 }
 
 // tellAlive writes a frame from time to time until the session ends. So a client that has gone away is noticed even
@@ -290,7 +291,7 @@ func (r *running) tellAlive() error {
 	for {
 		select {
 		case <-ticker.C:
-			if err := r.out.Write(FrameStdout, nil); err != nil {
+			if err := r.out.Write(frames.Stdout, nil); err != nil {
 				return err
 			}
 		case <-r.own:
@@ -318,20 +319,20 @@ func (r *running) killSession() error {
 // obey carries out the client's frames until there are no more. If the program does not read, the client has to wait.
 func (r *running) obey(from io.Reader) {
 	for {
-		kind, content, err := Read(from)
+		kind, content, err := frames.Read(from)
 		if err != nil {
 			return
 		}
 		switch {
-		case kind == FrameStdin:
+		case kind == frames.Stdin:
 			_, _ = r.stdin.Write(content) // a program that reads no more may still print
-		case kind == FrameStdinEnd && r.tty:
+		case kind == frames.StdinEnd && r.tty:
 			_, _ = r.stdin.Write([]byte{4}) // what a person would type: Ctrl-D
-		case kind == FrameStdinEnd:
+		case kind == frames.StdinEnd:
 			r.stdin.Close() //nolint:errcheck // as above
-		case kind == FrameSize && r.tty && len(content) == 4:
+		case kind == frames.Size && r.tty && len(content) == 4:
 			_ = pty.Setsize(r.stdin, &pty.Winsize{Rows: binary.BigEndian.Uint16(content), Cols: binary.BigEndian.Uint16(content[2:])})
-		case kind == FrameSignal && len(content) == 1:
+		case kind == frames.Signal && len(content) == 1:
 			_ = r.helper.Process.Signal(syscall.Signal(content[0])) // the helper passes it on
 		}
 	}
@@ -343,6 +344,9 @@ const endedOutside = "the command was ended from outside"
 // overPatience is how long to wait, after a command was killed, for the news that its task has ended.
 const overPatience = 5 * time.Second
 
+// reportBytesMax is how much is read of what the helper tells.
+const reportBytesMax = 64 << 10
+
 // report is what the helper tells the agent when it ends.
 type report struct {
 	Code  int    `json:"code"`
@@ -350,7 +354,7 @@ type report struct {
 }
 
 func readReport(from io.Reader) (end report) {
-	if err := json.NewDecoder(io.LimitReader(from, frameBytesMax)).Decode(&end); err != nil {
+	if err := json.NewDecoder(io.LimitReader(from, reportBytesMax)).Decode(&end); err != nil {
 		return report{Error: endedOutside}
 	}
 	return end

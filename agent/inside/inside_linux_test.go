@@ -19,6 +19,7 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/proc"
 	"github.com/tenderhq/tender/agent/walls/paths"
+	"github.com/tenderhq/tender/internal/frames"
 	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
@@ -92,22 +93,22 @@ func awaitByte(t *testing.T, what string, from io.Reader) {
 // client is the client of a session.
 type client struct {
 	t    *testing.T
-	to   *Writer
+	to   *frames.Writer
 	from *io.PipeReader
 	hang func() // ends the connection
 	over chan struct{}
 	done chan error
 	out  bytes.Buffer // the test reads it only between two calls of await
 	err  bytes.Buffer
-	ends chan End
+	ends chan frames.End
 }
 
-func (one *task) run(t *testing.T, command Command) *client {
+func (one *task) run(t *testing.T, command frames.Command) *client {
 	t.Helper()
 	stdinReads, stdinWrites := io.Pipe()
 	outReads, outWrites := io.Pipe()
 	c := &client{
-		t: t, to: NewWriter(stdinWrites), from: outReads, over: make(chan struct{}), done: make(chan error, 1), ends: make(chan End, 1),
+		t: t, to: frames.NewWriter(stdinWrites), from: outReads, over: make(chan struct{}), done: make(chan error, 1), ends: make(chan frames.End, 1),
 		hang: func() { stdinWrites.Close() },
 	}
 	session := &Session{Enter: []string{os.Args[0], "enter"}, Target: one.process, Sandbox: one.sandbox, Reach: one.reach, Over: c.over}
@@ -118,7 +119,7 @@ func (one *task) run(t *testing.T, command Command) *client {
 		outWrites.Close()
 		stdinReads.Close()
 	}()
-	if err := c.to.WriteJSON(FrameCommand, command); err != nil {
+	if err := c.to.WriteJSON(frames.Order, command); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -140,30 +141,30 @@ func (c *client) await(text string) {
 	}
 }
 
-func (c *client) next() (End, bool) {
-	kind, content, err := Read(c.from)
+func (c *client) next() (frames.End, bool) {
+	kind, content, err := frames.Read(c.from)
 	if err != nil {
-		return End{Why: err.Error()}, true
+		return frames.End{Why: err.Error()}, true
 	}
 	switch kind {
-	case FrameStdout:
+	case frames.Stdout:
 		c.out.Write(content)
-	case FrameStderr:
+	case frames.Stderr:
 		c.err.Write(content)
-	case FrameEnd:
-		var end End
+	case frames.Ended:
+		var end frames.End
 		if err := json.Unmarshal(content, &end); err != nil {
 			c.t.Error(err)
 		}
 		return end, true
 	}
-	return End{}, false
+	return frames.End{}, false
 }
 
 // end reads to the end of the session.
-func (c *client) end() End {
+func (c *client) end() frames.End {
 	c.t.Helper()
-	return hang.Await(c.t, "the end of a session", nil, func() End {
+	return hang.Await(c.t, "the end of a session", nil, func() frames.End {
 		for {
 			if end, over := c.next(); over {
 				return end
@@ -172,12 +173,12 @@ func (c *client) end() End {
 	})
 }
 
-func shell(line string) Command { return Command{Argv: []string{"sh", "-c", line}} }
+func shell(line string) frames.Command { return frames.Command{Argv: []string{"sh", "-c", line}} }
 
 func TestACommandIsTheTasksOwn(t *testing.T) {
 	task := begin(t, nil, "echo; exec sleep 1000")
 	c := task.run(t, shell("pwd; echo $OF_THE_TASK; env | wc -l; cat; echo bad >&2; exit 7"))
-	if err := errors.Join(c.to.Write(FrameStdin, []byte("typed\n")), c.to.Write(FrameStdinEnd, nil)); err != nil {
+	if err := errors.Join(c.to.Write(frames.Stdin, []byte("typed\n")), c.to.Write(frames.StdinEnd, nil)); err != nil {
 		t.Fatal(err)
 	}
 	end := c.end()
@@ -189,16 +190,16 @@ func TestACommandIsTheTasksOwn(t *testing.T) {
 	if len(fields) < 4 || fields[0] != sandbox || fields[1] != "a b" || fields[3] != "typed" {
 		t.Errorf("stdout %q", c.out.String())
 	}
-	if end != (End{Code: 7}) || c.err.String() != "bad\n" {
+	if end != (frames.End{Code: 7}) || c.err.String() != "bad\n" {
 		t.Errorf("%+v, stderr %q", end, c.err.String())
 	}
 	for line, want := range map[string]int{"kill -9 $$": 137, "true": 0} {
-		if end := task.run(t, shell(line)).end(); end != (End{Code: want}) {
+		if end := task.run(t, shell(line)).end(); end != (frames.End{Code: want}) {
 			t.Errorf("%s: %+v", line, end)
 		}
 	}
 	for _, argv := range [][]string{{"no-such-program"}, {}, {"./nothing"}} {
-		if end := task.run(t, Command{Argv: argv}).end(); end.Why == "" || end.Code == 0 {
+		if end := task.run(t, frames.Command{Argv: argv}).end(); end.Why == "" || end.Code == 0 {
 			t.Errorf("%v: %+v", argv, end)
 		}
 	}
@@ -211,15 +212,15 @@ func TestATerminal(t *testing.T) {
 	command.TTY, command.Rows, command.Cols, command.Term = true, 24, 80, "xterm"
 	c := task.run(t, command)
 	c.await("24 80\r\nxterm\r\n")
-	if err := errors.Join(c.to.WriteSize(50, 132), c.to.Write(FrameStdin, []byte("go\r"))); err != nil {
+	if err := errors.Join(c.to.WriteSize(50, 132), c.to.Write(frames.Stdin, []byte("go\r"))); err != nil {
 		t.Fatal(err)
 	}
 	c.await("50 132\r\n")
 	c.await("ready\r\n")
-	if err := c.to.Write(FrameStdin, []byte{3}); err != nil {
+	if err := c.to.Write(frames.Stdin, []byte{3}); err != nil {
 		t.Fatal(err)
 	}
-	if end := c.end(); end != (End{Code: 3}) || !strings.Contains(c.out.String(), "caught") {
+	if end := c.end(); end != (frames.End{Code: 3}) || !strings.Contains(c.out.String(), "caught") {
 		t.Errorf("%+v, %q", end, c.out.String())
 	}
 }
@@ -228,10 +229,10 @@ func TestASignalIsPassedOn(t *testing.T) {
 	task := begin(t, nil, "echo; exec sleep 1000")
 	c := task.run(t, shell("trap 'echo caught; exit 4' TERM; echo ready; while :; do sleep 0.01; done"))
 	c.await("ready")
-	if err := c.to.Write(FrameSignal, []byte{byte(syscall.SIGTERM)}); err != nil {
+	if err := c.to.Write(frames.Signal, []byte{byte(syscall.SIGTERM)}); err != nil {
 		t.Fatal(err)
 	}
-	if end := c.end(); end != (End{Code: 4}) || !strings.Contains(c.out.String(), "caught") {
+	if end := c.end(); end != (frames.End{Code: 4}) || !strings.Contains(c.out.String(), "caught") {
 		t.Errorf("%+v, %q", end, c.out.String())
 	}
 }
@@ -244,7 +245,7 @@ func TestNothingOutlivesASession(t *testing.T) {
 	for what, end := range map[string]func(*client){
 		"the client goes":  func(c *client) { c.hang() },
 		"the task ends":    func(c *client) { close(c.over) },
-		"the command ends": func(c *client) { _ = c.to.Write(FrameStdin, []byte("\n")) },
+		"the command ends": func(c *client) { _ = c.to.Write(frames.Stdin, []byte("\n")) },
 	} {
 		for _, tty := range []bool{false, true} {
 			command := shell(line + "read x; exit 0")
@@ -377,7 +378,7 @@ func TestACommandEndsWithTheAgent(t *testing.T) {
 	}
 	command := shell("echo $$; exec sleep 1000")
 	entry.prepare(&Session{Sandbox: task.sandbox}, command)
-	r := &running{out: NewWriter(io.Discard), own: make(chan struct{})}
+	r := &running{out: frames.NewWriter(io.Discard), own: make(chan struct{})}
 	defer r.closeAll()
 	if err := r.start([]string{os.Args[0], "enter"}, entry, command); err != nil {
 		t.Fatal(err)
@@ -413,7 +414,7 @@ func TestACommandReachesWhatItsTaskDoes(t *testing.T) {
 	} {
 		task.reach = reach
 		c := task.run(t, shell(line))
-		if end := c.end(); end != (End{}) || c.out.String() != want {
+		if end := c.end(); end != (frames.End{}) || c.out.String() != want {
 			t.Errorf("%+v: %+v, %q, want %q; %s", reach, end, c.out.String(), want, c.err.String())
 		}
 		if refused := strings.Count(c.err.String(), "ermi"); refused != map[bool]int{true: 0, false: 3}[reach == nil] { // denied, or not permitted

@@ -17,6 +17,7 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/proc"
 	"github.com/tenderhq/tender/agent/walls/spaces"
+	"github.com/tenderhq/tender/internal/frames"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -272,7 +273,7 @@ func readLimit(text string) (uint64, error) {
 }
 
 // prepare adds what the session and its command determine.
-func (e *Entry) prepare(s *Session, command Command) {
+func (e *Entry) prepare(s *Session, command frames.Command) {
 	e.Argv, e.TTY, e.Dir, e.Reach = command.Argv, command.TTY, s.Sandbox, s.Reach
 	e.Env = slices.DeleteFunc(e.Env, func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")

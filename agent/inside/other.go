@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/internal/frames"
 )
 
 // Entry describes how to enter a task; on this system that is not possible.
@@ -16,7 +17,7 @@ var errUnsupported = errors.New("this agent's system runs no commands inside tas
 
 func look(core.Process) (*Entry, error) { return nil, errUnsupported }
 
-func (*Entry) prepare(*Session, Command) {}
+func (*Entry) prepare(*Session, frames.Command) {}
 
 // Enter is the main function of the helper; on this system it does nothing.
 func Enter(<-chan os.Signal) error { return errUnsupported }

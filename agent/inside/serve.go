@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/frames"
 )
 
 // Sessions are the sessions of one agent. They take over connections from an HTTP server and may outlive it: see Wait.
@@ -60,8 +61,8 @@ func Check(r *http.Request) error {
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
 		return api.E("agent.exec", api.Denied, r.URL.Path, err)
 	}
-	if !strings.EqualFold(r.Header.Get("Upgrade"), Upgrade) || r.ProtoMajor != 1 {
-		return api.E("agent.exec", api.Invalid, r.URL.Path, errors.New("ask by HTTP/1.1 with Upgrade: "+Upgrade))
+	if !strings.EqualFold(r.Header.Get("Upgrade"), frames.Upgrade) || r.ProtoMajor != 1 {
+		return api.E("agent.exec", api.Invalid, r.URL.Path, errors.New("ask by HTTP/1.1 with Upgrade: "+frames.Upgrade))
 	}
 	return nil
 }
@@ -88,7 +89,7 @@ func (s *Sessions) Serve(w http.ResponseWriter, r *http.Request, one Session) er
 }
 
 func accept(to patient) error {
-	_, err := to.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + Upgrade + "\r\n\r\n"))
+	_, err := to.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + frames.Upgrade + "\r\n\r\n"))
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls/calls"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/agent/walls/spaces"
+	"github.com/tenderhq/tender/internal/frames"
 	"github.com/tenderhq/tender/internal/testing/machine"
 	"github.com/tenderhq/tender/internal/testing/oci"
 )
@@ -39,7 +40,7 @@ func TestACommandEntersNamespaces(t *testing.T) {
 		Env: []string{"PATH=/usr/bin:/bin", "OF_THE_TASK=a b", "TENDER_TASK_SANDBOX=" + sandbox},
 	})
 	c := one.run(t, shell("pwd; id -u; echo $OF_THE_TASK; touch /tmp/here; cat /proc/*/cmdline | tr '\\0' ' '; grep CapBnd /proc/self/status"))
-	if end := c.end(); end != (End{}) {
+	if end := c.end(); end != (frames.End{}) {
 		t.Errorf("%+v, %q", end, c.err.String())
 	}
 	if got := c.out.String(); !strings.HasPrefix(got, sandbox+"\n71234\na b\n"+spaces.Helper+" ") || !strings.Contains(got, " sleep 54321 ") || !strings.HasSuffix(got, "CapBnd:\t0000000000000000\n") {
@@ -63,7 +64,7 @@ func TestACommandIsDeniedWhatItsTaskIs(t *testing.T) {
 		Env: []string{"PATH=/usr/bin:/bin", "TENDER_TASK_SANDBOX=" + sandbox},
 	}
 	c := helped(t, sandbox, order).run(t, shell("grep -h Seccomp: /proc/1/status /proc/self/status; unshare -U true 2> /dev/null || echo denied"))
-	if end := c.end(); end != (End{}) || c.out.String() != "Seccomp:\t2\nSeccomp:\t2\ndenied\n" {
+	if end := c.end(); end != (frames.End{}) || c.out.String() != "Seccomp:\t2\nSeccomp:\t2\ndenied\n" {
 		t.Errorf("%+v, %q, %q", end, c.out.String(), c.err.String())
 	}
 	order.Deny = false
@@ -185,7 +186,7 @@ func TestACommandEntersAnImage(t *testing.T) {
 		Env: []string{"PATH=/bin", "TENDER_TASK_SANDBOX=/sandbox"},
 	})
 	c := one.run(t, shell("pwd; id -u; echo mine > mark; cat /proc/1/comm; test -e "+sandbox+" || echo nothing"))
-	if end := c.end(); end != (End{}) {
+	if end := c.end(); end != (frames.End{}) {
 		t.Errorf("%+v, %q", end, c.err.String())
 	}
 	if got := c.out.String(); got != "/sandbox\n71234\n"+spaces.Helper+"\nnothing\n" {

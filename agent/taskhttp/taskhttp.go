@@ -24,6 +24,7 @@ import (
 	"github.com/tenderhq/tender/agent/visitors"
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/frames"
 )
 
 // Server serves what the tasks of one agent have written, and lets people run commands inside them. All fields except
@@ -152,7 +153,7 @@ func (s Server) Command(w http.ResponseWriter, r *http.Request) {
 		visitors.Answer(w, api.E("agent.exec", api.NotFound, reader.task.String(), errors.New("the task does not run; only beside one that does can a command be run")))
 		return
 	}
-	note := func(command inside.Command, ended *inside.End) {
+	note := func(command frames.Command, ended *frames.End) {
 		s.Visitors.NoteCommand(r, visitors.Command{Task: reader.task, Argv: command.Argv}, ended)
 	}
 	session := inside.Session{

@@ -9,8 +9,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/frames"
 	"github.com/tenderhq/tender/internal/trust/audit"
 	"github.com/tenderhq/tender/internal/trust/rights"
 )
@@ -61,7 +61,7 @@ type commandNote struct {
 }
 
 // NoteCommand writes into the audit log that somebody runs a command and, when it has ended, how.
-func (v *Visitors) NoteCommand(r *http.Request, command Command, ended *inside.End) {
+func (v *Visitors) NoteCommand(r *http.Request, command Command, ended *frames.End) {
 	note, result, why := commandNote{Task: command.Task.String(), Argv: command.Argv}, "begun", ""
 	switch {
 	case ended == nil:

@@ -13,9 +13,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/agent/visitors"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/frames"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/ticket"
 )
@@ -62,9 +62,9 @@ func TestWhatVisitorsDoIsWrittenDown(t *testing.T) {
 	command := visitors.Command{Task: api.TaskRef{Framework: "f1", Task: "t1"}, Argv: []string{"curl", "https://u:secret@host/"}}
 	ask(person("ann"), "ann", func(r *http.Request) {
 		v.NoteCommand(r, command, nil)
-		v.NoteCommand(r, command, &inside.End{Code: 7})
+		v.NoteCommand(r, command, &frames.End{Code: 7})
 	})
-	ask(nil, "", func(r *http.Request) { v.NoteCommand(r, command, &inside.End{Code: 1, Why: "the client is gone"}) })
+	ask(nil, "", func(r *http.Request) { v.NoteCommand(r, command, &frames.End{Code: 1, Why: "the client is gone"}) })
 	ask(person("vic"), "", nil)
 	ask(nobody, "", nil)
 	if err := v.CloseAudit(); err != nil {

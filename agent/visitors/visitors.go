@@ -54,8 +54,15 @@ func (v *Visitors) Enter(r *http.Request, own *trust.Pass, wanted ticket.Ticket)
 	if err != nil {
 		return nil, nil, err
 	}
+	if v.standingOf(read.Person).revoked {
+		return nil, nil, overNow(read.Person)
+	}
 	ctx, end := context.WithCancelCause(r.Context())
-	one := &visit{read.For.Name, read.Signed, end}
+	if read.Person != "" { // what is done is the person's, by the page of a master
+		asked, _ := ctx.Value(askedKey{}).(asked)
+		ctx = with(ctx, rights.Caller{Kind: rights.Person, Name: read.Person, Browser: true}, asked.call)
+	}
+	one := &visit{read.Principal(), read.Signed, end}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if until, is := v.over[one.principal]; is && !one.signed.After(until) {

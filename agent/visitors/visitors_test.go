@@ -4,10 +4,14 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/tenderhq/tender/agent/visitors"
 	"github.com/tenderhq/tender/api"
@@ -48,13 +52,20 @@ func (h *house) wanted(who string) ticket.Ticket {
 // enter makes a request with a ticket that was signed at that time.
 func (h *house) enter(who string, signed time.Time) (context.Context, func(), error) {
 	h.t.Helper()
-	word, err := ticket.Sign(h.master, h.wanted(who), signed)
+	return h.show(h.wanted(who), signed)
+}
+
+// show makes a request with a ticket.
+func (h *house) show(one ticket.Ticket, signed time.Time) (context.Context, func(), error) {
+	h.t.Helper()
+	word, err := ticket.Sign(h.master, one, signed)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	trust.ShowTicket(r, word)
-	return h.visitors.Enter(r, h.agent, h.wanted(who))
+	one.Person = "" // a request is known by its certificate alone
+	return h.visitors.Enter(r, h.agent, one)
 }
 
 // The visits of somebody who was revoked end at once, and his other tickets open nothing any more. Other visitors stay,
@@ -92,6 +103,41 @@ func TestWhoseTicketsAreOverIsShownOut(t *testing.T) {
 			t.Errorf("ann, who may again, is refused: %v", err)
 		} else {
 			leave()
+		}
+	})
+}
+
+// A master that shows a ticket for a person is let in as that person: it is shown out with them, and what it does is
+// theirs. (Protocol rule R86.)
+func TestAMasterEntersForAPerson(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		one := h.wanted("ann")
+		one.For, one.Person = h.master.Identity(), "ann"
+		ctx, leave, err := h.show(one, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer leave()
+		dir := t.TempDir()
+		if err := h.visitors.OpenAudit("", dir, zerolog.Nop()); err != nil {
+			t.Fatal(err)
+		}
+		h.visitors.NoteCommand(httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil), visitors.Command{Task: one.Task}, nil)
+		if text, err := os.ReadFile(filepath.Join(dir, "audit.log")); err != nil || !strings.Contains(string(text), `"person ann by a browser"`) {
+			t.Errorf("what is done is written down as %s, %v", text, err)
+		}
+		<-time.After(time.Second)
+		h.visitors.End(h.master.Identity().Name, time.Now())
+		if ctx.Err() != nil {
+			t.Error("ann was shown out with somebody else")
+		}
+		h.visitors.Revoke("ann", time.Now())
+		if cause := context.Cause(ctx); !api.Is(cause, api.Denied) {
+			t.Errorf("when ann was revoked, her visit ended with %v", cause)
+		}
+		if _, _, err := h.show(one, time.Now()); !api.Is(err, api.Denied) {
+			t.Errorf("ann, who was revoked, comes in: %v", err)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/a-h/templ"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -37,6 +38,8 @@ type action struct {
 	plan func(ctx context.Context, s *Server, form url.Values) ([]string, error)
 	// do makes the change and says what has come of it.
 	do func(ctx context.Context, s *Server, form url.Values) (string, error)
+	// shows makes what is shown in place of what do says; nil: that is shown.
+	shows func(said, back string) templ.Component
 	// back is the address to which one goes afterwards.
 	back func(form url.Values) string
 }
@@ -45,7 +48,7 @@ type action struct {
 type input struct{ name, label, hint, kind string }
 
 // actions are all changes that the page has a form for; those of the table of rights that a cookie may make (R72).
-var actions = slices.Concat(otherActions, jobActions)
+var actions = slices.Concat(otherActions, jobActions, []action{execAction})
 
 // otherActions are all but those of jobs.
 var otherActions = []action{
@@ -311,7 +314,11 @@ func (s *Server) act(a action) http.HandlerFunc {
 		default:
 			var said string
 			if said, err = a.do(r.Context(), s, form); err == nil {
-				shown.blocks = []block{{key: "done", title: "Done", body: doneView(said, a.back(form)), command: a.command(form), wide: true}}
+				done := block{key: "done", title: "Done", body: doneView(said, a.back(form)), command: a.command(form), wide: true}
+				if a.shows != nil {
+					done.title, done.body = a.title, a.shows(said, a.back(form))
+				}
+				shown.blocks = []block{done}
 			}
 		}
 		if err != nil {

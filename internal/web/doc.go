@@ -5,5 +5,6 @@
 // to whoever keeps it open. The package knows no session, certificate or master: who serves it (a master, tender ui)
 // says on each request for whom it is, and calls the cluster in that person's name.
 //
-// It holds no state of the cluster beyond the newest copy for each person who looks.
+// It holds no state of the cluster beyond a copy for those who see the same, with what was changed in it of late, and the
+// commands inside tasks that somebody has open.
 package web

@@ -270,6 +270,31 @@ func (s *Server) scaled(ctx context.Context, form url.Values) (*structpb.Struct,
 	return job, nil
 }
 
+// once returns a run of a cron job as a job of its own: what the job says of a run is what a batch says of itself.
+func (s *Server) once(ctx context.Context, form url.Values) (*structpb.Struct, error) {
+	job, err := s.presentOf(ctx, form.Get("job"))
+	if err != nil {
+		return nil, err
+	}
+	fields := job.GetFields()
+	run := fields["cron"].GetStructValue()
+	if run == nil {
+		return nil, invalid("only a cron job has runs; this one is a %s", fields["type"].GetStringValue())
+	}
+	for _, of := range []string{"schedule", "zone", "overlap", "missed", "keep"} {
+		delete(run.GetFields(), of)
+	}
+	delete(fields, "cron")
+	name := fields["name"].GetStringValue()
+	now := s.config.Clock().UTC().Format("-now-20060102-150405")
+	fields["name"] = structpb.NewStringValue(name[:min(len(name), jobNameBytesMax-len(now))] + now)
+	fields["type"], fields["batch"] = structpb.NewStringValue("batch"), structpb.NewStructValue(run)
+	return job, nil
+}
+
+// jobNameBytesMax is how long the name of a job may be.
+const jobNameBytesMax = 63
+
 // planOf says what a job would change.
 func (s *Server) planOf(ctx context.Context, job *structpb.Struct) ([]string, error) {
 	plan, err := s.jobs.PlanJob(ctx, &apiv1.PlanJobRequest{Job: job})
@@ -311,6 +336,22 @@ var jobActions = []action{
 			}
 			answer, err := s.jobs.RollbackJob(ctx, &apiv1.RollbackJobRequest{Name: form.Get("job"), Version: int32(version)})
 			return fmt.Sprintf("It changes back, as version %d.", answer.GetVersion()), err
+		},
+		back: jobBack,
+	},
+	{
+		name: "run-job-now", title: "Run it now",
+		hits: hitsJob("submit-job", "A run of it begins at once, as a batch of its own with the same work.",
+			"The job's own runs stay as they are planned, also one that goes on; so does the next run."),
+		command: func(url.Values) string { return "tender job run FILE" },
+		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
+			job, err := s.once(ctx, form)
+			if err != nil {
+				return "", err
+			}
+			version, err := s.jobs.SubmitJob(ctx, &apiv1.SubmitJobRequest{Job: job})
+			form.Set("job", version.GetName())
+			return "The run is " + version.GetName() + ".", err
 		},
 		back: jobBack,
 	},

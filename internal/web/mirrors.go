@@ -67,6 +67,7 @@ type copied struct {
 	sums       sums
 	whole      bool      // everything has been told
 	then       time.Time // the moment that it shows; zero: now
+	pieced     []string  // what is to be said of a moment that was pieced together from events
 	err        error     // why nothing is
 }
 

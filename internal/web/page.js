@@ -1,5 +1,5 @@
 // What a page cannot do without a script: it stays as the cluster is, says how long ago things were, copies commands,
-// follows outputs, and listens to keys. Everything else works without it.
+// follows outputs, shows terminals, and listens to keys. Everything else works without it.
 
 // --- patches: the server sends blocks that have changed, and only what differs in them is touched ---
 
@@ -124,7 +124,13 @@ function seek(range) {
   show(url, 120); // it may be dragged on
 }
 
-addEventListener("input", event => { if (event.target.id === "at") seek(event.target); });
+addEventListener("input", event => {
+  if (event.target.id === "at") seek(event.target);
+  if (event.target.name !== "back") return;
+  const url = new URL(location);
+  url.searchParams.set("back", event.target.value);
+  show(url);
+});
 
 // Whoever follows a link in the past stays there.
 addEventListener("click", event => {
@@ -190,8 +196,11 @@ function followAll() {
 
 async function follow(pane) {
   for (let offset = 0, wait = 500; pane.isConnected; wait = Math.min(wait * 2, 10_000)) {
+    while (document.hidden) await new Promise(resume => document.addEventListener("visibilitychange", resume, { once: true }));
+    const seen = new AbortController();
+    document.addEventListener("visibilitychange", () => seen.abort(), { once: true, signal: seen.signal });
     try {
-      const answer = await fetch(pane.dataset.follow + "?offset=" + offset);
+      const answer = await fetch(pane.dataset.follow + "?offset=" + offset, { signal: seen.signal });
       if (!answer.ok) {
         if (offset === 0) pane.textContent = await answer.text();
       } else {
@@ -208,7 +217,8 @@ async function follow(pane) {
           if (below) pane.scrollTop = pane.scrollHeight;
         }
       }
-    } catch { /* the connection broke: go on where it was */ }
+    } catch { /* the connection broke, or nobody looked: go on where it was */ }
+    seen.abort();
     await new Promise(resume => setTimeout(resume, wait));
   }
 }
@@ -276,6 +286,7 @@ dress(document);
 tick();
 setInterval(tick, 1000);
 followAll();
+for (const pane of document.querySelectorAll("[data-session]")) import("/terminal.js").then(terminal => terminal.open(pane));
 listen();
 const rail = document.getElementById("at");
 if (rail && rail.value !== rail.defaultValue) seek(rail); // it was dragged before this script was there

@@ -40,6 +40,7 @@ type past struct {
 	samples []sample
 	marks   []*apiv1.Event
 	ready   map[int64]*copied // by the second
+	pieced  map[int64]*copied // by the second; before since
 }
 
 // undo is how a thing was before a change.
@@ -182,13 +183,22 @@ func momentOf(query url.Values) (time.Time, bool) {
 }
 
 // then returns the context of a request that asks for a moment of the past.
-func (m *mirror) then(r *http.Request) context.Context {
+func (s *Server) then(r *http.Request, m *mirror) context.Context {
 	ctx := r.Context()
-	if when, asked := momentOf(r.URL.Query()); asked {
-		one, _ := m.at(when)
-		return context.WithValue(ctx, pastKey{}, one)
+	when, asked := momentOf(r.URL.Query())
+	if !asked {
+		return ctx
 	}
-	return ctx
+	one, err := s.earlier(ctx, m, when)
+	if one == nil {
+		one, _ = m.at(when)
+	}
+	if err != nil {
+		clamped := *one
+		clamped.pieced = []string{"What was before can't be shown: " + sentenceOf(err) + "."}
+		one = &clamped
+	}
+	return context.WithValue(ctx, pastKey{}, one)
 }
 
 // momentText writes a moment for people.
@@ -198,8 +208,9 @@ func momentText(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:
 type track struct {
 	path             string
 	query            url.Values
-	since, until, at int64 // seconds; until is the first that is not over, and stands for now
-	past             bool  // at is not now
+	back             string // how far the line goes back
+	since, until, at int64  // seconds; until is the first that is not over, and stands for now
+	past             bool   // at is not now
 	full             string
 	marks            []trackMark
 	note             string
@@ -233,23 +244,34 @@ const (
 	trackHeight = 20
 )
 
+// backs are how far the line may go back: no further than asked for, and as far as the moment that is shown.
+var backs = []string{"hour", "day", "week", "month"}
+
+// spanOf returns how long such a time is.
+func spanOf(back string) time.Duration {
+	return map[string]time.Duration{"hour": time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour, "month": 31 * 24 * time.Hour}[back]
+}
+
 // trackOf draws what a mirror knows of its past.
 func (m *mirror) trackOf(of *url.URL, one *copied, now time.Time) track {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	soon := now.Unix() + 1
-	t := track{path: of.Path, query: of.Query(), since: m.past.since.Unix(), until: soon, at: soon}
-	if m.past.since.IsZero() {
-		t.since = soon
-	}
+	t := track{path: of.Path, query: of.Query(), until: soon, at: soon, note: strings.Join(one.pieced, " ")}
 	if !one.then.IsZero() {
 		t.at, t.past = one.then.Unix(), true
 	}
+	for _, t.back = range backs {
+		if t.since = soon - int64(spanOf(t.back).Seconds()); t.back == t.query.Get("back") || !t.query.Has("back") && t.since <= t.at {
+			break
+		}
+	}
+	begins := time.Unix(t.since, 0)
 	span := max(1, float64(t.until-t.since))
-	x := func(at time.Time) float64 { return trackWidth * (at.Sub(m.past.since).Seconds()) / span }
+	x := func(at time.Time) float64 { return trackWidth * (at.Sub(begins).Seconds()) / span }
 	var line pen
 	for _, s := range m.past.samples {
-		if s.at.Before(m.past.since) || s.total[0] <= 0 {
+		if s.at.Before(begins) || s.total[0] <= 0 {
 			continue
 		}
 		var held amounts
@@ -265,7 +287,7 @@ func (m *mirror) trackOf(of *url.URL, one *copied, now time.Time) track {
 	}
 	t.full = string(*line.of("used"))
 	for _, event := range m.past.marks {
-		if at := event.GetAt().AsTime(); !at.Before(m.past.since) && !at.After(now) {
+		if at := event.GetAt().AsTime(); !at.Before(begins) && !at.After(now) {
 			t.marks = append(t.marks, trackMark{x(at), fmt.Sprintf("%s: %s %s %s", momentText(at), event.GetKind(), event.GetName(), event.GetWhat())})
 		}
 	}

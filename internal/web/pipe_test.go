@@ -35,8 +35,8 @@ func views(name string) []string {
 		"/", "/?by=state&fill=framework&size=mem", "/?by=" + query, "/agents", "/agents?q=" + query, "/agents/" + path, "/frameworks", "/frameworks/" + path,
 		"/tasks", "/tasks?all=1&q=" + query, "/tasks/" + path + "/" + path, "/search?q=" + query, "/help",
 		"/roles", "/usage", "/usage?by=framework,job&span=all", "/shares", "/shares?fill=framework&size=mem", "/offers", "/masters", "/jobs", "/jobs/" + path, "/why", "/why?q=" + query, "/access", "/history", "/history?all=1&q=" + query,
-		"/do/kill?framework=" + query + "&task=" + query, "/do/run-job?text=%7B%7D", "/do/update-job?text=%7B%7D&job=" + query, "/do/scale-job?count=3&job=" + query, "/do/drain?agent=" + query, "/do/deactivate?agent=" + query, "/do/reactivate?agent=" + query,
-		"/do/maintenance?agent=" + query, "/do/role?role=" + query, "/do/teardown?framework=" + query, "/do/stop-job?job=" + query, "/do/rollback-job?job=" + query,
+		"/do/kill?framework=" + query + "&task=" + query, "/do/exec?framework=" + query + "&task=" + query + "&command=" + query, "/do/run-job?text=%7B%7D", "/do/update-job?text=%7B%7D&job=" + query, "/do/scale-job?count=3&job=" + query, "/do/drain?agent=" + query, "/do/deactivate?agent=" + query, "/do/reactivate?agent=" + query,
+		"/do/maintenance?agent=" + query, "/do/role?role=" + query, "/do/teardown?framework=" + query, "/do/stop-job?job=" + query, "/do/rollback-job?job=" + query, "/do/run-job-now?job=" + query,
 	}
 }
 

@@ -62,14 +62,15 @@ type Server struct {
 	jobs     apiv1.JobServiceClient
 	views    *http.ServeMux
 	mirrors  mirrors
+	commands commands       // inside tasks
 	watching sync.WaitGroup // the watches of the mirrors
 }
 
-//go:embed page.css page.js icon.svg
+//go:embed page.css page.js terminal.js icon.svg
 var files embed.FS
 
 // Static are the paths of what every page needs and nobody has to log in for.
-var Static = []string{"/page.css", "/page.js", "/icon.svg"}
+var Static = []string{"/page.css", "/page.js", "/terminal.js", "/icon.svg"}
 
 // New makes the page.
 func New(config Config) *Server {
@@ -124,6 +125,8 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /tasks/{framework}/{task}/stderr", s.output)
 	mux.HandleFunc("GET /tasks/{framework}/{task}/file", s.file)
 	mux.HandleFunc("GET /usage.csv", s.usageFile)
+	mux.HandleFunc("POST /exec/{id}", s.command)
+	mux.HandleFunc("POST /exec/{id}/keys", s.keys)
 	for _, action := range actions {
 		mux.HandleFunc("POST /do/"+action.name, s.act(action))
 	}
@@ -195,7 +198,7 @@ func (s *Server) viewed(r *http.Request, of view) (context.Context, page) {
 	}
 	m.await(ctx)
 	r = r.WithContext(ctx)
-	ctx = m.then(r)
+	ctx = s.then(r, m)
 	shown, err := of(r.WithContext(ctx))
 	if err != nil {
 		shown = failed(err)

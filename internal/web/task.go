@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/sandbox"
@@ -57,6 +59,9 @@ func (s *Server) task(r *http.Request) (page, error) {
 	}
 	var actions []link
 	if state, err := api.ParseTaskState(task.GetState()); err == nil && !state.Terminal() {
+		if task.GetAgentId() != "" {
+			actions = append(actions, does("exec", "framework", task.GetFrameworkId(), "task", task.GetId()))
+		}
 		actions = append(actions, does("kill", "framework", task.GetFrameworkId(), "task", task.GetId()))
 	}
 	shown := page{
@@ -140,7 +145,12 @@ func (f *flowing) Write(part []byte) (int, error) {
 
 // fileOf returns a file of a task, with the ticket to read it.
 func (s *Server) fileOf(ctx context.Context, task *apiv1.TaskView, path string) (sandbox.File, error) {
-	ticket, err := s.operator.GetReadTicket(ctx, &apiv1.TicketRequest{FrameworkId: task.GetFrameworkId(), TaskId: task.GetId(), AgentId: task.GetAgentId()})
+	return s.fileBy(ctx, task, path, s.operator.GetReadTicket)
+}
+
+// fileBy returns a file of a task, with a ticket that the leader is asked for.
+func (s *Server) fileBy(ctx context.Context, task *apiv1.TaskView, path string, ask func(context.Context, *apiv1.TicketRequest, ...grpc.CallOption) (*apiv1.Ticket, error)) (sandbox.File, error) {
+	ticket, err := ask(ctx, &apiv1.TicketRequest{FrameworkId: task.GetFrameworkId(), TaskId: task.GetId(), AgentId: task.GetAgentId()})
 	return sandbox.File{
 		Task: api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())}, Path: path,
 		Address: task.GetAgentAddress(), Dial: s.config.Agents, Ticket: ticket.GetTicket(),

@@ -195,6 +195,9 @@ func (s *Server) job(r *http.Request) (page, error) {
 	}
 	present, _ := s.presentOf(r.Context(), name) // without it there are fewer blocks
 	actions := []link{does("update-job", "job", name), does("rollback-job", "job", name), does("stop-job", "job", name)}
+	if job.GetType() == "cron" {
+		actions = append([]link{does("run-job-now", "job", name)}, actions...)
+	}
 	if mayScale(job) {
 		actions = append([]link{does("scale-job", "job", name)}, actions...)
 	}

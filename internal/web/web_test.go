@@ -356,7 +356,7 @@ func ours(address string) bool {
 // TestFormsAreWhatACookieMayChange: each change that the table of rights gives to cookies has a form, and no other has.
 func TestFormsAreWhatACookieMayChange(t *testing.T) {
 	cluster := answering("x")
-	service, err := structpb.NewStruct(map[string]any{"name": "x", "service": map[string]any{"count": 1}})
+	service, err := structpb.NewStruct(map[string]any{"name": "x", "service": map[string]any{"count": 1}, "cron": map[string]any{"schedule": "@daily"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,7 +372,7 @@ func TestFormsAreWhatACookieMayChange(t *testing.T) {
 		request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(query))
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		w := httptest.NewRecorder()
-		if page.ServeHTTP(w, request); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "Done") {
+		if page.ServeHTTP(w, request); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "Back to it") {
 			t.Errorf("%s is answered with %d %s", path, w.Code, w.Body)
 		}
 	}

@@ -48,7 +48,8 @@ var floors = []floor{
 	{"internal/wire", "api api/v1 internal/protocol internal/trust/rights"},
 	{"internal/lookout", "api api/v1 internal/lookout/leadersearch internal/wire internal/pause internal/protocol"},
 	{"internal/sandbox", "api internal/trust"},
-	{"internal/web", "api api/v1 client internal/calendar internal/pause internal/sandbox internal/wire internal/words"},
+	{"internal/frames", "api internal/trust"},
+	{"internal/web", "api api/v1 client internal/calendar internal/frames internal/pause internal/sandbox internal/wire internal/words"},
 	{"internal/health", "api"},
 	{"internal/trust", "api"},
 	{"internal/trust/transport", "internal/trust"},
@@ -91,7 +92,7 @@ var floors = []floor{
 	{"master/internal/raftlog", shell + "internal/logpb master/internal/logcache master/internal/registrycodec master/quorum master/registry"},
 	{"master/internal/logcache", ""},
 	{"master/internal/statehash", "api/v1 internal/pause master/registry"},
-	{"agent/...", shell + "internal/trust/audit internal/trust/ticket agent/..."},
+	{"agent/...", shell + "internal/frames internal/trust/audit internal/trust/ticket agent/..."},
 	{"agent/walls/cell", "api internal/datafolder"}, // files of the kernel, for the agent and the built-in executor
 	{"agent/walls/entry", "api"},
 	{"agent/walls/calls", ""},
@@ -114,10 +115,10 @@ var floors = []floor{
 	{"internal/mesos/adapter", "api internal/protocol framework/executor agent/fetch internal/mesos internal/mesos/..."},
 
 	// What tools of Mesos ask its masters, answered by a client of the cluster.
-	{"internal/mesos/operator", "api api/v1 client agent/inside internal/logging internal/sandbox internal/wire internal/mesos internal/mesos/..."},
+	{"internal/mesos/operator", "api api/v1 client internal/frames internal/logging internal/sandbox internal/wire internal/mesos internal/mesos/..."},
 
 	// The terminals of Mesos's tasks, to which people's commands inside the tasks attach.
-	{"internal/mesos/terminal", "agent/inside internal/pause"},
+	{"internal/mesos/terminal", "internal/frames internal/pause"},
 
 	// Whole clusters in memory.
 	{"framework/frameworktest", shell + "internal/verify/... internal/testing/chaos internal/testing/memnet allocator/... master/... agent/... framework/..."},
@@ -155,7 +156,7 @@ var floors = []floor{
 	// Programs.
 	{"tender", "tender/internal/cli"}, // the door for mains of others
 	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
-	{"tender/internal/cli/...", shell + "internal/trust/audit internal/lookout/leadersearch internal/calendar internal/trust/ticket internal/sandbox internal/web client internal/logging internal/heap internal/mesos/adapter internal/mesos/check internal/mesos/gateway internal/mesos/operator internal/mesos/terminal internal/mesos/translate agent/commands internal/verify/... internal/testing/chaos allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest tender/internal/cli/..."},
+	{"tender/internal/cli/...", shell + "internal/trust/audit internal/lookout/leadersearch internal/calendar internal/trust/ticket internal/frames internal/sandbox internal/web client internal/logging internal/heap internal/mesos/adapter internal/mesos/check internal/mesos/gateway internal/mesos/operator internal/mesos/terminal internal/mesos/translate agent/commands internal/verify/... internal/testing/chaos allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest tender/internal/cli/..."},
 	{".", "tender"},
 }
 

@@ -12,9 +12,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/frames"
 	"github.com/tenderhq/tender/internal/mesos"
 	"github.com/tenderhq/tender/internal/mesos/codec"
 	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
@@ -278,7 +278,7 @@ func (s *state) agentExecutors() *agentv1.Response_GetExecutors {
 }
 
 // join runs a command inside the task of a container.
-func (o *Operator) join(ctx context.Context, r request, id *mesosv1.ContainerID, command inside.Command) (io.ReadWriteCloser, error) {
+func (o *Operator) join(ctx context.Context, r request, id *mesosv1.ContainerID, command frames.Command) (io.ReadWriteCloser, error) {
 	framework, name, _ := strings.Cut(id.GetValue(), "/")
 	page, err := r.cluster.Operator().ListTasks(ctx, &apiv1.ListTasksRequest{FrameworkId: framework, Prefix: path.Join(framework, name)})
 	if err != nil {
@@ -300,11 +300,11 @@ func (o *Operator) join(ctx context.Context, r request, id *mesosv1.ContainerID,
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 		return r.cluster.DialAgent(ctx, address)
 	}}
-	conn, err := inside.Dial(ctx, &http.Client{Transport: transport}, task.GetAgentAddress(), ref, ticket)
+	conn, err := frames.Dial(ctx, &http.Client{Transport: transport}, task.GetAgentAddress(), ref, ticket)
 	if err != nil {
 		return nil, err
 	}
-	if err := inside.NewWriter(conn).WriteJSON(inside.FrameCommand, command); err != nil {
+	if err := frames.NewWriter(conn).WriteJSON(frames.Order, command); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return conn, nil
@@ -320,7 +320,7 @@ func (o *Operator) attachOutput(r request, id *mesosv1.ContainerID, encoding cod
 		return err
 	}
 	defer conn.Close()
-	if err := inside.NewWriter(conn).Write(inside.FrameStdinEnd, nil); err != nil {
+	if err := frames.NewWriter(conn).Write(frames.StdinEnd, nil); err != nil {
 		return err
 	}
 	_, err = o.stream(r, conn, encoding)
@@ -328,8 +328,8 @@ func (o *Operator) attachOutput(r request, id *mesosv1.ContainerID, encoding cod
 }
 
 // attaching is the command that attaches to the terminal of the task in which it runs.
-func (o *Operator) attaching(args ...string) inside.Command {
-	return inside.Command{Argv: append(append(slices.Clone(o.config.Adapter), "attach"), args...)}
+func (o *Operator) attaching(args ...string) frames.Command {
+	return frames.Command{Argv: append(append(slices.Clone(o.config.Adapter), "attach"), args...)}
 }
 
 // inputRecordMax bounds a record of what a client types.
@@ -360,7 +360,7 @@ func (o *Operator) attachInput(r request) error {
 	}
 	ctx, cancel := context.WithCancel(r.r.Context())
 	defer cancel()
-	var to, typed *inside.Writer
+	var to, typed *frames.Writer
 	if first.GetContainerId().GetParent() != nil {
 		if _, to, err = o.sessionOf(r, first.GetContainerId()); err != nil {
 			return err
@@ -375,13 +375,13 @@ func (o *Operator) attachInput(r request) error {
 			return err
 		}
 		defer conn.Close()
-		to = inside.NewWriter(conn)
-		typed = inside.NewWriter(nested{to}) // frames for the terminal, within those for the command that attaches
+		to = frames.NewWriter(conn)
+		typed = frames.NewWriter(nested{to}) // frames for the terminal, within those for the command that attaches
 	}
 	for {
 		input, err := next()
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || r.r.Context().Err() != nil {
-			_ = to.Write(inside.FrameStdinEnd, nil) // the client has left
+			_ = to.Write(frames.StdinEnd, nil) // the client has left
 			return nil
 		}
 		if err != nil {
@@ -390,9 +390,9 @@ func (o *Operator) attachInput(r request) error {
 		process := input.GetProcessIo()
 		switch size := process.GetControl().GetTtyInfo().GetWindowSize(); {
 		case process.GetData() != nil && len(process.GetData().GetData()) == 0: // the end of what is typed
-			err = to.Write(inside.FrameStdinEnd, nil)
+			err = to.Write(frames.StdinEnd, nil)
 		case len(process.GetData().GetData()) > 0:
-			err = typed.Copy(inside.FrameStdin, strings.NewReader(string(process.GetData().GetData())))
+			err = typed.Copy(frames.Stdin, strings.NewReader(string(process.GetData().GetData())))
 		case size != nil:
 			err = typed.WriteSize(uint16(size.GetRows()), uint16(size.GetColumns()))
 		}
@@ -403,12 +403,12 @@ func (o *Operator) attachInput(r request) error {
 }
 
 // nested writes as the input of a command.
-type nested struct{ to *inside.Writer }
+type nested struct{ to *frames.Writer }
 
 func (n nested) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		part := rest[:min(len(rest), 32<<10)]
-		if err := n.to.Write(inside.FrameStdin, part); err != nil {
+		if err := n.to.Write(frames.Stdin, part); err != nil {
 			return 0, err
 		}
 		rest = rest[len(part):]

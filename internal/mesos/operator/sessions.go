@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/tenderhq/tender/agent/inside"
+	"github.com/tenderhq/tender/internal/frames"
 	"github.com/tenderhq/tender/internal/mesos/codec"
 	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
 	agentv1 "github.com/tenderhq/tender/internal/mesos/v1/agent"
@@ -27,9 +27,9 @@ const sessionsMax = 256
 type session struct {
 	key   string
 	proof [sha256.Size]byte // of who has launched it, and nobody else may do anything to it
-	input *inside.Writer    // of the command
+	input *frames.Writer    // of the command
 	done  chan struct{}     // closed when it has ended
-	end   inside.End        // how, before done is closed
+	end   frames.End        // how, before done is closed
 }
 
 // keyOf names a container with those that it is nested in.
@@ -53,7 +53,7 @@ func (o *Operator) launchSession(r request, call *agentv1.Call_LaunchNestedConta
 	if id.GetParent().GetParent() != nil {
 		return codec.Refuse(http.StatusNotImplemented, "a container within a nested one has no equivalent in Tender")
 	}
-	command := inside.Command{Argv: argvOf(call.GetCommand())}
+	command := frames.Command{Argv: argvOf(call.GetCommand())}
 	if terminal := call.GetContainer().GetTtyInfo(); terminal != nil {
 		command.TTY, command.Term = true, "xterm"
 		command.Rows, command.Cols = uint16(terminal.GetWindowSize().GetRows()), uint16(terminal.GetWindowSize().GetColumns())
@@ -70,7 +70,7 @@ func (o *Operator) launchSession(r request, call *agentv1.Call_LaunchNestedConta
 	}
 	defer conn.Close()
 	o.mu.Lock()
-	s.input = inside.NewWriter(conn)
+	s.input = frames.NewWriter(conn)
 	o.mu.Unlock()
 	s.end, err = o.stream(r, conn, encoding)
 	return err
@@ -123,7 +123,7 @@ func (s *session) over() bool {
 }
 
 // sessionOf returns the session of a container that the caller has launched, and where its input goes; nil: nowhere yet.
-func (o *Operator) sessionOf(r request, id *mesosv1.ContainerID) (*session, *inside.Writer, error) {
+func (o *Operator) sessionOf(r request, id *mesosv1.ContainerID) (*session, *frames.Writer, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	at := slices.IndexFunc(o.sessions, func(s *session) bool { return s.key == keyOf(id) && s.proof == proofOf(r.r) })
@@ -162,7 +162,7 @@ func (o *Operator) killSession(r request, id *mesosv1.ContainerID, signal int32)
 	if input == nil || s.over() {
 		return nil
 	}
-	return input.Write(inside.FrameSignal, []byte{byte(signal)})
+	return input.Write(frames.Signal, []byte{byte(signal)})
 }
 
 // removeSession forgets how a command has ended that a caller has launched.
@@ -208,9 +208,9 @@ func (o *Operator) answerNested(r request, call *agentv1.Call, response *agentv1
 }
 
 // stream answers with what a command inside a task writes, until it ends, and returns how.
-func (o *Operator) stream(r request, conn io.ReadWriteCloser, encoding codec.Encoding) (end inside.End, err error) {
+func (o *Operator) stream(r request, conn io.ReadWriteCloser, encoding codec.Encoding) (end frames.End, err error) {
 	defer context.AfterFunc(r.r.Context(), func() { _ = conn.Close() })() // the client has gone
-	end = inside.End{Code: 128 + int(syscall.SIGKILL), Why: "the connection is gone"}
+	end = frames.End{Code: 128 + int(syscall.SIGKILL), Why: "the connection is gone"}
 	r.w.Header().Set("Content-Type", encoding.ContentType())
 	if codec.Accepts(r.r.Header, codec.RecordIO) && slices.ContainsFunc(r.r.Header.Values("Accept"), func(v string) bool { return strings.Contains(v, codec.RecordIO) }) {
 		if wanted, ok := codec.AnswerMessageEncoding(r.r.Header); ok {
@@ -225,16 +225,16 @@ func (o *Operator) stream(r request, conn io.ReadWriteCloser, encoding codec.Enc
 		return end, nil // it has gone
 	}
 	for {
-		kind, content, err := inside.Read(conn)
+		kind, content, err := frames.Read(conn)
 		switch {
 		case err != nil:
 			return end, nil // the answer has begun, and ends so
-		case kind == inside.FrameEnd:
+		case kind == frames.Ended:
 			_ = json.Unmarshal(content, &end) // an agent writes it
 			return end, nil
 		}
 		stream := agentv1.ProcessIO_Data_STDOUT
-		if kind == inside.FrameStderr {
+		if kind == frames.Stderr {
 			stream = agentv1.ProcessIO_Data_STDERR
 		}
 		record, err := encoding.Marshal(&agentv1.ProcessIO{Type: agentv1.ProcessIO_DATA.Enum(), Data: &agentv1.ProcessIO_Data{Type: stream.Enum(), Data: content}})

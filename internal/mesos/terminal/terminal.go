@@ -17,7 +17,7 @@ import (
 
 	"github.com/creack/pty"
 
-	"github.com/tenderhq/tender/agent/inside"
+	"github.com/tenderhq/tender/internal/frames"
 	"github.com/tenderhq/tender/internal/pause"
 )
 
@@ -153,7 +153,7 @@ func (h *holder) accept(listener net.Listener) {
 // read passes on what a client types, and the size of its terminal, until it leaves.
 func (h *holder) read(client net.Conn) {
 	for {
-		kind, content, err := inside.Read(client)
+		kind, content, err := frames.Read(client)
 		switch {
 		case err != nil:
 			h.mu.Lock()
@@ -161,11 +161,11 @@ func (h *holder) read(client net.Conn) {
 			delete(h.clients, client)
 			_ = client.Close() // it has left
 			return
-		case kind == inside.FrameStdin:
+		case kind == frames.Stdin:
 			if _, err := h.terminal.Write(content); err != nil {
 				return
 			}
-		case kind == inside.FrameSize && len(content) == 4:
+		case kind == frames.Size && len(content) == 4:
 			size := pty.Winsize{Rows: uint16(content[0])<<8 | uint16(content[1]), Cols: uint16(content[2])<<8 | uint16(content[3])}
 			_ = pty.Setsize(h.terminal, &size) // the command has ended
 		}

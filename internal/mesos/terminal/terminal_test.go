@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tenderhq/tender/agent/inside"
+	"github.com/tenderhq/tender/internal/frames"
 )
 
 // TestTerminal: clients see what the command says, also what it has said before, and what one types the command reads.
@@ -42,11 +42,11 @@ func TestTerminal(t *testing.T) {
 	}
 	await("ready")
 	var typed bytes.Buffer
-	frames := inside.NewWriter(&typed)
-	if err := frames.WriteSize(10, 132); err != nil {
+	client := frames.NewWriter(&typed)
+	if err := client.WriteSize(10, 132); err != nil {
 		t.Fatal(err)
 	}
-	if err := frames.Write(inside.FrameStdin, []byte("hello\n")); err != nil {
+	if err := client.Write(frames.Stdin, []byte("hello\n")); err != nil {
 		t.Fatal(err)
 	}
 	if err := Attach(t.Context(), &typed, nil); err != nil {

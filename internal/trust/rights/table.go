@@ -124,7 +124,7 @@ var Table = []Row{
 
 	{Call: operator + "GetReadTicket", Verb: View, Action: "read-task", On: OnTasks, Own: true,
 		Check: "the task, or all of the framework; for an agent's own state and flags the agent"},
-	{Call: operator + "GetExecTicket", Verb: Operate, Action: "exec", On: OnTasks, Own: true, Changes: true, Check: "the task; for an agent's log level the agent"},
+	{Call: operator + "GetExecTicket", Verb: Operate, Action: "exec", On: OnTasks, Own: true, Changes: true, Page: true, Check: "the task; for an agent's log level the agent"},
 
 	{Call: operator + "CreateToken", Verb: Admin, Action: "create-token", On: OnCluster, Changes: true,
 		Check: "nobody gives more than he has: one for a master, or for a principal that has nothing, needs admin"},

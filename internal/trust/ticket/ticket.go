@@ -11,6 +11,7 @@
 package ticket
 
 import (
+	"cmp"
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
@@ -38,6 +39,8 @@ const (
 // Ticket is the content of a ticket.
 type Ticket struct {
 	For   trust.Identity // the identity that may show it
+	// Person is for whom a master shows it that serves the page: who is let in, and in whose name. Empty: For itself.
+	Person string
 	Opens rights.Ticket
 	Agent api.AgentID // the agent at which it is valid
 	// Task is the task that it is for. Without a task ID it is for all tasks of the framework there; if empty, for the
@@ -51,6 +54,7 @@ type Ticket struct {
 type claims struct {
 	jwt.RegisteredClaims
 	Opens     rights.Ticket   `json:"opens"`
+	Person    string          `json:"person,omitempty"`
 	Framework api.FrameworkID `json:"framework,omitempty"`
 	Task      api.TaskID      `json:"task,omitempty"`
 	// Signed is when it was signed, in nanoseconds since 1970. The other times are whole seconds, which would not tell
@@ -58,6 +62,9 @@ type claims struct {
 	// second.
 	Signed int64 `json:"signed,omitempty"`
 }
+
+// Principal returns who is let in by the ticket.
+func (t Ticket) Principal() string { return cmp.Or(t.Person, t.For.Name) }
 
 // signedAt returns when the ticket was signed.
 func (c *claims) signedAt() time.Time {
@@ -81,7 +88,7 @@ func Sign(master *trust.Pass, t Ticket, now time.Time) (string, error) {
 			Issuer: master.Identity().String(), Subject: t.For.String(), Audience: jwt.ClaimStrings{string(t.Agent)},
 			NotBefore: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(Life)),
 		},
-		Opens: t.Opens, Framework: t.Task.Framework, Task: t.Task.Task, Signed: now.UnixNano(),
+		Opens: t.Opens, Person: t.Person, Framework: t.Task.Framework, Task: t.Task.Task, Signed: now.UnixNano(),
 	})
 	var chain []string
 	for _, der := range master.Chain() {
@@ -113,7 +120,7 @@ func Read(own *trust.Pass, word string, now time.Time) (Ticket, error) {
 		return Ticket{}, denied("the ticket does not say for whom, for which agent and from when on it is")
 	}
 	return Ticket{
-		For: who, Opens: read.Opens, Agent: api.AgentID(read.Audience[0]), Task: api.TaskRef{Framework: read.Framework, Task: read.Task},
+		For: who, Person: read.Person, Opens: read.Opens, Agent: api.AgentID(read.Audience[0]), Task: api.TaskRef{Framework: read.Framework, Task: read.Task},
 		Signed: read.signedAt(),
 	}, nil
 }

@@ -362,6 +362,17 @@ func TestThePageInABrowser(t *testing.T) {
 	w.click("footer a.button")
 	w.reads("main", "KILLED")
 
+	// A page that begins later pieces the moment together from the history.
+	w.do(chromedp.Navigate(c.uiOf(c.env)))
+	w.base = evaluated[string](w, "location.origin")
+	w.goTo("/tasks")
+	w.reads(`tr[data-row$="/web.0"]`, "RUNNING")
+	w.goTo(fmt.Sprint("/tasks?at=", before))
+	w.reads("footer", "pieced together")
+	if was := evaluated[string](w, rows); was != then {
+		t.Errorf("the list of tasks was %s, and is pieced together as %s", then, was)
+	}
+
 	// The leader is killed with the page open: it goes on by itself.
 	w.goTo("/")
 	w.reads(".head", "leads")

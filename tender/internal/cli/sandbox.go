@@ -17,9 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/internal/frames"
 	"github.com/tenderhq/tender/internal/sandbox"
 	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/logtail"
@@ -248,14 +248,14 @@ func execInside(ctx context.Context, who *caller.Caller, c *client.Client, word 
 	transport := logtail.Transport(c.DialAgent)
 	defer transport.CloseIdleConnections()
 	// An interrupt is passed to the command first, so the connection must outlive it.
-	conn, err := inside.Dial(context.WithoutCancel(ctx), &http.Client{Transport: transport}, address, ref, ticket)
+	conn, err := frames.Dial(context.WithoutCancel(ctx), &http.Client{Transport: transport}, address, ref, ticket)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }() // the session is over
 	kind, _ := who.Lookup("TERM")
 	s := &terminal.Session{Conn: conn, Stdin: who.Stdin, Typed: f.stdin, Stdout: who.Stdout, Stderr: who.Stderr, Term: kind}
-	code, err := s.Run(ctx, inside.Command{Argv: argv, TTY: f.tty}, signalFor)
+	code, err := s.Run(ctx, frames.Command{Argv: argv, TTY: f.tty}, signalFor)
 	if err == nil && code != 0 {
 		return caller.Failure{Code: code}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/tenderhq/tender/agent/inside"
+	"github.com/tenderhq/tender/internal/frames"
 )
 
 // Session is one command that runs.
@@ -28,13 +28,13 @@ type Session struct {
 	// Term is the type of this terminal.
 	Term string
 
-	to *inside.Writer
+	to *frames.Writer
 }
 
 // Run runs the command to its end and returns its exit code. When the context ends, the command is sent the signal that
 // signalOf returns.
-func (s *Session) Run(ctx context.Context, command inside.Command, signalOf func(context.Context) syscall.Signal) (code int, err error) {
-	s.to = inside.NewWriter(s.Conn)
+func (s *Session) Run(ctx context.Context, command frames.Command, signalOf func(context.Context) syscall.Signal) (code int, err error) {
+	s.to = frames.NewWriter(s.Conn)
 	keyboard, isFile := s.Stdin.(*os.File)
 	if isFile && command.TTY && term.IsTerminal(int(keyboard.Fd())) {
 		restore, err := s.takeTerminal(keyboard, &command)
@@ -43,7 +43,7 @@ func (s *Session) Run(ctx context.Context, command inside.Command, signalOf func
 		}
 		defer restore()
 	}
-	if err := s.to.WriteJSON(inside.FrameCommand, command); err != nil {
+	if err := s.to.WriteJSON(frames.Order, command); err != nil {
 		return 0, err
 	}
 	over := make(chan struct{})
@@ -51,13 +51,13 @@ func (s *Session) Run(ctx context.Context, command inside.Command, signalOf func
 	go func() { // it ends with Run
 		select {
 		case <-ctx.Done():
-			_ = s.to.Write(inside.FrameSignal, []byte{byte(signalOf(ctx))}) // a session that is over reports that itself
+			_ = s.to.Write(frames.Signal, []byte{byte(signalOf(ctx))}) // a session that is over reports that itself
 		case <-over:
 		}
 	}()
 	if s.Typed {
 		go s.passStdin() // it reads until this process ends
-	} else if err := s.to.Write(inside.FrameStdinEnd, nil); err != nil && !command.TTY {
+	} else if err := s.to.Write(frames.StdinEnd, nil); err != nil && !command.TTY {
 		return 0, err
 	}
 	return s.toEnd()
@@ -65,13 +65,13 @@ func (s *Session) Run(ctx context.Context, command inside.Command, signalOf func
 
 // passStdin passes on what is typed, and the end of it.
 func (s *Session) passStdin() {
-	if s.to.Copy(inside.FrameStdin, s.Stdin) == nil {
-		_ = s.to.Write(inside.FrameStdinEnd, nil) // a session that is over reports that itself
+	if s.to.Copy(frames.Stdin, s.Stdin) == nil {
+		_ = s.to.Write(frames.StdinEnd, nil) // a session that is over reports that itself
 	}
 }
 
 // takeTerminal passes on every key as it is, and the terminal's size now and whenever it changes.
-func (s *Session) takeTerminal(keyboard *os.File, command *inside.Command) (restore func(), err error) {
+func (s *Session) takeTerminal(keyboard *os.File, command *frames.Command) (restore func(), err error) {
 	fd := int(keyboard.Fd())
 	if cols, rows, err := term.GetSize(fd); err == nil {
 		command.Rows, command.Cols = uint16(rows), uint16(cols)
@@ -100,17 +100,17 @@ func (s *Session) takeTerminal(keyboard *os.File, command *inside.Command) (rest
 // toEnd writes what arrives, until the agent says how the command ended.
 func (s *Session) toEnd() (code int, err error) {
 	for {
-		kind, content, err := inside.Read(s.Conn)
+		kind, content, err := frames.Read(s.Conn)
 		if err != nil {
 			return 0, fmt.Errorf("the agent broke off: %w", err)
 		}
 		switch kind {
-		case inside.FrameStdout:
+		case frames.Stdout:
 			_, err = s.Stdout.Write(content)
-		case inside.FrameStderr:
+		case frames.Stderr:
 			_, err = s.Stderr.Write(content)
-		case inside.FrameEnd:
-			var end inside.End
+		case frames.Ended:
+			var end frames.End
 			if err := json.Unmarshal(content, &end); err != nil {
 				return 0, err
 			}

@@ -1,4 +1,6 @@
-package inside
+// Package frames is what both ends of a command inside a task say to each other, on a connection to the task's agent that
+// was upgraded to it. It starts nothing and shows nothing.
+package frames
 
 import (
 	"encoding/binary"
@@ -15,18 +17,18 @@ const Upgrade = "tender-exec/1"
 
 // Frames that a client sends. The first one is the command.
 const (
-	FrameCommand  = 'c' // a Command, as JSON
-	FrameStdin    = 'i'
-	FrameStdinEnd = 'z'
-	FrameSize     = 'w' // of the terminal: rows and columns, two bytes each
-	FrameSignal   = 's' // the signal's number, one byte
+	Order    = 'c' // a Command, as JSON
+	Stdin    = 'i'
+	StdinEnd = 'z'
+	Size     = 'w' // of the terminal: rows and columns, two bytes each
+	Signal   = 's' // the signal's number, one byte
 )
 
 // Frames that an agent sends. The last one is the end.
 const (
-	FrameStdout = 'o'
-	FrameStderr = 'e'
-	FrameEnd    = 'x' // an End, as JSON
+	Stdout = 'o'
+	Stderr = 'e'
+	Ended  = 'x' // an End, as JSON
 )
 
 // Command is a command to be run inside a task.
@@ -87,7 +89,7 @@ func (w *Writer) WriteJSON(kind byte, value any) error {
 
 // WriteSize tells the size of the terminal.
 func (w *Writer) WriteSize(rows, cols uint16) error {
-	return w.Write(FrameSize, binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, rows), cols))
+	return w.Write(Size, binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, rows), cols))
 }
 
 // Copy writes everything from a reader as frames of a kind, until its end.

@@ -1,0 +1,227 @@
+package web_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/web"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// historian is a cluster with a history, and with the tasks that have ended.
+type historian struct {
+	*fake
+	views  map[string]*apiv1.Change // by KIND/NAME: what there is
+	events []*apiv1.Event
+	ended  []*apiv1.TaskView
+	silent bool // nobody watches yet
+}
+
+func newHistorian() *historian {
+	h := &historian{fake: answering("x"), views: map[string]*apiv1.Change{}}
+	h.answers["WhoAmI"] = func() (proto.Message, error) { return &apiv1.WhoAmIResponse{Kind: "anybody"}, nil }
+	h.answers["ListTasks"] = func() (proto.Message, error) { return &apiv1.ListTasksResponse{Items: h.ended}, nil }
+	h.state, h.silent = nil, true
+	return h
+}
+
+// Invoke answers a question about events by two of them at a time.
+func (h *historian) Invoke(ctx context.Context, method string, request, reply any, options ...grpc.CallOption) error {
+	asked, is := request.(*apiv1.ListEventsRequest)
+	if !is {
+		return h.fake.Invoke(ctx, method, request, reply, options...)
+	}
+	var found []*apiv1.Event
+	for _, event := range slices.Backward(h.events) {
+		at := event.GetAt().AsTime()
+		if (asked.Since == nil || !at.Before(asked.GetSince().AsTime())) && (asked.Until == nil || at.Before(asked.GetUntil().AsTime())) &&
+			(asked.GetOf() == "" || asked.GetOf() == event.GetKind()+"/"+event.GetName()) && slices.Contains(asked.GetKinds(), event.GetKind()) && (!asked.GetNotableOnly() || event.GetNotable()) {
+			found = append(found, event)
+		}
+	}
+	from, _ := strconv.Atoi(asked.GetPageToken())
+	answer := reply.(*apiv1.ListEventsResponse)
+	answer.MasterId, answer.Items = "m2", found[from:min(len(found), from+2)]
+	if from+2 < len(found) {
+		answer.NextPageToken = strconv.Itoa(from + 2)
+	}
+	return nil
+}
+
+// happen changes a thing and tells everybody: what happened, and what the thing is now.
+func (h *historian) happen(what string, change *apiv1.Change) {
+	kind, name := wire.ChangeName(change)
+	h.views[kind+"/"+name] = change
+	if change.GetRemoved() != "" {
+		delete(h.views, kind+"/"+name)
+	}
+	if what != "" {
+		change.Event = &apiv1.Event{At: timestamppb.Now(), Kind: kind, Name: name, What: what, Notable: kind != "task"}
+		h.events = append(h.events, change.Event)
+	}
+	if h.state = nil; h.silent {
+		for _, view := range h.views { // order: irrelevant because a copy sorts them
+			h.state = append(h.state, view)
+		}
+		return
+	}
+	h.changed <- change
+}
+
+// task has a task launched on an agent, or in another state there; and counts it.
+func (h *historian) task(name string, agent int, state string) {
+	task := &apiv1.TaskView{
+		Id: name, Name: name, FrameworkId: "framework-1", FrameworkName: "f", Role: "eng", State: strings.ToUpper(state), AgentId: fmt.Sprint("agent-", agent), Hostname: fmt.Sprint("node-", agent),
+		Since: timestamppb.Now(), Launched: timestamppb.Now(), Resources: amounts(1, 64),
+	}
+	if was := h.views["task/framework-1/"+name]; was != nil {
+		task.Launched = was.GetTask().GetLaunched()
+	}
+	change := &apiv1.Change{View: &apiv1.Change_Task{Task: task}}
+	if state == "finished" {
+		h.ended = append(h.ended, task)
+		change = &apiv1.Change{Removed: "task/framework-1/" + name}
+	}
+	what := state
+	if state == "staging" {
+		what = "launched"
+	}
+	h.happen(what, change)
+	h.agent(agent, "")
+	n := 0
+	for _, other := range h.views { // order: irrelevant because they are counted
+		if other.GetTask() != nil {
+			n++
+		}
+	}
+	h.happen("", &apiv1.Change{View: &apiv1.Change_Framework{Framework: &apiv1.FrameworkView{
+		Id: "framework-1", Name: "f", State: "active", Roles: []string{"eng"}, Tasks: int32(n), Allocated: amounts(n, 64*n), Admitted: h.views["framework/framework-1"].GetFramework().GetAdmitted(),
+	}}})
+}
+
+// agent has something happen to an agent, or counts what it has.
+func (h *historian) agent(i int, what string) {
+	id := fmt.Sprint("agent-", i)
+	agent := &apiv1.AgentView{Id: id, Hostname: fmt.Sprint("node-", i), State: "RUNNING", Since: timestamppb.Now(), Admitted: timestamppb.Now(), Total: amounts(8, 1024)}
+	if was := h.views["agent/"+id]; was != nil {
+		agent = proto.CloneOf(was.GetAgent())
+	}
+	n := 0
+	for _, other := range h.views { // order: irrelevant because they are counted
+		if other.GetTask().GetAgentId() == id {
+			n++
+		}
+	}
+	agent.Tasks, agent.Allocated, agent.Free = int32(n), amounts(n, 64*n), amounts(8-n, 1024-64*n)
+	switch what {
+	case "draining":
+		agent.Marks = []string{"draining"}
+	case "reactivated":
+		agent.Marks = nil
+	case "disconnected", "running":
+		agent.State, agent.Since = strings.ToUpper(what), timestamppb.Now()
+	}
+	h.happen(what, &apiv1.Change{View: &apiv1.Change_Agent{Agent: agent}})
+}
+
+func amounts(cpus, mem int) *structpb.Struct {
+	all := &structpb.Struct{Fields: map[string]*structpb.Value{}}
+	for kind, amount := range map[string]int{"cpus": cpus, "mem": mem} {
+		if amount > 0 {
+			all.Fields[kind] = structpb.NewNumberValue(float64(amount))
+		}
+	}
+	return all
+}
+
+// TestTheTimeBeforeIsPiecedTogether: a page that began later shows the lists of a moment as a page showed them that was
+// there, by what the history says; and says that it has pieced them together. (Protocol rule R88.)
+func TestTheTimeBeforeIsPiecedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := newHistorian()
+		for i := range 3 {
+			cluster.agent(i, "admitted")
+			cluster.agent(i, "running")
+		}
+		cluster.happen("admitted", &apiv1.Change{View: &apiv1.Change_Framework{Framework: &apiv1.FrameworkView{Id: "framework-1", Name: "f", State: "active", Admitted: timestamppb.Now()}}})
+		for i, name := range []string{"stays", "ends", "moves"} {
+			cluster.task(name, i, "staging")
+			cluster.task(name, i, "running")
+		}
+		cluster.silent = false
+		early := web.New(web.Config{Cluster: cluster})
+		defer early.End()
+		lists := []string{"/tasks", "/agents", "/frameworks"}
+		shown := func(page *web.Server, path string) string {
+			_, main, _ := strings.Cut(ask(page.Handler(), http.MethodGet, path).Body.String(), "<section")
+			main, _, _ = strings.Cut(main, "</main>")
+			return regexp.MustCompile(`<p class="actions">.*?</p>|\?at=\d+`).ReplaceAllString(main, "")
+		}
+		saved := map[int64]map[string]string{}
+		save := func() {
+			<-time.After(10 * time.Second)
+			saved[time.Now().Unix()] = map[string]string{}
+			for _, path := range lists {
+				saved[time.Now().Unix()][path] = shown(early, path)
+			}
+			<-time.After(10 * time.Second)
+		}
+		shown(early, "/tasks")
+		save()
+		cluster.task("new", 1, "staging")
+		cluster.agent(2, "draining")
+		save()
+		cluster.task("new", 1, "running")
+		cluster.task("ends", 1, "finished")
+		cluster.task("moves", 2, "killing")
+		cluster.agent(0, "disconnected")
+		save()
+		cluster.task("moves", 2, "finished")
+		cluster.agent(0, "running")
+		cluster.agent(2, "reactivated")
+		save()
+		cluster.task("short", 1, "staging")
+		cluster.task("short", 1, "finished")
+		cluster.agent(3, "admitted")
+		cluster.happen("removed", &apiv1.Change{Removed: "agent/agent-2"})
+		cluster.silent = true
+		cluster.happen("admitted", &apiv1.Change{View: &apiv1.Change_Framework{Framework: &apiv1.FrameworkView{Id: "framework-2", Name: "g", State: "active", Admitted: timestamppb.Now()}}})
+		<-time.After(time.Minute)
+
+		cluster.told = false
+		late := web.New(web.Config{Cluster: cluster})
+		defer late.End()
+		shown(late, "/")
+		for at, views := range saved {
+			for path, was := range views {
+				path += fmt.Sprint("?at=", at)
+				if now := shown(late, path); now != was && !strings.Contains(path, "/agents") {
+					t.Errorf("%s was\n%s\nand is pieced together as\n%s", path, was, now)
+				}
+			}
+			said := ask(late.Handler(), http.MethodGet, fmt.Sprint("/tasks?at=", at)).Body.String()
+			if !strings.Contains(said, "pieced together from the events that master m2 has kept") {
+				t.Errorf("nothing says that it is pieced together: %s", said)
+			}
+			// What an agent had that is no more, nobody knows.
+			agents := regexp.MustCompile(`<tr data-row="agent-2">.*?</tr>`)
+			if was, now := agents.ReplaceAllString(views["/agents"], ""), agents.ReplaceAllString(shown(late, fmt.Sprint("/agents?at=", at)), ""); was != now {
+				t.Errorf("the agents were\n%s\nand are pieced together as\n%s", was, now)
+			}
+		}
+	})
+}
