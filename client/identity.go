@@ -30,7 +30,7 @@ func Dial(ctx context.Context, config Config) (*Client, error) {
 			config.Waiting(err)
 		}
 	}}
-	holder, token, err := joining.Member(ctx, how, text, "a client", trust.Person, trust.Framework)
+	holder, token, err := joining.Member(ctx, how, text, trust.Person, trust.Framework)
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func (i *identity) prove(ctx context.Context) error {
 }
 
 func (i *identity) join(ctx context.Context, text string) error {
-	holder, token, err := joining.Member(ctx, i.joining(), text, "a framework", trust.Framework, trust.Person)
+	holder, token, err := joining.Member(ctx, i.joining(), text, trust.Framework, trust.Person)
 	i.token = token
 	if revoked := protocol.Revoked(""); errors.As(err, &revoked) {
 		err = api.E("framework.join", api.Denied, token.ID, fmt.Errorf("%w: %w", ErrRevoked, err))

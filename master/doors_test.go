@@ -97,7 +97,7 @@ func (a *abroad) logIn(key trust.Key, dial trust.Dial) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	a.admin, _, err = joining.Member(a.t.Context(), joining.Config{Masters: []string{"host1:5060"}, Dial: dial}, first.String(), "a test", trust.Person)
+	a.admin, _, err = joining.Member(a.t.Context(), joining.Config{Masters: []string{"host1:5060"}, Dial: dial}, first.String(), trust.Person)
 	if err != nil {
 		a.t.Fatal(err)
 	}

@@ -123,7 +123,7 @@ func TestAPolicyElsewhereProvesWhoItIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.admin, _, err = joining.Member(t.Context(), joining.Config{Masters: masters, Dial: client}, first.String(), "a test", trust.Person)
+		a.admin, _, err = joining.Member(t.Context(), joining.Config{Masters: masters, Dial: client}, first.String(), trust.Person)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -85,7 +85,7 @@ func Serve(ctx context.Context, config ServeConfig) error {
 // join gets a certificate, and renews it until end is called.
 func (c ServeConfig) join(ctx context.Context) (end func(), holder *trust.Holder, err error) {
 	how := joining.Config{Masters: c.Masters, Dial: c.Dial, Failed: c.Failed}
-	holder, how.Token, err = joining.Member(ctx, how, c.Token, "an allocator", trust.Framework)
+	holder, how.Token, err = joining.Member(ctx, how, c.Token, trust.Framework)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -151,7 +151,7 @@ func (c *Cluster) Connect(ctx context.Context) (*grpc.ClientConn, error) {
 	address := c.Masters[0].GRPC
 	token := nearby.Token(nearby.UsersOf(func(string) (string, bool) { return "", false }), []string{address})
 	how := joining.Config{Masters: []string{address}, Dial: transport.DialTCP}
-	holder, _, err := joining.Member(ctx, how, token, "an operator", trust.Person)
+	holder, _, err := joining.Member(ctx, how, token, trust.Person)
 	if err != nil {
 		return nil, err
 	}

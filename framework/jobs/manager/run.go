@@ -142,7 +142,7 @@ func (c RunConfig) join(ctx context.Context, log *slog.Logger) (*trust.Holder, e
 	if c.Token == "" {
 		return nil, nil
 	}
-	holder, _, err := joining.Member(ctx, c.joining(log), c.Token, "a job manager", trust.Framework)
+	holder, _, err := joining.Member(ctx, c.joining(log), c.Token, trust.Framework)
 	return holder, err
 }
 

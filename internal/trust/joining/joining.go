@@ -79,9 +79,8 @@ func Join(ctx context.Context, config Config, token trust.Token, pass *trust.Pas
 }
 
 // Member joins with a token given as text, whose kind must be one of kinds, and returns the holder of the new
-// certificate. use says, for people, what joins with such tokens. The certificate is kept only in memory: [Keep] renews
-// it.
-func Member(ctx context.Context, config Config, text, use string, kinds ...trust.Kind) (*trust.Holder, trust.Token, error) {
+// certificate. It is kept only in memory: [Keep] renews it.
+func Member(ctx context.Context, config Config, text string, kinds ...trust.Kind) (*trust.Holder, trust.Token, error) {
 	token, err := trust.ParseToken(text)
 	if err != nil {
 		return nil, token, err

@@ -308,7 +308,7 @@ func devOperator(dial trust.Dial) func(context.Context, []string, string, func(e
 		config := client.Config{Masters: masters, Dial: dial}
 		if token != "" {
 			how := joining.Config{Masters: masters, Dial: transport.DialTCP, Failed: func(_ string, err error) { failed(err) }}
-			holder, _, err := joining.Member(ctx, how, token, "an operator", trust.Person)
+			holder, _, err := joining.Member(ctx, how, token, trust.Person)
 			if err != nil {
 				return nil, nil, err
 			}
