@@ -3,12 +3,12 @@ package checkpoint
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/platter"
 )
 
 // TestPowerLoss: the machine loses power behind any append. What was written and not synced may be lost: the content of
@@ -42,8 +42,8 @@ func losePower(t *testing.T, last int, keepsNames bool) {
 	t.Helper()
 	before := t.TempDir()
 	d := NewDisk(Config{Folder: before, BootID: "boot-1"})
-	platter := &platter{contents: map[uint64][]byte{}, names: map[string]uint64{}}
-	d.system.sync = platter.sync
+	disk := platter.New()
+	d.system.sync = func(file *os.File) error { return disk.Sync(file.Name()) }
 	if _, err := d.Load(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,9 @@ func losePower(t *testing.T, last int, keepsNames bool) {
 		t.Fatal(err)
 	}
 	after := t.TempDir()
-	platter.survive(t, before, after, keepsNames)
+	if err := disk.Survive(before, after, keepsNames); err != nil {
+		t.Fatal(err)
+	}
 	found, err := NewDisk(Config{Folder: after, BootID: "boot-2"}).Load()
 	if err != nil {
 		t.Fatalf("the agent does not come back: %v", err)
@@ -72,60 +74,4 @@ func losePower(t *testing.T, last int, keepsNames bool) {
 	if fmt.Sprint(has.records()) != fmt.Sprint(wants.records()) {
 		t.Errorf("it comes back as %v, and was %v", has.records(), wants.records())
 	}
-}
-
-// platter is what a disk really holds when the power is lost: of each file what was synced, under the names that the
-// folder had when it was synced.
-type platter struct {
-	contents map[uint64][]byte
-	names    map[string]uint64
-}
-
-func (p *platter) sync(file *os.File) error {
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	if !info.IsDir() {
-		p.contents[inode(file)], err = os.ReadFile(file.Name())
-		return err
-	}
-	clear(p.names)
-	return eachFile(file.Name(), func(name string, of uint64) { p.names[name] = of })
-}
-
-// survive fills the folder with what is left. keepsNames says that all names of the folder are left, as the file system
-// may write them at any time.
-func (p *platter) survive(t *testing.T, before, after string, keepsNames bool) {
-	t.Helper()
-	names := p.names
-	if keepsNames {
-		names = map[string]uint64{}
-		if err := eachFile(before, func(name string, of uint64) { names[name] = of }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, of := range names {
-		if err := os.WriteFile(filepath.Join(after, name), p.contents[of], 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func eachFile(folder string, do func(name string, of uint64)) error {
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		file, err := os.Open(filepath.Join(folder, entry.Name()))
-		if err != nil {
-			return err
-		}
-		do(entry.Name(), inode(file))
-		if err := file.Close(); err != nil {
-			return err
-		}
-	}
-	return nil
 }

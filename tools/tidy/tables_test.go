@@ -131,6 +131,7 @@ var floors = []floor{
 	{"internal/testing/machine", ""},
 	{"internal/testing/mounts", ""},
 	{"internal/testing/memnet", ""},
+	{"internal/testing/platter", ""},
 	{"internal/testing/oci", ""},
 	{"internal/testing/processor", ""},
 	{"internal/testing/program", ""},

@@ -33,6 +33,9 @@ const settingsFormat = 1
 // raftFolder is the folder with Raft's files, inside the data folder.
 const raftFolder = "raft"
 
+// snapshotsFolder is the folder in that one in which the library keeps snapshots.
+const snapshotsFolder = "snapshots"
+
 const snapshotsKept = 2
 
 // settings are the settings of a folder. They are written before anybody is told what they say.
@@ -287,8 +290,11 @@ func (f *folder) open(log raftLogger) error {
 	f.stable = store
 	f.logs = store
 	snapshots, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, log)
+	if err == nil { // a name is surely there after a loss of power only when its folder is synced
+		err = errors.Join(syncFolder(dir), syncFolder(f.dir))
+	}
 	if err == nil {
-		f.snapshots = sealingStore{snapshots}
+		f.snapshots = sealingStore{snapshots, filepath.Join(dir, snapshotsFolder)}
 		err = f.checkFormats()
 	}
 	if err != nil {

@@ -14,7 +14,7 @@ func (l *Log) SnapshotAt() (newest time.Time) {
 	if l.config.Dir == "" {
 		return newest
 	}
-	found, _ := os.ReadDir(filepath.Join(l.config.Dir, "snapshots")) // without it there is no snapshot
+	found, _ := os.ReadDir(filepath.Join(l.config.Dir, raftFolder, snapshotsFolder)) // without it there is no snapshot
 	for _, entry := range found {
 		name := entry.Name()
 		millis, err := strconv.ParseInt(name[strings.LastIndexByte(name, '-')+1:], 10, 64)

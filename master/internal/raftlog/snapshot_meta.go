@@ -18,18 +18,36 @@ import (
 // checksum. So the snapshot itself, which has a checksum, also carries one of that file.
 
 // sealingStore passes the checksum of the library's description to each snapshot that is written.
-type sealingStore struct{ raft.SnapshotStore }
+type sealingStore struct {
+	raft.SnapshotStore
+	dir string // with the snapshots; "": they are in memory
+}
 
 type sealingSink struct {
 	raft.SnapshotSink
 	metaSum string
+	dir     string
+}
+
+// Close returns when the whole snapshot is on the disk, as the log is trimmed behind it. The library syncs the files, and
+// the folder of all snapshots once it has given this one its name, but not the folder with the names of the files: that
+// has to be there first.
+func (s sealingSink) Close() error {
+	if s.dir == "" {
+		return s.SnapshotSink.Close()
+	}
+	err := syncFolder(filepath.Join(s.dir, s.ID()+".tmp"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it does not exist when the snapshot is closed already
+		return errors.Join(err, s.Cancel())
+	}
+	return s.SnapshotSink.Close()
 }
 
 func (s sealingStore) Create(version raft.SnapshotVersion, index, term uint64, members raft.Configuration, membersIndex uint64,
 	transport raft.Transport,
 ) (raft.SnapshotSink, error) {
 	sink, err := s.SnapshotStore.Create(version, index, term, members, membersIndex, transport)
-	return sealingSink{sink, metaSum(version, index, term, members, membersIndex)}, err
+	return sealingSink{sink, metaSum(version, index, term, members, membersIndex), s.dir}, err
 }
 
 func metaSum(version raft.SnapshotVersion, index, term uint64, members raft.Configuration, membersIndex uint64) string {
@@ -39,7 +57,7 @@ func metaSum(version raft.SnapshotVersion, index, term uint64, members raft.Conf
 // checkMetas checks every snapshot, and returns the index of the newest. The library would skip a snapshot whose
 // description it can't read, and with a wrong index it would take an older snapshot for the newest.
 func (f *folder) checkMetas() (newest uint64, err error) {
-	entries, err := os.ReadDir(filepath.Join(f.dir, raftFolder, "snapshots"))
+	entries, err := os.ReadDir(filepath.Join(f.dir, raftFolder, snapshotsFolder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -55,7 +73,7 @@ func (f *folder) checkMetas() (newest uint64, err error) {
 
 // checkMeta compares the library's description of a snapshot with the snapshot's head, and returns the index.
 func (f *folder) checkMeta(id string) (uint64, error) {
-	folder := filepath.Join(f.dir, raftFolder, "snapshots", id)
+	folder := filepath.Join(f.dir, raftFolder, snapshotsFolder, id)
 	var meta struct { // as the library writes it
 		raft.SnapshotMeta
 		CRC []byte
