@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,15 +18,18 @@ import (
 // command reads, what the command says it hears, and how it has ended it may ask.
 func TestMesosExec(t *testing.T) {
 	d := startDev(t)
-	port := fmt.Sprint(freePort(t))
+	port, gate := fmt.Sprint(freePort(t)), filepath.Join(t.TempDir(), "gate")
 	start(t, append(d.env, "TENDER_TOKEN="+mint(t, d)), "mesos", "--open", "--port", "0", "--agent-port", port).await("find their master at")
-	if _, stderr, code := tender(t, d.env, "run", "--detach", "--name", "host", "--env", "WHO=task", "--", "sleep", "1000"); code != 0 {
+	if _, stderr, code := tender(t, d.env, "run", "--detach", "--name", "host", "--env", "WHO=task", "--", "sh", "-c", "until test -e "+gate+"; do sleep 0.01; done"); code != 0 {
 		t.Fatal(stderr)
 	}
-	until(t, "the task to run", func() bool {
-		list := get(t, d.env, "tasks")
-		return len(list.Items) == 1 && list.Items[0].State == "RUNNING"
-	})
+	await := func(state string) {
+		until(t, "the task", func() bool {
+			list := get(t, d.env, "tasks")
+			return len(list.Items) == 1 && list.Items[0].State == state
+		})
+	}
+	await("RUNNING")
 	post := func(body, kind, accept string) *http.Response {
 		t.Helper()
 		request, err := http.NewRequest(http.MethodPost, "http://127.0.0.1:"+port+"/api/v1", strings.NewReader(body))
@@ -101,6 +106,10 @@ func TestMesosExec(t *testing.T) {
 			t.Errorf("%s: %s %s, %v", asked.body, reply.Status, text, err)
 		}
 	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	await("FINISHED") // dev ends sooner without it
 }
 
 // mint makes a token of an operator.
