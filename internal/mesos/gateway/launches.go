@@ -120,6 +120,9 @@ func (s *session) tellFallen(one *launch) {
 	for _, task := range one.operation.Tasks {
 		if status, fell := one.fallen[task.ID]; fell {
 			status.Number, status.State = 0, api.TaskDropped // it is acknowledged already, and nobody else tells it
+			if status.Reason == api.ReasonReconciliation {   // which the framework has not asked for
+				status.Reason = api.ReasonAgentDisconnected
+			}
 			s.tell(status)
 		}
 	}
