@@ -3,6 +3,7 @@ package framework_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
@@ -63,6 +64,7 @@ func Example_standby() {
 		second := c.Start(config, &nightly{instance: "second"})
 		first.Kill()
 		second.AwaitState("night-1", api.TaskFinished)
+		c.Advance(time.Second) // else the third may be told the end, too: what was handled may not be acknowledged yet
 		second.Kill()
 		third := c.Start(config, &nightly{instance: "third"})
 		c.Await("the third to be active", func() bool { return third.ID() != "" })

@@ -100,7 +100,7 @@ function listen() {
   if (source || asking || document.hidden || !document.body.dataset.events) return;
   source = new EventSource(document.body.dataset.events);
   source.addEventListener("open", () => say("live"));
-  source.addEventListener("patch", event => { say("live"); patch(JSON.parse(event.data)); document.dispatchEvent(new Event("patched")); });
+  source.addEventListener("patch", event => { say("live"); patch(JSON.parse(event.data)); });
   source.addEventListener("gone", () => show(location));
   source.addEventListener("error", () => {
     say("not live: asking again");
