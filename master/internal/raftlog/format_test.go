@@ -18,7 +18,7 @@ func (q *cluster) knowing(format uint64) bool {
 	for range 1000 {
 		all := true
 		for _, n := range q.nodes {
-			all = all && n.Registry().Format >= format
+			all = all && max(n.Registry().Format, 1) >= format // 0 is read as 1
 		}
 		if all {
 			return true
