@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/internal/words"
@@ -31,6 +32,11 @@ const (
 	responseBytesMax = 256 << 10
 	// idleFor is how long a source goes on after the last watcher has left, so that one whose connection broke resumes.
 	idleFor = 30 * time.Second
+	// entriesMax bounds what a watcher takes from the log at once.
+	entriesMax = 4 * responseItemsMax
+	// gatherFor is how long a watcher that was told something rests, so that what happens meanwhile is sent at once: each
+	// message costs the master far more than each change in it.
+	gatherFor = 10 * time.Millisecond
 	// cursorEvery is how often a watcher whose filter lets nothing through is told how far the log has come.
 	cursorEvery = 10 * time.Second
 )
@@ -280,11 +286,14 @@ func (l *Log) Serve(ctx context.Context, w Watcher) error {
 		return err
 	}
 	for {
-		news, more, err := r.step(ctx)
+		news, told, err := r.step(ctx)
 		if err != nil {
 			return err
 		}
-		if more {
+		if told > 0 {
+			if told < entriesMax {
+				pause.For(ctx, gatherFor)
+			}
 			continue
 		}
 		timer := time.NewTimer(cursorEvery)
@@ -376,22 +385,22 @@ func (l *Log) placeAfter(after wire.Cursor) (uint64, bool) {
 	return l.base, true
 }
 
-// step sends what is new. more says that there may be more already.
-func (r *reading) step(ctx context.Context) (news <-chan struct{}, more bool, err error) {
+// step sends what is new, and returns how many changes it took from the log for that: 0 means that there is no more.
+func (r *reading) step(ctx context.Context) (news <-chan struct{}, told int, err error) {
 	entries, news, at, missed, err := r.take()
 	if err != nil {
-		return nil, false, err
+		return nil, 0, err
 	}
 	if err := r.send(entries, at, missed == ""); err != nil {
-		return nil, false, err
+		return nil, 0, err
 	}
 	switch {
 	case missed == "":
-		return news, len(entries) > 0, nil
+		return news, len(entries), nil
 	case r.log.views:
-		return news, true, r.sendState(ctx, missed)
+		return news, entriesMax, r.sendState(ctx, missed)
 	}
-	return news, true, r.Send(&apiv1.WatchResponse{Missed: missed})
+	return news, entriesMax, r.Send(&apiv1.WatchResponse{Missed: missed})
 }
 
 // take returns the next entries, and the cursor behind them; missed says why what follows does not continue them.
@@ -411,7 +420,7 @@ func (r *reading) take() (entries []Entry, news <-chan struct{}, at wire.Cursor,
 			return entries, news, e.cursor, e.missed, nil
 		}
 		entries = append(entries, e)
-		if len(entries) == 4*responseItemsMax {
+		if len(entries) == entriesMax {
 			return entries, news, wire.Cursor{}, "", nil // others may have the lock meanwhile
 		}
 	}

@@ -127,11 +127,11 @@ func (h *hearer) take(news *apiv1.WatchResponse) error {
 // listen hears up to n parts of what is new; all of it if n is negative.
 func (h *hearer) listen(n int) {
 	for ; n != 0; n-- {
-		_, more, err := h.read.step(h.t.Context())
+		_, told, err := h.read.step(h.t.Context())
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		if !more {
+		if told == 0 {
 			return
 		}
 	}
@@ -231,9 +231,9 @@ func TestAGapIsToldToWhoComesFromElsewhere(t *testing.T) {
 				missed, events = missed || news.GetMissed() != "", events+len(news.GetItems())
 				return nil
 			}}}
-		more, err := true, r.begin(t.Context())
-		for more && err == nil {
-			_, more, err = r.step(t.Context())
+		told, err := 1, r.begin(t.Context())
+		for told > 0 && err == nil {
+			_, told, err = r.step(t.Context())
 		}
 		if got := [2]any{missed, events}; err != nil || got != want {
 			t.Errorf("who knows everything up to %v is told of a gap and %v events, want %v (%v)", after, got, want, err)
