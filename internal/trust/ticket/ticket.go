@@ -38,11 +38,11 @@ const (
 
 // Ticket is the content of a ticket.
 type Ticket struct {
-	For   trust.Identity // the identity that may show it
+	For trust.Identity // the identity that may show it
 	// Person is for whom a master shows it that serves the page: who is let in, and in whose name. Empty: For itself.
 	Person string
-	Opens rights.Ticket
-	Agent api.AgentID // the agent at which it is valid
+	Opens  rights.Ticket
+	Agent  api.AgentID // the agent at which it is valid
 	// Task is the task that it is for. Without a task ID it is for all tasks of the framework there; if empty, for the
 	// agent itself.
 	Task api.TaskRef
