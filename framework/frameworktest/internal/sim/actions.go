@@ -106,8 +106,11 @@ func (s *scheduler) killByOperator() {
 	}
 }
 
-// shutDownExecutor ends one of the framework's executors, whatever runs there.
+// shutDownExecutor ends one of the framework's executors, whatever runs there. Job managers never do.
 func (s *scheduler) shutDownExecutor() {
+	if _, is := s.user.(*office); is {
+		return
+	}
 	m := s.world.machines[s.world.random.IntN(len(s.world.machines))]
 	for _, p := range m.living() {
 		if p.run.Executor.Framework == s.info.ID && s.phase == active && m.daemon != nil {

@@ -25,6 +25,7 @@ type keeper struct {
 
 	known   bool // the leader has told which tasks run
 	jobs    map[string]*jobcore.JobMaster
+	claimed map[string]bool // names of jobs of which a submission is under way
 	flights map[api.TaskID]*flight
 	clock   wallclock.Calendar
 	doubted bool // the clock was set, and runs are not planned by it yet
@@ -58,7 +59,7 @@ type storeLane struct {
 func (o *office) begins(s *scheduler) *keeper {
 	p := o.keepers[s]
 	if p == nil || p.life != s.life || p.turn != s.takeovers {
-		p = &keeper{office: o, s: s, life: s.life, turn: s.takeovers, jobs: map[string]*jobcore.JobMaster{}, flights: map[api.TaskID]*flight{},
+		p = &keeper{office: o, s: s, life: s.life, turn: s.takeovers, jobs: map[string]*jobcore.JobMaster{}, claimed: map[string]bool{}, flights: map[api.TaskID]*flight{},
 			storing: storing{writes: writes.New()}}
 		o.keepers[s] = p
 		p.clock = wallclock.Began(p.now())

@@ -214,14 +214,7 @@ func (o *office) visit() {
 	o.runs++
 	name, run := fmt.Sprintf("job-%d", o.runs), fmt.Sprintf("r%d", o.runs)
 	job := o.draw(name)
-	submitting := false // a request that is repeated while it is under way is refused for a moment
-	o.ask(func(p *keeper, reply func(error)) {
-		if submitting && p.jobs[name] == nil && p.life == p.s.life && o.world.random.IntN(4) > 0 {
-			return
-		}
-		submitting = true
-		p.submit(job, run, reply)
-	}, func(err error) {
+	o.ask(func(p *keeper, reply func(error)) { p.submit(job, run, reply) }, func(err error) {
 		o.world.say("people", "%s %s is submitted: %v", job.Type, name, err)
 		if err == nil {
 			o.wanted[name] = &wanted{job: job}

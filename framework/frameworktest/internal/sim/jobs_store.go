@@ -171,8 +171,14 @@ func (p *keeper) submit(job jobs.Job, run string, reply func(error)) {
 		reply(nil)
 		return
 	}
+	if p.claimed[job.Name] {
+		reply(api.E("job.submit", api.Unavailable, job.Name, nil))
+		return
+	}
+	p.claimed[job.Name] = true
 	fresh := jobcore.New(jobs.Version{Number: 1, At: p.now(), Why: "submitted", Job: job}, run)
 	p.keep(fresh, []string{jobcore.VersionKey(1), jobcore.HeaderKey}, func(err error) {
+		delete(p.claimed, job.Name)
 		if err == nil {
 			p.do(func(now time.Time) {
 				p.jobs[job.Name] = fresh
