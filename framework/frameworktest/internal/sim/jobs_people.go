@@ -222,7 +222,7 @@ func (o *office) visit() {
 			o.world.in(o.world.between(0, 20*time.Second), func() { o.regret(name) })
 		}
 	})
-	o.world.in(o.world.between(2*time.Second, 25*time.Second), o.visit)
+	o.world.in(o.world.between(2*time.Second, 20*time.Second), o.visit)
 }
 
 // draw draws a job.
