@@ -291,7 +291,10 @@ func (o *office) delete(name string) {
 		o.world.in(o.world.pause(), func() { o.ask(request, func(error) {}) })
 	}
 	o.ask(request, func(err error) {
-		if err != nil && api.KindOf(err) != api.NotFound { // a repeated request may find nothing to delete
+		switch kind := api.KindOf(err); {
+		case kind == api.Removed: // its framework was, with all that it stored
+			return
+		case err != nil && kind != api.NotFound: // a repeated request may find nothing to delete
 			o.world.breaks("job %s can't be deleted (R58): %v", name, err)
 		}
 		one.deleted = true
