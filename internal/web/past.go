@@ -39,8 +39,8 @@ type past struct {
 	gaps    []span    // in which it was told nothing
 	samples []sample
 	marks   []*apiv1.Event
-	ready   map[int64]*copied // by the second
-	pieced  map[int64]*copied // by the second; before since
+	ready   moments
+	pieced  moments // before since
 }
 
 // undo is how a thing was before a change.
@@ -133,6 +133,26 @@ func sameView(a, b *apiv1.Change) bool {
 	return proto.Equal(&apiv1.Change{View: a.View}, &apiv1.Change{View: b.View})
 }
 
+// moments are mirrors as they were, by the second.
+type moments map[int64]*copied
+
+// keep keeps one more. When there are too many, the others are forgotten.
+func (k *moments) keep(when time.Time, one *copied) {
+	if len(*k) >= pastsMax || *k == nil {
+		*k = moments{}
+	}
+	(*k)[when.Unix()] = one
+}
+
+// copiedAt returns a mirror of what there was at a moment.
+func copiedAt(things []*apiv1.Change, when time.Time) *copied {
+	then := mirror{copy: new(client.Copy), used: make(map[string]*apiv1.Usage)}
+	then.take(&apiv1.WatchResponse{Complete: true, Items: things}, when)
+	one := then.look()
+	one.then = when
+	return one
+}
+
 // at returns the mirror as it was at a moment, and that moment, which is not before the first that it knows.
 func (m *mirror) at(when time.Time) (*copied, time.Time) {
 	m.mu.Lock()
@@ -150,26 +170,21 @@ func (m *mirror) at(when time.Time) (*copied, time.Time) {
 		}
 		was[[2]string{u.kind, u.name}] = u.was
 	}
-	state := &apiv1.WatchResponse{Complete: true}
+	var things []*apiv1.Change
 	for change := range m.copy.All() {
 		kind, name := wire.ChangeName(change)
 		if _, other := was[[2]string{kind, name}]; !other {
-			state.Items = append(state.Items, change)
+			things = append(things, change)
 		}
 	}
 	for _, change := range was { // order: irrelevant because a copy sorts them
 		if change != nil {
-			state.Items = append(state.Items, change)
+			things = append(things, change)
 		}
 	}
-	then := mirror{copy: new(client.Copy), used: make(map[string]*apiv1.Usage)}
-	then.take(state, when)
-	if len(m.past.ready) >= pastsMax || m.past.ready == nil {
-		m.past.ready = map[int64]*copied{}
-	}
-	one := then.look()
-	one.then, one.err = when, m.err
-	m.past.ready[when.Unix()] = one
+	one := copiedAt(things, when)
+	one.err = m.err
+	m.past.ready.keep(when, one)
 	return one, when
 }
 

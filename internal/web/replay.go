@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -64,21 +65,11 @@ func (s *Server) earlier(ctx context.Context, m *mirror, when time.Time) (*copie
 		r.settle(ctx, thing, event)
 	}
 	r.count(first)
-	state := &apiv1.WatchResponse{Complete: true}
-	for _, change := range r.things { // order: irrelevant because a copy sorts them
-		state.Items = append(state.Items, change)
-	}
-	then := mirror{copy: new(client.Copy), used: make(map[string]*apiv1.Usage)}
-	then.take(state, r.when)
-	one := then.look()
-	one.then = r.when
+	one := copiedAt(slices.Collect(maps.Values(r.things)), r.when) // which sorts them
 	one.pieced = r.sentences(when, since)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.past.pieced) >= pastsMax || m.past.pieced == nil {
-		m.past.pieced = map[int64]*copied{}
-	}
-	m.past.pieced[when.Unix()] = one
+	m.past.pieced.keep(when, one)
 	return one, nil
 }
 
