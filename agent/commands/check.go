@@ -34,9 +34,9 @@ const (
 
 var errNotRunning = errors.New("the task runs no more")
 
-// probe makes a check of a running task, and returns what it has found, and why it failed, or nil. If the task has ended meanwhile the check
-// says nothing about its health: probe then waits until the context ends, which it does with the report of the task's
-// end.
+// probe makes a check of a running task, and returns what it has found, and why it failed, or nil. If the task has ended
+// meanwhile the check says nothing about its health: probe then waits until the context ends, which it does with the
+// report of the task's end.
 func (x *commands) probe(ctx context.Context, task *executor.Task, how api.Check) (found api.CheckResult, err error) {
 	if how.Command != nil {
 		found, err = x.runCheck(ctx, task, how.Command)

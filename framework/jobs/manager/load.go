@@ -52,7 +52,7 @@ func readAll(entries iter.Seq2[framework.Entry, error], now time.Time) (list []*
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for one := range whole {
-				one.read(now)
+				one.master, one.left, one.err = core.Load(now, one.records)
 			}
 		})
 	}
@@ -90,14 +90,6 @@ func byJob(entries iter.Seq2[framework.Entry, error]) iter.Seq2[*loading, error]
 			yield(last, nil)
 		}
 	}
-}
-
-func (l *loading) read(now time.Time) {
-	if l.records[core.HeaderKey] == nil { // left by an unfinished deletion, or by a submission that was never answered
-		l.left = slices.Collect(maps.Keys(l.records))
-		return
-	}
-	l.master, l.left, l.err = core.Load(now, l.records)
 }
 
 func (m *Manager) loadJob(one *loading, now time.Time) {

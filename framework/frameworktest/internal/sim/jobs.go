@@ -102,14 +102,13 @@ func (p *keeper) load() {
 		records[name][record] = entry.Value
 	}
 	for _, name := range slices.Sorted(maps.Keys(records)) {
-		left := slices.Sorted(maps.Keys(records[name]))
-		if records[name][jobcore.HeaderKey] != nil {
-			m, unneeded, err := jobcore.Load(p.now(), records[name])
-			if err != nil {
-				w.breaks("job %s can't be read from its store: %v", name, err)
-				return
-			}
-			left, p.jobs[name] = unneeded, m
+		m, left, err := jobcore.Load(p.now(), records[name])
+		if err != nil {
+			w.breaks("job %s can't be read from its store: %v", name, err)
+			return
+		}
+		if m != nil {
+			p.jobs[name] = m
 		}
 		for _, record := range left {
 			p.writes.MarkDirty(name, record)

@@ -119,8 +119,13 @@ func (p *part) record(run string) partRecord {
 	return r
 }
 
-// Load makes a JobMaster from its records, given by their keys. left lists the records that are no longer needed.
+// Load makes a JobMaster from its records, given by their keys. left lists the records that are no longer needed. Without
+// a header these are all, and there is no job: an unfinished deletion has left them, or a submission that was never
+// answered.
 func Load(now time.Time, records map[string][]byte) (m *JobMaster, left []string, err error) {
+	if records[HeaderKey] == nil {
+		return nil, slices.Sorted(maps.Keys(records)), nil
+	}
 	var h header
 	if err := json.Unmarshal(records[HeaderKey], &h); err != nil {
 		return nil, nil, fmt.Errorf("the record of the job: %w", err)
