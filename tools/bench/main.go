@@ -30,7 +30,6 @@ type options struct {
 	tasks     int
 	spawns    int
 	singles   int
-	kills     int
 	agents    int
 	heartbeat time.Duration
 	insecure  bool
@@ -69,7 +68,6 @@ func parse() options {
 	flag.IntVar(&o.tasks, "tasks", 20000, "`number` of empty tasks in a run")
 	flag.IntVar(&o.spawns, "spawns", 2000, "`number` of processes in a run")
 	flag.IntVar(&o.singles, "singles", 300, "`number` of single tasks for latencies")
-	flag.IntVar(&o.kills, "kills", 30, "`number` of leaders that -only failover kills")
 	flag.IntVar(&o.agents, "agents", 0, "`number` of agents that are only sessions: 10,000 in a herd and where somebody looks (0), none beside hostile peers (0). Their process and the leader need a file descriptor for each")
 	flag.DurationVar(&o.heartbeat, "heartbeat", 0, "`time` between two heartbeats of a herd's agents; 0 = the masters' default, where somebody looks 5s")
 	flag.BoolVar(&o.insecure, "insecure", false, "clusters without certificates")
@@ -99,9 +97,7 @@ func parts() []part {
 		{"idle", false, idle},
 		{"commit", false, commit},
 		{"watch", true, watch},
-		{"history", true, history},
 		{"agent", true, agentAlone},
-		{"failover", true, failover},
 		{"herd", true, herd},
 		{"looked", true, lookedAt},
 		{"mesos", true, throughGateway},

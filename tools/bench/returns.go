@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -23,9 +22,8 @@ import (
 // returnTime is how long tasks come and go on a full cluster.
 const returnTime = 20 * time.Second
 
-// returns keeps a cluster full of short tasks of two frameworks that always want more,
-// and takes the time from what a task gives back to the next offer of it: by the
-// leader's own metric, and by the clocks of those who see both.
+// returns keeps a cluster full of short tasks of two frameworks that always want more, and takes from the leader's own
+// metric the time from what a task gives back to the next offer of it.
 func returns(ctx context.Context, cluster *devcluster.Cluster, _ options) error {
 	self, err := executor.Self("sleeper")
 	if err != nil {
@@ -37,11 +35,10 @@ func returns(ctx context.Context, cluster *devcluster.Cluster, _ options) error 
 	}
 	timed, cancel := context.WithTimeout(ctx, returnTime)
 	defer cancel()
-	seen := &sightings{ends: make(map[api.AgentID][]time.Time), offers: make(map[api.AgentID][]sighting)}
 	ended := make(chan error, 2)
 	for _, name := range []string{"hungry-1", "hungry-2"} {
 		config := framework.Config{Name: name, Masters: strings.Split(cluster.MasterAddresses(), ","), TeardownAtEnd: true}
-		go func() { ended <- framework.Run(timed, config, &hungry{name: name, self: self, seen: seen}) }()
+		go func() { ended <- framework.Run(timed, config, &hungry{name: name, self: self}) }()
 	}
 	if err := errors.Join(<-ended, <-ended); err != nil {
 		return err
@@ -57,13 +54,6 @@ func returns(ctx context.Context, cluster *devcluster.Cluster, _ options) error 
 	row("full cluster, tasks coming and going: from a return's arrival at the master to its next offer on its way",
 		fmt.Sprintf("p50 %.2f ms, p99 %.2f ms", 1000*h.quantile(0.5), 1000*h.quantile(0.99)),
 		fmt.Sprintf("%.0f returns that were offered, %.0f a second", h.count(), h.count()/returnTime.Seconds()))
-	times := seen.times()
-	if len(times) == 0 {
-		return fmt.Errorf("no task has ended and been followed by an offer")
-	}
-	row("the same: from the end of a task at its agent to a framework's having the offer",
-		fmt.Sprintf("p50 %.2f ms, p99 %.2f ms", ms(quantile(times, 0.5)), ms(quantile(times, 0.99))),
-		fmt.Sprintf("%d tasks of 100 to 700 ms", len(times)))
 	return nil
 }
 
@@ -71,7 +61,6 @@ func returns(ctx context.Context, cluster *devcluster.Cluster, _ options) error 
 type hungry struct {
 	name string
 	self *api.Executor
-	seen *sightings
 	next int
 }
 
@@ -82,11 +71,9 @@ func (h *hungry) Subscribed(_ context.Context, client *framework.Client) error {
 }
 
 func (h *hungry) Offers(_ context.Context, offers []api.Offer) []api.Answer {
-	now := time.Now()
 	answers := make([]api.Answer, 0, len(offers))
 	for _, offer := range offers {
 		fit := int(offer.Resources.Scalar("cpus") / hungryTask.Scalar("cpus"))
-		h.seen.offered(offer.Agent, now, fit)
 		tasks := make([]api.Task, fit)
 		for i := range tasks {
 			h.next++
@@ -102,12 +89,7 @@ func (h *hungry) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	return answers
 }
 
-func (h *hungry) Update(_ context.Context, status api.Status) error {
-	if status.State.Terminal() {
-		h.seen.ended(status.Agent, status.At)
-	}
-	return nil
-}
+func (h *hungry) Update(context.Context, api.Status) error { return nil }
 
 // sleep is such a task: its data says for how many milliseconds; or it is one that floods.
 func sleep(ctx context.Context, task *executor.Task) error {
@@ -126,54 +108,6 @@ func sleep(ctx context.Context, task *executor.Task) error {
 	case <-time.After(time.Duration(span) * time.Millisecond):
 	}
 	return nil
-}
-
-// sightings are what both frameworks have seen, by agent.
-type sightings struct {
-	mu     sync.Mutex
-	ends   map[api.AgentID][]time.Time
-	offers map[api.AgentID][]sighting
-}
-
-// sighting is an offer of so many cpus.
-type sighting struct {
-	at   time.Time
-	cpus int
-}
-
-func (s *sightings) ended(agent api.AgentID, at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ends[agent] = append(s.ends[agent], at)
-}
-
-func (s *sightings) offered(agent api.AgentID, at time.Time, cpus int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.offers[agent] = append(s.offers[agent], sighting{at, cpus})
-}
-
-// times are those from each end to the offer of what it freed, the oldest first: the
-// first offer of an agent is of all that it has, what follows is what tasks gave back.
-func (s *sightings) times() []time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var times []time.Duration
-	for agent, offers := range s.offers {
-		ends := s.ends[agent]
-		slices.SortFunc(ends, time.Time.Compare)
-		slices.SortFunc(offers, func(a, b sighting) int { return a.at.Compare(b.at) })
-		for len(offers) > 0 && (len(ends) == 0 || offers[0].at.Before(ends[0])) {
-			offers = offers[1:]
-		}
-		for _, offer := range offers {
-			for range min(offer.cpus, len(ends)) {
-				times = append(times, offer.at.Sub(ends[0]))
-				ends = ends[1:]
-			}
-		}
-	}
-	return times
 }
 
 // buckets are a histogram of Prometheus: how many were at most so much, summed over

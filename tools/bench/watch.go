@@ -193,25 +193,3 @@ func (p *profile) shareOf(functions string) (share float64, err error) {
 	_, err = fmt.Sscan(string(found[1]), &share)
 	return share, err
 }
-
-// nsPerOp is what Go's benchmarks say of one.
-var nsPerOp = regexp.MustCompile(`([\d.]+) ns/op\s+([\d.]+) MiB`)
-
-// history measures how long the history takes to find what happened to one agent among a million notable events.
-func history(ctx context.Context, _ options) error {
-	said, err := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkOneNameAmongAMillion$", "./master/history").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("go test, which needs the repository around it: %w: %s", err, said)
-	}
-	found := nsPerOp.FindSubmatch(said)
-	if found == nil {
-		return fmt.Errorf("the benchmark says nothing of a time: %s", said)
-	}
-	var each, size float64
-	if _, err := fmt.Sscan(string(found[1])+" "+string(found[2]), &each, &size); err != nil {
-		return err
-	}
-	atMost("ms to find one agent among a million events", each/1e6, 100)
-	row("events of one agent among a million notable ones", fmt.Sprintf("%.1f ms", each/1e6), fmt.Sprintf("%.0f MB on disk", size*(1<<20)/1e6))
-	return nil
-}

@@ -74,6 +74,22 @@ type Declined struct {
 	BytesPerFilter float64 // of the heap
 }
 
+// DeclineEarly plays the first cycles of DeclineOffers: every offer is declined for a year, until there are filtersMax
+// filters.
+func DeclineEarly(fresh New, agents, frameworks, filtersMax int) (Sample, error) {
+	defer pinned()()
+	w := NewWorld(fresh(), agents, frameworks)
+	var early Sample
+	for filters := 0; filters < filtersMax && len(early) < 2*frameworks; filters += agents {
+		early = append(early, w.Cycle())
+		if want := agents; len(w.Offers) != want && len(early) <= frameworks {
+			return nil, fmt.Errorf("%d of %d agents were offered", len(w.Offers), want)
+		}
+		w.GiveBack(365 * 24 * time.Hour)
+	}
+	return early, nil
+}
+
 // DeclineAll makes every framework decline every agent for a year.
 func DeclineAll(fresh New, agents, frameworks int) (Declined, error) {
 	defer pinned()()
@@ -141,19 +157,4 @@ func OneReturns(fresh New, agents, frameworks, keep, n int) (Sample, error) {
 		}
 	}
 	return sample, nil
-}
-
-// OneJoins adds an agent, n times: all shares change, because the cluster has grown.
-func OneJoins(fresh New, agents, frameworks, n int) Sample {
-	defer pinned()()
-	w := NewWorld(fresh(), agents, frameworks)
-	w.Cycle()
-	var sample Sample
-	for i := range n {
-		start := CPU()
-		w.Policy.SetAgent(allocator.Agent{ID: w.Agent(agents + i), Total: InUse(), Offerable: true})
-		took := CPU() - start
-		sample = append(sample, took+w.Cycle())
-	}
-	return sample
 }

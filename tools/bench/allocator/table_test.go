@@ -83,7 +83,7 @@ func TestTable(t *testing.T) {
 	}
 	p := printer{t, tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)}
 	fmt.Println("Processor time of one goroutine: median (least-most) number of runs.")
-	for _, part := range []func(printer){fullCycles, suppressed, declined, updates, returned, multi, quotas, sorts} {
+	for _, part := range []func(printer){fullCycles, suppressed, declined, returned, multi, quotas} {
 		p.row("SHAPE", "TENDER", "GOAL", "MESOS")
 		part(p)
 		p.row()
@@ -112,11 +112,6 @@ func suppressed(p printer) {
 		p.fail(err)
 		p.row(fmt.Sprintf("99 %% suppressed, %d x %d", size[0], size[1]), sample, "", mesosSuppress[size])
 	}
-	for _, size := range sizes() {
-		sample, err := bench.SuppressSteps(fresh, size[0], size[1])
-		p.fail(err)
-		p.row(fmt.Sprintf("SuppressOffers, a fifth more each time, %d x %d", size[0], size[1]), sample)
-	}
 }
 
 // filtersMax limits the memory for the largest sizes.
@@ -133,15 +128,6 @@ func declined(p printer) {
 	p.row("all declined by all, 1000 x 1000, nothing changed", declined.Unchanged, "10 µs", "10.4 s")
 	p.row("  the same, one agent has changed", declined.Woken)
 	p.row("  memory of a filter", fmt.Sprintf("%.0f B", declined.BytesPerFilter), "150 B", "4.2 KB")
-}
-
-func updates(p printer) {
-	for _, size := range sizes() {
-		updated, err := bench.AddAndUpdate(fresh, size[0], size[1])
-		p.fail(err)
-		p.row(fmt.Sprintf("AddAndUpdateSlave, %d x %d", size[0], size[1]), updated)
-	}
-	p.row("one agent joins, 50000 x 6000 (all shares change)", bench.OneJoins(fresh, 50000, 6000, 20))
 }
 
 func returned(p printer) {
@@ -166,13 +152,5 @@ func quotas(p printer) {
 		first, idle, met := bench.Quotas(fresh(), size[0], size[1])
 		p.row(fmt.Sprintf("LargeAndSmallQuota, %d small, %d large roles", size[0], size[1]),
 			fmt.Sprintf("first %s, idle %s, all met: %v", first, idle, met))
-	}
-}
-
-func sorts(p printer) {
-	for _, size := range sizes() {
-		if size[1] <= 1000 {
-			p.row(fmt.Sprintf("FullSort, %d agents, %d clients", size[0], size[1]), bench.FullSort(fresh, size[0], size[1]))
-		}
 	}
 }

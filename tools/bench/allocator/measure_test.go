@@ -9,14 +9,8 @@ import (
 // The benchmarks of make bench-allocator, on a small cluster: every agent is offered in every cycle that should offer
 // it.
 func TestGridOffersAll(t *testing.T) {
-	if _, err := bench.AddAndUpdate(fresh, 30, 7); err != nil {
-		t.Error("AddAndUpdateSlave:", err)
-	}
 	if early, err := bench.DeclineEarly(fresh, 30, 7, 1000); err != nil || len(early) != 14 {
 		t.Errorf("DeclineOffers: %d cycles, %v", len(early), err)
-	}
-	if _, err := bench.SuppressSteps(fresh, 30, 7); err != nil {
-		t.Error("SuppressOffers:", err)
 	}
 	if _, err := bench.FullCycle(fresh, 30, 7, 3, 2); err != nil {
 		t.Error("full cycle:", err)
