@@ -194,6 +194,116 @@ func (x *RollbackJobRequest) GetManager() string {
 	return ""
 }
 
+// RunJobNowRequest names the cron job of which a run is to begin.
+type RunJobNowRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The number that the run is to have: one more than newest_run in JobStatus. If that run has begun already, as it has
+	// when a second copy of this arrives, it is the answer. 0: the next one, whichever that is.
+	Number int32 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	// As in JobService.
+	Manager       string `protobuf:"bytes,15,opt,name=manager,proto3" json:"manager,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunJobNowRequest) Reset() {
+	*x = RunJobNowRequest{}
+	mi := &file_api_v1_jobs_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunJobNowRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunJobNowRequest) ProtoMessage() {}
+
+func (x *RunJobNowRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_jobs_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunJobNowRequest.ProtoReflect.Descriptor instead.
+func (*RunJobNowRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RunJobNowRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RunJobNowRequest) GetNumber() int32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *RunJobNowRequest) GetManager() string {
+	if x != nil {
+		return x.Manager
+	}
+	return ""
+}
+
+// RunJobNowResponse says which run it is, once the run is stored.
+type RunJobNowResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run is the sub-job run-NUMBER.
+	Number        int32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunJobNowResponse) Reset() {
+	*x = RunJobNowResponse{}
+	mi := &file_api_v1_jobs_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunJobNowResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunJobNowResponse) ProtoMessage() {}
+
+func (x *RunJobNowResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_jobs_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunJobNowResponse.ProtoReflect.Descriptor instead.
+func (*RunJobNowResponse) Descriptor() ([]byte, []int) {
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RunJobNowResponse) GetNumber() int32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
 // PlanJobRequest has the job, with the words of its file.
 type PlanJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -206,7 +316,7 @@ type PlanJobRequest struct {
 
 func (x *PlanJobRequest) Reset() {
 	*x = PlanJobRequest{}
-	mi := &file_api_v1_jobs_proto_msgTypes[3]
+	mi := &file_api_v1_jobs_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -218,7 +328,7 @@ func (x *PlanJobRequest) String() string {
 func (*PlanJobRequest) ProtoMessage() {}
 
 func (x *PlanJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[3]
+	mi := &file_api_v1_jobs_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -231,7 +341,7 @@ func (x *PlanJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanJobRequest.ProtoReflect.Descriptor instead.
 func (*PlanJobRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{3}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PlanJobRequest) GetJob() *structpb.Struct {
@@ -263,7 +373,7 @@ type PlanJobResponse struct {
 
 func (x *PlanJobResponse) Reset() {
 	*x = PlanJobResponse{}
-	mi := &file_api_v1_jobs_proto_msgTypes[4]
+	mi := &file_api_v1_jobs_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -275,7 +385,7 @@ func (x *PlanJobResponse) String() string {
 func (*PlanJobResponse) ProtoMessage() {}
 
 func (x *PlanJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[4]
+	mi := &file_api_v1_jobs_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -288,7 +398,7 @@ func (x *PlanJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanJobResponse.ProtoReflect.Descriptor instead.
 func (*PlanJobResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{4}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PlanJobResponse) GetAction() string {
@@ -324,7 +434,7 @@ type StopJobRequest struct {
 
 func (x *StopJobRequest) Reset() {
 	*x = StopJobRequest{}
-	mi := &file_api_v1_jobs_proto_msgTypes[5]
+	mi := &file_api_v1_jobs_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -336,7 +446,7 @@ func (x *StopJobRequest) String() string {
 func (*StopJobRequest) ProtoMessage() {}
 
 func (x *StopJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[5]
+	mi := &file_api_v1_jobs_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -349,7 +459,7 @@ func (x *StopJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobRequest.ProtoReflect.Descriptor instead.
 func (*StopJobRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{5}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StopJobRequest) GetName() string {
@@ -375,7 +485,7 @@ type StopJobResponse struct {
 
 func (x *StopJobResponse) Reset() {
 	*x = StopJobResponse{}
-	mi := &file_api_v1_jobs_proto_msgTypes[6]
+	mi := &file_api_v1_jobs_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -387,7 +497,7 @@ func (x *StopJobResponse) String() string {
 func (*StopJobResponse) ProtoMessage() {}
 
 func (x *StopJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[6]
+	mi := &file_api_v1_jobs_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -400,7 +510,7 @@ func (x *StopJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobResponse.ProtoReflect.Descriptor instead.
 func (*StopJobResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{6}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{8}
 }
 
 // DeleteJobRequest names the job that is to be forgotten.
@@ -415,7 +525,7 @@ type DeleteJobRequest struct {
 
 func (x *DeleteJobRequest) Reset() {
 	*x = DeleteJobRequest{}
-	mi := &file_api_v1_jobs_proto_msgTypes[7]
+	mi := &file_api_v1_jobs_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -427,7 +537,7 @@ func (x *DeleteJobRequest) String() string {
 func (*DeleteJobRequest) ProtoMessage() {}
 
 func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[7]
+	mi := &file_api_v1_jobs_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -440,7 +550,7 @@ func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobRequest.ProtoReflect.Descriptor instead.
 func (*DeleteJobRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{7}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DeleteJobRequest) GetName() string {
@@ -466,7 +576,7 @@ type DeleteJobResponse struct {
 
 func (x *DeleteJobResponse) Reset() {
 	*x = DeleteJobResponse{}
-	mi := &file_api_v1_jobs_proto_msgTypes[8]
+	mi := &file_api_v1_jobs_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -478,7 +588,7 @@ func (x *DeleteJobResponse) String() string {
 func (*DeleteJobResponse) ProtoMessage() {}
 
 func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[8]
+	mi := &file_api_v1_jobs_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -491,7 +601,7 @@ func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobResponse.ProtoReflect.Descriptor instead.
 func (*DeleteJobResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{8}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{10}
 }
 
 // ListJobsRequest asks for a page of the jobs, sorted by name.
@@ -513,7 +623,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_api_v1_jobs_proto_msgTypes[9]
+	mi := &file_api_v1_jobs_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -525,7 +635,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[9]
+	mi := &file_api_v1_jobs_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -538,7 +648,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{9}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListJobsRequest) GetPrefix() string {
@@ -587,7 +697,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_api_v1_jobs_proto_msgTypes[10]
+	mi := &file_api_v1_jobs_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -599,7 +709,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[10]
+	mi := &file_api_v1_jobs_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -612,7 +722,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{10}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListJobsResponse) GetItems() []*JobStatus {
@@ -641,7 +751,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_api_v1_jobs_proto_msgTypes[11]
+	mi := &file_api_v1_jobs_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -653,7 +763,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[11]
+	mi := &file_api_v1_jobs_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -666,7 +776,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{11}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetJobRequest) GetName() string {
@@ -696,7 +806,7 @@ type WatchJobsRequest struct {
 
 func (x *WatchJobsRequest) Reset() {
 	*x = WatchJobsRequest{}
-	mi := &file_api_v1_jobs_proto_msgTypes[12]
+	mi := &file_api_v1_jobs_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -708,7 +818,7 @@ func (x *WatchJobsRequest) String() string {
 func (*WatchJobsRequest) ProtoMessage() {}
 
 func (x *WatchJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[12]
+	mi := &file_api_v1_jobs_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -721,7 +831,7 @@ func (x *WatchJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchJobsRequest.ProtoReflect.Descriptor instead.
 func (*WatchJobsRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{12}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchJobsRequest) GetPrefix() string {
@@ -754,7 +864,7 @@ type WatchJobsResponse struct {
 
 func (x *WatchJobsResponse) Reset() {
 	*x = WatchJobsResponse{}
-	mi := &file_api_v1_jobs_proto_msgTypes[13]
+	mi := &file_api_v1_jobs_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -766,7 +876,7 @@ func (x *WatchJobsResponse) String() string {
 func (*WatchJobsResponse) ProtoMessage() {}
 
 func (x *WatchJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[13]
+	mi := &file_api_v1_jobs_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -779,7 +889,7 @@ func (x *WatchJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchJobsResponse.ProtoReflect.Descriptor instead.
 func (*WatchJobsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{13}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WatchJobsResponse) GetItems() []*JobStatus {
@@ -815,7 +925,7 @@ type GetJobHistoryRequest struct {
 
 func (x *GetJobHistoryRequest) Reset() {
 	*x = GetJobHistoryRequest{}
-	mi := &file_api_v1_jobs_proto_msgTypes[14]
+	mi := &file_api_v1_jobs_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -827,7 +937,7 @@ func (x *GetJobHistoryRequest) String() string {
 func (*GetJobHistoryRequest) ProtoMessage() {}
 
 func (x *GetJobHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[14]
+	mi := &file_api_v1_jobs_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -840,7 +950,7 @@ func (x *GetJobHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobHistoryRequest.ProtoReflect.Descriptor instead.
 func (*GetJobHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{14}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetJobHistoryRequest) GetName() string {
@@ -867,7 +977,7 @@ type GetJobHistoryResponse struct {
 
 func (x *GetJobHistoryResponse) Reset() {
 	*x = GetJobHistoryResponse{}
-	mi := &file_api_v1_jobs_proto_msgTypes[15]
+	mi := &file_api_v1_jobs_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +989,7 @@ func (x *GetJobHistoryResponse) String() string {
 func (*GetJobHistoryResponse) ProtoMessage() {}
 
 func (x *GetJobHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[15]
+	mi := &file_api_v1_jobs_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +1002,7 @@ func (x *GetJobHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobHistoryResponse.ProtoReflect.Descriptor instead.
 func (*GetJobHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{15}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetJobHistoryResponse) GetItems() []*JobVersion {
@@ -919,7 +1029,7 @@ type JobCaller struct {
 
 func (x *JobCaller) Reset() {
 	*x = JobCaller{}
-	mi := &file_api_v1_jobs_proto_msgTypes[16]
+	mi := &file_api_v1_jobs_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -931,7 +1041,7 @@ func (x *JobCaller) String() string {
 func (*JobCaller) ProtoMessage() {}
 
 func (x *JobCaller) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[16]
+	mi := &file_api_v1_jobs_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -944,7 +1054,7 @@ func (x *JobCaller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobCaller.ProtoReflect.Descriptor instead.
 func (*JobCaller) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{16}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *JobCaller) GetPrincipal() string {
@@ -993,7 +1103,7 @@ type JobVersion struct {
 
 func (x *JobVersion) Reset() {
 	*x = JobVersion{}
-	mi := &file_api_v1_jobs_proto_msgTypes[17]
+	mi := &file_api_v1_jobs_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1115,7 @@ func (x *JobVersion) String() string {
 func (*JobVersion) ProtoMessage() {}
 
 func (x *JobVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[17]
+	mi := &file_api_v1_jobs_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1128,7 @@ func (x *JobVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobVersion.ProtoReflect.Descriptor instead.
 func (*JobVersion) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{17}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *JobVersion) GetName() string {
@@ -1117,14 +1227,16 @@ type JobStatus struct {
 	Owner string `protobuf:"bytes,16,opt,name=owner,proto3" json:"owner,omitempty"`
 	// What keeps the tasks that wait from an agent, by this job's own demand, in sentences for people, the most important
 	// first. Where it is in vain as the cluster is, why says it too. Empty also where the leading master did not say.
-	Waits         []string `protobuf:"bytes,17,rep,name=waits,proto3" json:"waits,omitempty"`
+	Waits []string `protobuf:"bytes,17,rep,name=waits,proto3" json:"waits,omitempty"`
+	// Only of a cron job: the number of the run that began last. 0: none has begun.
+	NewestRun     int32 `protobuf:"varint,18,opt,name=newest_run,json=newestRun,proto3" json:"newest_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_api_v1_jobs_proto_msgTypes[18]
+	mi := &file_api_v1_jobs_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1136,7 +1248,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[18]
+	mi := &file_api_v1_jobs_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1149,7 +1261,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{18}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *JobStatus) GetName() string {
@@ -1271,6 +1383,13 @@ func (x *JobStatus) GetWaits() []string {
 	return nil
 }
 
+func (x *JobStatus) GetNewestRun() int32 {
+	if x != nil {
+		return x.NewestRun
+	}
+	return 0
+}
+
 // JobRun is a run of a cron job that has ended. Runs that have not ended are sub-jobs with the name run-NUMBER.
 type JobRun struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1291,7 +1410,7 @@ type JobRun struct {
 
 func (x *JobRun) Reset() {
 	*x = JobRun{}
-	mi := &file_api_v1_jobs_proto_msgTypes[19]
+	mi := &file_api_v1_jobs_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1303,7 +1422,7 @@ func (x *JobRun) String() string {
 func (*JobRun) ProtoMessage() {}
 
 func (x *JobRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[19]
+	mi := &file_api_v1_jobs_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1316,7 +1435,7 @@ func (x *JobRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRun.ProtoReflect.Descriptor instead.
 func (*JobRun) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{19}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *JobRun) GetNumber() int32 {
@@ -1400,7 +1519,7 @@ type SubJobStatus struct {
 
 func (x *SubJobStatus) Reset() {
 	*x = SubJobStatus{}
-	mi := &file_api_v1_jobs_proto_msgTypes[20]
+	mi := &file_api_v1_jobs_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1531,7 @@ func (x *SubJobStatus) String() string {
 func (*SubJobStatus) ProtoMessage() {}
 
 func (x *SubJobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[20]
+	mi := &file_api_v1_jobs_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1544,7 @@ func (x *SubJobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubJobStatus.ProtoReflect.Descriptor instead.
 func (*SubJobStatus) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{20}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SubJobStatus) GetName() string {
@@ -1513,7 +1632,7 @@ type JobRoll struct {
 
 func (x *JobRoll) Reset() {
 	*x = JobRoll{}
-	mi := &file_api_v1_jobs_proto_msgTypes[21]
+	mi := &file_api_v1_jobs_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1644,7 @@ func (x *JobRoll) String() string {
 func (*JobRoll) ProtoMessage() {}
 
 func (x *JobRoll) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[21]
+	mi := &file_api_v1_jobs_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1657,7 @@ func (x *JobRoll) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRoll.ProtoReflect.Descriptor instead.
 func (*JobRoll) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{21}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *JobRoll) GetTo() int32 {
@@ -1618,7 +1737,7 @@ type JobTask struct {
 
 func (x *JobTask) Reset() {
 	*x = JobTask{}
-	mi := &file_api_v1_jobs_proto_msgTypes[22]
+	mi := &file_api_v1_jobs_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1630,7 +1749,7 @@ func (x *JobTask) String() string {
 func (*JobTask) ProtoMessage() {}
 
 func (x *JobTask) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[22]
+	mi := &file_api_v1_jobs_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1643,7 +1762,7 @@ func (x *JobTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobTask.ProtoReflect.Descriptor instead.
 func (*JobTask) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{22}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *JobTask) GetSubJob() string {
@@ -1748,7 +1867,7 @@ type JobNote struct {
 
 func (x *JobNote) Reset() {
 	*x = JobNote{}
-	mi := &file_api_v1_jobs_proto_msgTypes[23]
+	mi := &file_api_v1_jobs_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +1879,7 @@ func (x *JobNote) String() string {
 func (*JobNote) ProtoMessage() {}
 
 func (x *JobNote) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[23]
+	mi := &file_api_v1_jobs_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +1892,7 @@ func (x *JobNote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobNote.ProtoReflect.Descriptor instead.
 func (*JobNote) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{23}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *JobNote) GetAt() *timestamppb.Timestamp {
@@ -1804,7 +1923,13 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\x12RollbackJobRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x18\n" +
-	"\amanager\x18\x0f \x01(\tR\amanager\"U\n" +
+	"\amanager\x18\x0f \x01(\tR\amanager\"X\n" +
+	"\x10RunJobNowRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x05R\x06number\x12\x18\n" +
+	"\amanager\x18\x0f \x01(\tR\amanager\"+\n" +
+	"\x11RunJobNowResponse\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x05R\x06number\"U\n" +
 	"\x0ePlanJobRequest\x12)\n" +
 	"\x03job\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x03job\x12\x18\n" +
 	"\amanager\x18\x0f \x01(\tR\amanager\"w\n" +
@@ -1861,7 +1986,7 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\acurrent\x18\x06 \x01(\bR\acurrent\x12\x14\n" +
 	"\x05owner\x18\a \x01(\tR\x05owner\x12\x16\n" +
 	"\x06proven\x18\b \x01(\bR\x06proven\x12\x10\n" +
-	"\x03bad\x18\t \x01(\tR\x03bad\"\xd2\x04\n" +
+	"\x03bad\x18\t \x01(\tR\x03bad\"\xf1\x04\n" +
 	"\tJobStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -1880,7 +2005,9 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\x04runs\x18\x0e \x03(\v2\x11.tender.v1.JobRunR\x04runs\x12\x12\n" +
 	"\x04role\x18\x0f \x01(\tR\x04role\x12\x14\n" +
 	"\x05owner\x18\x10 \x01(\tR\x05owner\x12\x14\n" +
-	"\x05waits\x18\x11 \x03(\tR\x05waits\"\x8e\x02\n" +
+	"\x05waits\x18\x11 \x03(\tR\x05waits\x12\x1d\n" +
+	"\n" +
+	"newest_run\x18\x12 \x01(\x05R\tnewestRun\"\x8e\x02\n" +
 	"\x06JobRun\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12,\n" +
 	"\x03due\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03due\x120\n" +
@@ -1929,13 +2056,14 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"I\n" +
 	"\aJobNote\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text2\xfa\x05\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text2\xc2\x06\n" +
 	"\n" +
 	"JobService\x12?\n" +
 	"\tSubmitJob\x12\x1b.tender.v1.SubmitJobRequest\x1a\x15.tender.v1.JobVersion\x12?\n" +
 	"\tUpdateJob\x12\x1b.tender.v1.UpdateJobRequest\x1a\x15.tender.v1.JobVersion\x12C\n" +
 	"\vRollbackJob\x12\x1d.tender.v1.RollbackJobRequest\x1a\x15.tender.v1.JobVersion\x12@\n" +
-	"\aPlanJob\x12\x19.tender.v1.PlanJobRequest\x1a\x1a.tender.v1.PlanJobResponse\x12@\n" +
+	"\aPlanJob\x12\x19.tender.v1.PlanJobRequest\x1a\x1a.tender.v1.PlanJobResponse\x12F\n" +
+	"\tRunJobNow\x12\x1b.tender.v1.RunJobNowRequest\x1a\x1c.tender.v1.RunJobNowResponse\x12@\n" +
 	"\aStopJob\x12\x19.tender.v1.StopJobRequest\x1a\x1a.tender.v1.StopJobResponse\x12F\n" +
 	"\tDeleteJob\x12\x1b.tender.v1.DeleteJobRequest\x1a\x1c.tender.v1.DeleteJobResponse\x12C\n" +
 	"\bListJobs\x12\x1a.tender.v1.ListJobsRequest\x1a\x1b.tender.v1.ListJobsResponse\x128\n" +
@@ -1956,86 +2084,90 @@ func file_api_v1_jobs_proto_rawDescGZIP() []byte {
 	return file_api_v1_jobs_proto_rawDescData
 }
 
-var file_api_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_api_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_api_v1_jobs_proto_goTypes = []any{
 	(*SubmitJobRequest)(nil),      // 0: tender.v1.SubmitJobRequest
 	(*UpdateJobRequest)(nil),      // 1: tender.v1.UpdateJobRequest
 	(*RollbackJobRequest)(nil),    // 2: tender.v1.RollbackJobRequest
-	(*PlanJobRequest)(nil),        // 3: tender.v1.PlanJobRequest
-	(*PlanJobResponse)(nil),       // 4: tender.v1.PlanJobResponse
-	(*StopJobRequest)(nil),        // 5: tender.v1.StopJobRequest
-	(*StopJobResponse)(nil),       // 6: tender.v1.StopJobResponse
-	(*DeleteJobRequest)(nil),      // 7: tender.v1.DeleteJobRequest
-	(*DeleteJobResponse)(nil),     // 8: tender.v1.DeleteJobResponse
-	(*ListJobsRequest)(nil),       // 9: tender.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),      // 10: tender.v1.ListJobsResponse
-	(*GetJobRequest)(nil),         // 11: tender.v1.GetJobRequest
-	(*WatchJobsRequest)(nil),      // 12: tender.v1.WatchJobsRequest
-	(*WatchJobsResponse)(nil),     // 13: tender.v1.WatchJobsResponse
-	(*GetJobHistoryRequest)(nil),  // 14: tender.v1.GetJobHistoryRequest
-	(*GetJobHistoryResponse)(nil), // 15: tender.v1.GetJobHistoryResponse
-	(*JobCaller)(nil),             // 16: tender.v1.JobCaller
-	(*JobVersion)(nil),            // 17: tender.v1.JobVersion
-	(*JobStatus)(nil),             // 18: tender.v1.JobStatus
-	(*JobRun)(nil),                // 19: tender.v1.JobRun
-	(*SubJobStatus)(nil),          // 20: tender.v1.SubJobStatus
-	(*JobRoll)(nil),               // 21: tender.v1.JobRoll
-	(*JobTask)(nil),               // 22: tender.v1.JobTask
-	(*JobNote)(nil),               // 23: tender.v1.JobNote
-	nil,                           // 24: tender.v1.JobTask.PortsEntry
-	(*structpb.Struct)(nil),       // 25: google.protobuf.Struct
-	(*PrincipalGrant)(nil),        // 26: tender.v1.PrincipalGrant
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*RunJobNowRequest)(nil),      // 3: tender.v1.RunJobNowRequest
+	(*RunJobNowResponse)(nil),     // 4: tender.v1.RunJobNowResponse
+	(*PlanJobRequest)(nil),        // 5: tender.v1.PlanJobRequest
+	(*PlanJobResponse)(nil),       // 6: tender.v1.PlanJobResponse
+	(*StopJobRequest)(nil),        // 7: tender.v1.StopJobRequest
+	(*StopJobResponse)(nil),       // 8: tender.v1.StopJobResponse
+	(*DeleteJobRequest)(nil),      // 9: tender.v1.DeleteJobRequest
+	(*DeleteJobResponse)(nil),     // 10: tender.v1.DeleteJobResponse
+	(*ListJobsRequest)(nil),       // 11: tender.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),      // 12: tender.v1.ListJobsResponse
+	(*GetJobRequest)(nil),         // 13: tender.v1.GetJobRequest
+	(*WatchJobsRequest)(nil),      // 14: tender.v1.WatchJobsRequest
+	(*WatchJobsResponse)(nil),     // 15: tender.v1.WatchJobsResponse
+	(*GetJobHistoryRequest)(nil),  // 16: tender.v1.GetJobHistoryRequest
+	(*GetJobHistoryResponse)(nil), // 17: tender.v1.GetJobHistoryResponse
+	(*JobCaller)(nil),             // 18: tender.v1.JobCaller
+	(*JobVersion)(nil),            // 19: tender.v1.JobVersion
+	(*JobStatus)(nil),             // 20: tender.v1.JobStatus
+	(*JobRun)(nil),                // 21: tender.v1.JobRun
+	(*SubJobStatus)(nil),          // 22: tender.v1.SubJobStatus
+	(*JobRoll)(nil),               // 23: tender.v1.JobRoll
+	(*JobTask)(nil),               // 24: tender.v1.JobTask
+	(*JobNote)(nil),               // 25: tender.v1.JobNote
+	nil,                           // 26: tender.v1.JobTask.PortsEntry
+	(*structpb.Struct)(nil),       // 27: google.protobuf.Struct
+	(*PrincipalGrant)(nil),        // 28: tender.v1.PrincipalGrant
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
 }
 var file_api_v1_jobs_proto_depIdxs = []int32{
-	25, // 0: tender.v1.SubmitJobRequest.job:type_name -> google.protobuf.Struct
-	25, // 1: tender.v1.UpdateJobRequest.job:type_name -> google.protobuf.Struct
-	25, // 2: tender.v1.PlanJobRequest.job:type_name -> google.protobuf.Struct
-	20, // 3: tender.v1.PlanJobResponse.sub_jobs:type_name -> tender.v1.SubJobStatus
-	18, // 4: tender.v1.ListJobsResponse.items:type_name -> tender.v1.JobStatus
-	18, // 5: tender.v1.WatchJobsResponse.items:type_name -> tender.v1.JobStatus
-	17, // 6: tender.v1.GetJobHistoryResponse.items:type_name -> tender.v1.JobVersion
-	26, // 7: tender.v1.JobCaller.grants:type_name -> tender.v1.PrincipalGrant
-	27, // 8: tender.v1.JobVersion.at:type_name -> google.protobuf.Timestamp
-	25, // 9: tender.v1.JobVersion.job:type_name -> google.protobuf.Struct
-	27, // 10: tender.v1.JobStatus.submitted:type_name -> google.protobuf.Timestamp
-	27, // 11: tender.v1.JobStatus.ended:type_name -> google.protobuf.Timestamp
-	20, // 12: tender.v1.JobStatus.sub_jobs:type_name -> tender.v1.SubJobStatus
-	21, // 13: tender.v1.JobStatus.roll:type_name -> tender.v1.JobRoll
-	22, // 14: tender.v1.JobStatus.tasks:type_name -> tender.v1.JobTask
-	23, // 15: tender.v1.JobStatus.notes:type_name -> tender.v1.JobNote
-	27, // 16: tender.v1.JobStatus.next_run:type_name -> google.protobuf.Timestamp
-	19, // 17: tender.v1.JobStatus.runs:type_name -> tender.v1.JobRun
-	27, // 18: tender.v1.JobRun.due:type_name -> google.protobuf.Timestamp
-	27, // 19: tender.v1.JobRun.began:type_name -> google.protobuf.Timestamp
-	27, // 20: tender.v1.JobRun.ended:type_name -> google.protobuf.Timestamp
-	27, // 21: tender.v1.JobTask.since:type_name -> google.protobuf.Timestamp
-	24, // 22: tender.v1.JobTask.ports:type_name -> tender.v1.JobTask.PortsEntry
-	27, // 23: tender.v1.JobNote.at:type_name -> google.protobuf.Timestamp
+	27, // 0: tender.v1.SubmitJobRequest.job:type_name -> google.protobuf.Struct
+	27, // 1: tender.v1.UpdateJobRequest.job:type_name -> google.protobuf.Struct
+	27, // 2: tender.v1.PlanJobRequest.job:type_name -> google.protobuf.Struct
+	22, // 3: tender.v1.PlanJobResponse.sub_jobs:type_name -> tender.v1.SubJobStatus
+	20, // 4: tender.v1.ListJobsResponse.items:type_name -> tender.v1.JobStatus
+	20, // 5: tender.v1.WatchJobsResponse.items:type_name -> tender.v1.JobStatus
+	19, // 6: tender.v1.GetJobHistoryResponse.items:type_name -> tender.v1.JobVersion
+	28, // 7: tender.v1.JobCaller.grants:type_name -> tender.v1.PrincipalGrant
+	29, // 8: tender.v1.JobVersion.at:type_name -> google.protobuf.Timestamp
+	27, // 9: tender.v1.JobVersion.job:type_name -> google.protobuf.Struct
+	29, // 10: tender.v1.JobStatus.submitted:type_name -> google.protobuf.Timestamp
+	29, // 11: tender.v1.JobStatus.ended:type_name -> google.protobuf.Timestamp
+	22, // 12: tender.v1.JobStatus.sub_jobs:type_name -> tender.v1.SubJobStatus
+	23, // 13: tender.v1.JobStatus.roll:type_name -> tender.v1.JobRoll
+	24, // 14: tender.v1.JobStatus.tasks:type_name -> tender.v1.JobTask
+	25, // 15: tender.v1.JobStatus.notes:type_name -> tender.v1.JobNote
+	29, // 16: tender.v1.JobStatus.next_run:type_name -> google.protobuf.Timestamp
+	21, // 17: tender.v1.JobStatus.runs:type_name -> tender.v1.JobRun
+	29, // 18: tender.v1.JobRun.due:type_name -> google.protobuf.Timestamp
+	29, // 19: tender.v1.JobRun.began:type_name -> google.protobuf.Timestamp
+	29, // 20: tender.v1.JobRun.ended:type_name -> google.protobuf.Timestamp
+	29, // 21: tender.v1.JobTask.since:type_name -> google.protobuf.Timestamp
+	26, // 22: tender.v1.JobTask.ports:type_name -> tender.v1.JobTask.PortsEntry
+	29, // 23: tender.v1.JobNote.at:type_name -> google.protobuf.Timestamp
 	0,  // 24: tender.v1.JobService.SubmitJob:input_type -> tender.v1.SubmitJobRequest
 	1,  // 25: tender.v1.JobService.UpdateJob:input_type -> tender.v1.UpdateJobRequest
 	2,  // 26: tender.v1.JobService.RollbackJob:input_type -> tender.v1.RollbackJobRequest
-	3,  // 27: tender.v1.JobService.PlanJob:input_type -> tender.v1.PlanJobRequest
-	5,  // 28: tender.v1.JobService.StopJob:input_type -> tender.v1.StopJobRequest
-	7,  // 29: tender.v1.JobService.DeleteJob:input_type -> tender.v1.DeleteJobRequest
-	9,  // 30: tender.v1.JobService.ListJobs:input_type -> tender.v1.ListJobsRequest
-	11, // 31: tender.v1.JobService.GetJob:input_type -> tender.v1.GetJobRequest
-	11, // 32: tender.v1.JobService.WatchJob:input_type -> tender.v1.GetJobRequest
-	12, // 33: tender.v1.JobService.WatchJobs:input_type -> tender.v1.WatchJobsRequest
-	14, // 34: tender.v1.JobService.GetJobHistory:input_type -> tender.v1.GetJobHistoryRequest
-	17, // 35: tender.v1.JobService.SubmitJob:output_type -> tender.v1.JobVersion
-	17, // 36: tender.v1.JobService.UpdateJob:output_type -> tender.v1.JobVersion
-	17, // 37: tender.v1.JobService.RollbackJob:output_type -> tender.v1.JobVersion
-	4,  // 38: tender.v1.JobService.PlanJob:output_type -> tender.v1.PlanJobResponse
-	6,  // 39: tender.v1.JobService.StopJob:output_type -> tender.v1.StopJobResponse
-	8,  // 40: tender.v1.JobService.DeleteJob:output_type -> tender.v1.DeleteJobResponse
-	10, // 41: tender.v1.JobService.ListJobs:output_type -> tender.v1.ListJobsResponse
-	18, // 42: tender.v1.JobService.GetJob:output_type -> tender.v1.JobStatus
-	18, // 43: tender.v1.JobService.WatchJob:output_type -> tender.v1.JobStatus
-	13, // 44: tender.v1.JobService.WatchJobs:output_type -> tender.v1.WatchJobsResponse
-	15, // 45: tender.v1.JobService.GetJobHistory:output_type -> tender.v1.GetJobHistoryResponse
-	35, // [35:46] is the sub-list for method output_type
-	24, // [24:35] is the sub-list for method input_type
+	5,  // 27: tender.v1.JobService.PlanJob:input_type -> tender.v1.PlanJobRequest
+	3,  // 28: tender.v1.JobService.RunJobNow:input_type -> tender.v1.RunJobNowRequest
+	7,  // 29: tender.v1.JobService.StopJob:input_type -> tender.v1.StopJobRequest
+	9,  // 30: tender.v1.JobService.DeleteJob:input_type -> tender.v1.DeleteJobRequest
+	11, // 31: tender.v1.JobService.ListJobs:input_type -> tender.v1.ListJobsRequest
+	13, // 32: tender.v1.JobService.GetJob:input_type -> tender.v1.GetJobRequest
+	13, // 33: tender.v1.JobService.WatchJob:input_type -> tender.v1.GetJobRequest
+	14, // 34: tender.v1.JobService.WatchJobs:input_type -> tender.v1.WatchJobsRequest
+	16, // 35: tender.v1.JobService.GetJobHistory:input_type -> tender.v1.GetJobHistoryRequest
+	19, // 36: tender.v1.JobService.SubmitJob:output_type -> tender.v1.JobVersion
+	19, // 37: tender.v1.JobService.UpdateJob:output_type -> tender.v1.JobVersion
+	19, // 38: tender.v1.JobService.RollbackJob:output_type -> tender.v1.JobVersion
+	6,  // 39: tender.v1.JobService.PlanJob:output_type -> tender.v1.PlanJobResponse
+	4,  // 40: tender.v1.JobService.RunJobNow:output_type -> tender.v1.RunJobNowResponse
+	8,  // 41: tender.v1.JobService.StopJob:output_type -> tender.v1.StopJobResponse
+	10, // 42: tender.v1.JobService.DeleteJob:output_type -> tender.v1.DeleteJobResponse
+	12, // 43: tender.v1.JobService.ListJobs:output_type -> tender.v1.ListJobsResponse
+	20, // 44: tender.v1.JobService.GetJob:output_type -> tender.v1.JobStatus
+	20, // 45: tender.v1.JobService.WatchJob:output_type -> tender.v1.JobStatus
+	15, // 46: tender.v1.JobService.WatchJobs:output_type -> tender.v1.WatchJobsResponse
+	17, // 47: tender.v1.JobService.GetJobHistory:output_type -> tender.v1.GetJobHistoryResponse
+	36, // [36:48] is the sub-list for method output_type
+	24, // [24:36] is the sub-list for method input_type
 	24, // [24:24] is the sub-list for extension type_name
 	24, // [24:24] is the sub-list for extension extendee
 	0,  // [0:24] is the sub-list for field type_name
@@ -2053,7 +2185,7 @@ func file_api_v1_jobs_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_jobs_proto_rawDesc), len(file_api_v1_jobs_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

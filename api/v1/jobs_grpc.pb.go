@@ -23,6 +23,7 @@ const (
 	JobService_UpdateJob_FullMethodName     = "/tender.v1.JobService/UpdateJob"
 	JobService_RollbackJob_FullMethodName   = "/tender.v1.JobService/RollbackJob"
 	JobService_PlanJob_FullMethodName       = "/tender.v1.JobService/PlanJob"
+	JobService_RunJobNow_FullMethodName     = "/tender.v1.JobService/RunJobNow"
 	JobService_StopJob_FullMethodName       = "/tender.v1.JobService/StopJob"
 	JobService_DeleteJob_FullMethodName     = "/tender.v1.JobService/DeleteJob"
 	JobService_ListJobs_FullMethodName      = "/tender.v1.JobService/ListJobs"
@@ -61,6 +62,9 @@ type JobServiceClient interface {
 	RollbackJob(ctx context.Context, in *RollbackJobRequest, opts ...grpc.CallOption) (*JobVersion, error)
 	// PlanJob says what SubmitJob or UpdateJob would do. It changes nothing.
 	PlanJob(ctx context.Context, in *PlanJobRequest, opts ...grpc.CallOption) (*PlanJobResponse, error)
+	// RunJobNow begins a run of a cron job at once, in the job's present version. The schedule stays as it is. A run that
+	// goes on is treated as the job's overlap says: the new one is refused (STALE), begins beside it, or replaces it.
+	RunJobNow(ctx context.Context, in *RunJobNowRequest, opts ...grpc.CallOption) (*RunJobNowResponse, error)
 	// StopJob ends a job's tasks and keeps its history. It answers when it is certain that the tasks will end. A second
 	// copy changes nothing.
 	StopJob(ctx context.Context, in *StopJobRequest, opts ...grpc.CallOption) (*StopJobResponse, error)
@@ -123,6 +127,16 @@ func (c *jobServiceClient) PlanJob(ctx context.Context, in *PlanJobRequest, opts
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PlanJobResponse)
 	err := c.cc.Invoke(ctx, JobService_PlanJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) RunJobNow(ctx context.Context, in *RunJobNowRequest, opts ...grpc.CallOption) (*RunJobNowResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RunJobNowResponse)
+	err := c.cc.Invoke(ctx, JobService_RunJobNow_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -246,6 +260,9 @@ type JobServiceServer interface {
 	RollbackJob(context.Context, *RollbackJobRequest) (*JobVersion, error)
 	// PlanJob says what SubmitJob or UpdateJob would do. It changes nothing.
 	PlanJob(context.Context, *PlanJobRequest) (*PlanJobResponse, error)
+	// RunJobNow begins a run of a cron job at once, in the job's present version. The schedule stays as it is. A run that
+	// goes on is treated as the job's overlap says: the new one is refused (STALE), begins beside it, or replaces it.
+	RunJobNow(context.Context, *RunJobNowRequest) (*RunJobNowResponse, error)
 	// StopJob ends a job's tasks and keeps its history. It answers when it is certain that the tasks will end. A second
 	// copy changes nothing.
 	StopJob(context.Context, *StopJobRequest) (*StopJobResponse, error)
@@ -285,6 +302,9 @@ func (UnimplementedJobServiceServer) RollbackJob(context.Context, *RollbackJobRe
 }
 func (UnimplementedJobServiceServer) PlanJob(context.Context, *PlanJobRequest) (*PlanJobResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PlanJob not implemented")
+}
+func (UnimplementedJobServiceServer) RunJobNow(context.Context, *RunJobNowRequest) (*RunJobNowResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RunJobNow not implemented")
 }
 func (UnimplementedJobServiceServer) StopJob(context.Context, *StopJobRequest) (*StopJobResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StopJob not implemented")
@@ -396,6 +416,24 @@ func _JobService_PlanJob_Handler(srv interface{}, ctx context.Context, dec func(
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(JobServiceServer).PlanJob(ctx, req.(*PlanJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_RunJobNow_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RunJobNowRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).RunJobNow(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_RunJobNow_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).RunJobNow(ctx, req.(*RunJobNowRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -534,6 +572,10 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PlanJob",
 			Handler:    _JobService_PlanJob_Handler,
+		},
+		{
+			MethodName: "RunJobNow",
+			Handler:    _JobService_RunJobNow_Handler,
 		},
 		{
 			MethodName: "StopJob",

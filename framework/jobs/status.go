@@ -60,9 +60,10 @@ type Status struct {
 	Ended     time.Time      `json:"ended,omitzero"`
 	SubJobs   []SubJobStatus `json:"sub_jobs"`
 	Roll      *RollStatus    `json:"roll,omitempty"`
-	Next      time.Time      `json:"next,omitzero"`   // of a cron job: when its next run is due
-	Runs      []CronRun      `json:"runs,omitempty"`  // of a cron job: those that have ended, the oldest first
-	Waiting   []string       `json:"waits,omitempty"` // what keeps those that wait from an agent, for people
+	Next      time.Time      `json:"next,omitzero"`        // of a cron job: when its next run is due
+	Runs      []CronRun      `json:"runs,omitempty"`       // of a cron job: those that have ended, the oldest first
+	NewestRun int            `json:"newest_run,omitempty"` // of a cron job: the number of the run that began last
+	Waiting   []string       `json:"waits,omitempty"`      // what keeps those that wait from an agent, for people
 	Notes     []Note         `json:"notes,omitempty"`
 	Tasks     []Assignment   `json:"tasks,omitempty"`
 }

@@ -270,31 +270,6 @@ func (s *Server) scaled(ctx context.Context, form url.Values) (*structpb.Struct,
 	return job, nil
 }
 
-// once returns a run of a cron job as a job of its own: what the job says of a run is what a batch says of itself.
-func (s *Server) once(ctx context.Context, form url.Values) (*structpb.Struct, error) {
-	job, err := s.presentOf(ctx, form.Get("job"))
-	if err != nil {
-		return nil, err
-	}
-	fields := job.GetFields()
-	run := fields["cron"].GetStructValue()
-	if run == nil {
-		return nil, invalid("only a cron job has runs; this one is a %s", fields["type"].GetStringValue())
-	}
-	for _, of := range []string{"schedule", "zone", "overlap", "missed", "keep"} {
-		delete(run.GetFields(), of)
-	}
-	delete(fields, "cron")
-	name := fields["name"].GetStringValue()
-	now := s.config.Clock().UTC().Format("-now-20060102-150405")
-	fields["name"] = structpb.NewStringValue(name[:min(len(name), jobNameBytesMax-len(now))] + now)
-	fields["type"], fields["batch"] = structpb.NewStringValue("batch"), structpb.NewStructValue(run)
-	return job, nil
-}
-
-// jobNameBytesMax is how long the name of a job may be.
-const jobNameBytesMax = 63
-
 // planOf says what a job would change.
 func (s *Server) planOf(ctx context.Context, job *structpb.Struct) ([]string, error) {
 	plan, err := s.jobs.PlanJob(ctx, &apiv1.PlanJobRequest{Job: job})
@@ -340,18 +315,21 @@ var jobActions = []action{
 		back: jobBack,
 	},
 	{
-		name: "run-job-now", title: "Run it now",
-		hits: hitsJob("submit-job", "A run of it begins at once, as a batch of its own with the same work.",
-			"The job's own runs stay as they are planned, also one that goes on; so does the next run."),
-		command: func(url.Values) string { return "tender job run FILE" },
-		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
-			job, err := s.once(ctx, form)
-			if err != nil {
-				return "", err
+		name: "run-job-now", title: "Run it now", hits: hitsJob("run-job-now", "A run of it begins at once; the schedule stays as it is.",
+			"If a run goes on, the new one is refused, begins beside it or replaces it, as the job's overlap says."),
+		fill: func(ctx context.Context, s *Server, form url.Values) { // so that a form that is sent twice asks for one run
+			if job, err := s.jobs.GetJob(ctx, &apiv1.GetJobRequest{Name: form.Get("job")}); err == nil {
+				form.Set("number", strconv.Itoa(int(job.GetNewestRun())+1))
 			}
-			version, err := s.jobs.SubmitJob(ctx, &apiv1.SubmitJobRequest{Job: job})
-			form.Set("job", version.GetName())
-			return "The run is " + version.GetName() + ".", err
+		},
+		command: func(form url.Values) string { return "tender job run-now " + words.Quote(form.Get("job")) },
+		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
+			number, err := strconv.ParseInt("0"+form.Get("number"), 10, 32)
+			if err != nil {
+				return "", invalid("the run %q is no number", form.Get("number"))
+			}
+			run, err := s.jobs.RunJobNow(ctx, &apiv1.RunJobNowRequest{Name: form.Get("job"), Number: int32(number)})
+			return fmt.Sprintf("Run %d begins.", run.GetNumber()), err
 		},
 		back: jobBack,
 	},

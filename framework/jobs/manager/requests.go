@@ -236,6 +236,21 @@ func (m *Manager) RollbackJob(ctx context.Context, name string, to int) (jobs.Ve
 	})
 }
 
+// RunNow begins a run of a cron job at once, and returns the run's number once it is stored. The schedule stays as it is.
+// number is the one that the run is to have; if it has begun already that is no error, so a repeated request does no
+// harm. 0: the next one, whichever that is.
+func (m *Manager) RunNow(ctx context.Context, name string, number int) (int, error) {
+	const op = "job.run-now"
+	if err := m.lookAtJob(ctx, op, name, func(e *entry) { number = cmp.Or(number, e.master.Status(false).NewestRun+1) }); err != nil {
+		return 0, err
+	}
+	asked := core.RunAsked{Number: number, Why: cmp.Or(callerOf(ctx).scope.Who, "somebody") + " asked for it"}
+	return number, m.tellJob(ctx, op, name, asked, func(master *core.JobMaster) error {
+		_, err := master.MayRun(number)
+		return err
+	})
+}
+
 // changeJob gives a job another version.
 func (m *Manager) changeJob(ctx context.Context, op, name string, choose func(*core.JobMaster) (jobs.Version, error)) (jobs.Version, error) {
 	m.mu.Lock()
@@ -261,7 +276,12 @@ func (m *Manager) changeJob(ctx context.Context, op, name string, choose func(*c
 	if err := putNew(ctx, op, client, name, core.VersionKey(version.Number), value); err != nil {
 		return version, err
 	}
-	err = m.tellJob(ctx, op, name, core.Updated{Version: version})
+	err = m.tellJob(ctx, op, name, core.Updated{Version: version}, func(master *core.JobMaster) error {
+		if master.Phase != jobs.Running {
+			return api.E(op, api.Stale, name, fmt.Errorf("it is %s meanwhile; submit it to begin it anew", master.Phase))
+		}
+		return nil
+	})
 	if api.Is(err, api.Stale) || api.Is(err, api.NotFound) { // the job has ended meanwhile, and knows nothing of the version
 		m.do(func(time.Time) { m.writing.MarkDirty(name, core.VersionKey(version.Number)) })
 	}
@@ -289,14 +309,13 @@ func (m *Manager) prepareChange(who caller, op, name string, e *entry, choose fu
 	return version, version.Number != e.master.Version, nil
 }
 
-// tellJob passes an event to a job, and waits until what it has changed is in the store.
-func (m *Manager) tellJob(ctx context.Context, op, name string, happened core.Event) error {
+// tellJob passes an event to a job that does not refuse it, and waits until what it has changed is in the store.
+func (m *Manager) tellJob(ctx context.Context, op, name string, happened core.Event, refuse func(*core.JobMaster) error) error {
 	var done *outcome
-	err := api.E(op, api.NotFound, name, errNoJob)
+	var err error = api.E(op, api.NotFound, name, errNoJob)
 	m.do(func(now time.Time) {
 		if e := m.jobs[name]; e != nil && m.client != nil {
-			if _, changes := happened.(core.Updated); changes && e.master.Phase != jobs.Running {
-				err = api.E(op, api.Stale, name, fmt.Errorf("it is %s meanwhile; submit it to begin it anew", e.master.Phase))
+			if err = refuse(e.master); err != nil {
 				return
 			}
 			m.writing.TryAside(name)
@@ -357,7 +376,7 @@ func (m *Manager) endJob(ctx context.Context, op, name string, how core.Asked) e
 	if denied != nil {
 		return denied
 	}
-	return m.tellJob(ctx, op, name, how)
+	return m.tellJob(ctx, op, name, how, func(*core.JobMaster) error { return nil })
 }
 
 // ListQuery selects jobs. The zero value selects all.

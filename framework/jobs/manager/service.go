@@ -78,6 +78,11 @@ func (s service) RollbackJob(ctx context.Context, r *apiv1.RollbackJobRequest) (
 	return showCurrent(version, err)
 }
 
+func (s service) RunJobNow(ctx context.Context, r *apiv1.RunJobNowRequest) (*apiv1.RunJobNowResponse, error) {
+	number, err := s.manager.RunNow(ctx, r.GetName(), int(r.GetNumber()))
+	return &apiv1.RunJobNowResponse{Number: int32(number)}, err
+}
+
 func (s service) PlanJob(ctx context.Context, r *apiv1.PlanJobRequest) (*apiv1.PlanJobResponse, error) {
 	job, err := jobOf("job.plan", r.GetJob())
 	if err != nil {
@@ -245,7 +250,7 @@ func (s service) show(ctx context.Context, status jobs.Status) *apiv1.JobStatus 
 	shown := &apiv1.JobStatus{
 		Name: status.Name, Type: string(status.Type), Phase: string(status.Phase), Why: status.Why, Version: int32(status.Version),
 		Submitted: timestamppb.New(status.Submitted), FrameworkId: string(s.manager.frameworkID()), Waits: status.Waiting,
-		Role: string(status.Role), Owner: status.Owner,
+		Role: string(status.Role), Owner: status.Owner, NewestRun: int32(status.NewestRun),
 	}
 	if !status.Ended.IsZero() {
 		shown.Ended = timestamppb.New(status.Ended)

@@ -83,6 +83,7 @@ func (c *cluster) denies() {
 		"stop":      func() error { return m.StopJob(c.by("bob", "ops", "StopJob"), "a") },
 		"delete":    func() error { return m.DeleteJob(c.by("bob", "ops", "DeleteJob"), "a") },
 		"roll back": func() error { _, err := m.RollbackJob(c.by("bob", "ops", "RollbackJob"), "a", 1); return err },
+		"run now":   func() error { _, err := m.RunNow(c.by("bob", "ops", "RunJobNow"), "a", 1); return err },
 		"replace":   func() error { _, err := m.SubmitJob(c.by("bob", "ops", "SubmitJob"), team("a", "ops", 1)); return err },
 		"take over": func() error { _, err := m.UpdateJob(c.by("bob", "ops", "UpdateJob"), team("a", "ops", 1)); return err },
 		"watch": func() error {

@@ -70,7 +70,7 @@ var named = map[string]string{
 var namedBy = map[string]struct{ field, kind string }{
 	"AddPeer": {"id", "master"}, "RemovePeer": {"id", "master"}, "TransferLeader": {"id", "master"},
 	"SetSecret": {"name", "secret"}, "RemoveSecret": {"name", "secret"}, "RevokeToken": {"id", tokenKind},
-	"RollbackJob": {"name", "job"}, "StopJob": {"name", "job"}, "DeleteJob": {"name", "job"},
+	"RollbackJob": {"name", "job"}, "RunJobNow": {"name", "job"}, "StopJob": {"name", "job"}, "DeleteJob": {"name", "job"},
 }
 
 // objectsOf returns what a change was about: the objects in its request, ordered by field name, and those in About.

@@ -151,6 +151,7 @@ var Table = []Row{
 	{Call: jobs + "SubmitJob", Verb: Run, Action: "submit-job", On: OnRoles, Changes: true, Page: true, Check: jobManager},
 	{Call: jobs + "UpdateJob", Verb: Run, Action: "update-job", On: OnRoles, Changes: true, Page: true, Check: jobManager},
 	{Call: jobs + "RollbackJob", Verb: Run, Action: "rollback-job", On: OnRoles, Changes: true, Page: true, Check: jobManager},
+	{Call: jobs + "RunJobNow", Verb: Run, Action: "run-job-now", On: OnRoles, Changes: true, Page: true, Check: jobManager},
 	{Call: jobs + "StopJob", Verb: Run, Or: Operate, Action: "stop-job", On: OnRoles, Changes: true, Page: true, Check: jobManager},
 	{Call: jobs + "DeleteJob", Verb: Run, Action: "delete-job", On: OnRoles, Changes: true, Check: jobManager},
 	{Call: jobs + "PlanJob", Verb: View, Or: Run, Action: "list-jobs", On: OnRoles, Check: jobManager},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/internal/wallclock"
 )
@@ -132,25 +133,58 @@ func (m *JobMaster) due(at time.Time) {
 	c := &m.Cron
 	c.From, c.Next = at, time.Time{}
 	m.saveHeader()
-	next := run{Number: c.Number + 1, Due: at, Began: m.now, Version: m.Version}
-	how := m.Job.Cron
-	most := min(jobs.RunsMax, max(1, jobs.TasksMax/how.Parallelism))
-	switch {
-	case len(c.Runs) == 0 || how.Overlap == jobs.Allow && len(c.Runs) < most:
-	case how.Overlap == jobs.Replace:
+	if !m.mayBegin() {
+		m.tellEvent("skipped", "the run of %s is skipped, for run %d goes on", timeText(at), c.Runs[0].Number)
+		return
+	}
+	m.beginRun(at, "")
+}
+
+// mayBegin reports whether the runs that go on allow another one.
+func (m *JobMaster) mayBegin() bool {
+	how, n := m.Job.Cron, len(m.Cron.Runs)
+	return n == 0 || how.Overlap == jobs.Replace || how.Overlap == jobs.Allow && n < min(jobs.RunsMax, max(1, jobs.TasksMax/how.Parallelism))
+}
+
+// MayRun returns why the run of this number can't begin now ([RunAsked]), or nil. begun: it has begun before.
+func (m *JobMaster) MayRun(number int) (begun bool, err error) {
+	const op = "job.run-now"
+	c, name := &m.Cron, m.Job.Name
+	switch next := c.Number + 1; {
+	case m.Job.Cron == nil:
+		return false, api.E(op, api.Invalid, name, fmt.Errorf("only a cron job has runs; this is a %s", m.Job.Type))
+	case m.Phase != jobs.Running:
+		return false, api.E(op, api.Stale, name, fmt.Errorf("it is %s; submit it to begin it anew", m.Phase))
+	case number < next:
+		return true, nil
+	case number > next:
+		return false, api.E(op, api.Invalid, name, fmt.Errorf("the next run is number %d, not %d", next, number))
+	case !m.mayBegin():
+		return false, api.E(op, api.Stale, name, fmt.Errorf("run %d goes on, and the job's overlap is %q; wait until it has ended", c.Runs[0].Number, m.Job.Cron.Overlap))
+	}
+	return false, nil
+}
+
+// beginRun begins the next run, if need be instead of those that go on. why says who wants it; empty: the schedule.
+func (m *JobMaster) beginRun(due time.Time, why string) {
+	c := &m.Cron
+	next := run{Number: c.Number + 1, Due: due.Round(0), Began: m.now, Version: m.Version}
+	if m.Job.Cron.Overlap == jobs.Replace {
 		for _, older := range slices.Clone(c.Runs) {
 			next.After = append(next.After, older.name())
 			m.endRun(older.name(), "replaced")
 		}
-	default:
-		m.tellEvent("skipped", "the run of %s is skipped, for run %d goes on", timeText(at), c.Runs[0].Number)
-		return
 	}
 	c.Number = next.Number
 	c.Runs = append(c.Runs, next)
 	m.Subs = append(m.Subs, next.subJob(m.Job))
 	m.watchRun(next, m.Job)
-	m.tellRoutine("run started", "run %d of %s", next.Number, timeText(at))
+	m.saveHeader()
+	if why != "" {
+		m.tellEvent("run started", "run %d: %s", next.Number, why)
+		return
+	}
+	m.tellRoutine("run started", "run %d of %s", next.Number, timeText(due))
 }
 
 // tellRoutine tells the masters' history what a cron job does all the time. It is no note for people, as it would push

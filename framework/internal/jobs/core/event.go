@@ -44,6 +44,12 @@ type (
 		Delete bool
 		Why    string
 	}
+	// RunAsked says that somebody wants the run of this number of a cron job to begin now. Nothing happens if it has
+	// begun, or if [JobMaster.MayRun] says why it can't.
+	RunAsked struct {
+		Number int
+		Why    string
+	}
 	// Planned says when the next run of a cron job is due after the time that Unplanned has returned. Latest is the
 	// last time up to now at which a run was due; zero: there was none. Doubted is for how long the job was not told
 	// because the wall clock was not trusted.
@@ -69,6 +75,7 @@ func (AssignedGang) event() {}
 func (Undispatched) event() {}
 func (Heard) event()        {}
 func (Asked) event()        {}
+func (RunAsked) event()     {}
 func (Planned) event()      {}
 func (ClockSet) event()     {}
 func (Woken) event()        {}

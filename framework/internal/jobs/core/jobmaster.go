@@ -107,6 +107,10 @@ func (m *JobMaster) Step(now time.Time, happened Event) []Effect {
 		m.hearStatus(e.Status)
 	case Asked:
 		m.endAsked(e)
+	case RunAsked:
+		if begun, err := m.MayRun(e.Number); err == nil && !begun {
+			m.beginRun(m.now, e.Why)
+		}
 	case Planned:
 		m.plan(e)
 	case ClockSet:

@@ -50,6 +50,7 @@ func (m *JobMaster) Status(tasks bool) jobs.Status {
 		status.Roll = &jobs.RollStatus{To: m.Version, From: m.Roll.From, Changed: changed, Trying: trying, Of: status.SubJobs[0].Tasks,
 			Stopped: m.Roll.Stopped, Back: m.Roll.Back}
 	}
+	status.NewestRun = m.Cron.Number
 	if status.Next = m.Cron.Next; m.Phase != jobs.Running {
 		status.Next = time.Time{}
 	}

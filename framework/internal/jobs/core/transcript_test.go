@@ -85,6 +85,11 @@ func (s *story) Play(t *testing.T, line transcript.Line) {
 		s.out.Say("no copy of %s may be on %s", s.m.Job.Name, line.Word(0))
 	case "undispatched":
 		s.step(Undispatched{Task: s.task(line.Word(0)), Why: line.Named["why"]})
+	case "run": // run NUMBER: somebody wants it to begin now
+		number, _ := strconv.Atoi(line.Word(0))
+		begun, err := s.m.MayRun(number)
+		s.out.Say("run %d has begun: %v; refused: %v", number, begun, err)
+		s.step(RunAsked{Number: number, Why: "ann asked for it"})
 	case "stop", "delete":
 		s.step(Asked{Delete: line.Verb == "delete", Why: "somebody asked for it"})
 	case "tick":

@@ -96,7 +96,7 @@ func (e Env) Command() *cobra.Command {
 	root.PersistentFlags().String(managerFlag, "",
 		"the job manager: its framework's name, or a role in which it runs (default: the one of the job's role, or \"jobs\")")
 	root.AddCommand(e.runCommand(), e.changeCommand("submit", "Begin a job"), e.changeCommand("update", "Make a job what its file says now"),
-		e.planCommand(), e.validateCommand(), e.listCommand(), e.watchCommand(), e.statusCommand(), e.historyCommand(), e.rollbackCommand(), e.logsCommand(),
+		e.planCommand(), e.validateCommand(), e.listCommand(), e.watchCommand(), e.statusCommand(), e.historyCommand(), e.rollbackCommand(), e.runNowCommand(), e.logsCommand(),
 		e.endCommand("stop", "End a job's tasks; it stays in the history"), e.endCommand("delete", "End a job's tasks and forget it"), e.schemaCommand())
 	return root
 }
@@ -256,6 +256,26 @@ func (e Env) rollbackCommand() *cobra.Command {
 				return err
 			}
 			return e.say("%s goes back to version %d", version.GetName(), version.GetVersion())
+		}),
+	}
+}
+
+func (e Env) runNowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "run-now NAME", Short: "Begin a run of a cron job at once", Args: caller.Between(1, "NAME"),
+		Long: "Begin a run of a cron job at once. The schedule stays as it is. If a run goes on, the new one is refused, begins beside it\n" +
+			"or replaces it, as the job's overlap says.",
+		RunE: e.with(func(ctx context.Context, s service, args []string) error {
+			status, err := call(ctx, s, s.GetJob, &apiv1.GetJobRequest{Name: args[0]})
+			if err != nil {
+				return err
+			}
+			// The number is set, so that a second copy asks for the same run.
+			run, err := call(ctx, s, s.RunJobNow, &apiv1.RunJobNowRequest{Name: args[0], Number: status.GetNewestRun() + 1})
+			if err != nil {
+				return err
+			}
+			return e.say("run %d of %s begins", run.GetNumber(), args[0])
 		}),
 	}
 }
