@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"testing"
 )
 
 // importsPointDown checks the layers of packages. Tests may import anything, except those of the examples, which show
@@ -60,6 +61,62 @@ func floorsHoldPackages(t *tree) []complaint {
 		}
 	}
 	return found
+}
+
+// foldersPointDown checks that nothing runs back up, or sideways, between the rooms of storeys.
+func foldersPointDown(t *tree) []complaint {
+	var found []complaint
+	for _, f := range t.shipped() {
+		from, at := storeyOf(f.pkg)
+		for _, spec := range f.Imports {
+			target, ok := ours(imported(spec))
+			if !ok {
+				continue
+			}
+			if to, below := storeyOf(target); to != from && below <= at {
+				found = append(found, complaint{t.at(spec), fmt.Sprintf("%s (in %s) may not import %s (in %s)", f.pkg, from, target, to),
+					"it stands no lower in the picture of docs/architecture.md, section 2 (storeys in tools/tidy/tables_test.go)"})
+			}
+		}
+	}
+	return found
+}
+
+// storeyOf returns the room of a package, and its storey as counted from the roof.
+func storeyOf(pkg string) (name string, at int) {
+	longest := -1
+	for i, storey := range storeys {
+		for _, room := range storey {
+			if matches(room.holds, pkg) && len(room.holds) > longest {
+				name, at, longest = room.name, i, len(room.holds)
+			}
+		}
+	}
+	return name, at
+}
+
+// TestPictureOfStoreys: the picture in docs/architecture.md has these storeys, with these rooms, in this order.
+func TestPictureOfStoreys(t *testing.T) {
+	_, rest, _ := strings.Cut(contents(t, "docs/architecture.md"), "<!-- storeys -->\n```\n")
+	picture, _, _ := strings.Cut(rest, "```")
+	var drawn [][]string
+	for line := range strings.Lines(picture) {
+		line, _, _ = strings.Cut(line, "#")
+		if names := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" |+-\n", r) }); len(names) > 0 {
+			drawn = append(drawn, names)
+		}
+	}
+	var want [][]string
+	for _, storey := range storeys {
+		var names []string
+		for _, room := range storey {
+			names = append(names, room.name)
+		}
+		want = append(want, names)
+	}
+	if !slices.EqualFunc(drawn, want, slices.Equal[[]string]) {
+		t.Errorf("docs/architecture.md draws %v, and tools/tidy/tables_test.go has %v", drawn, want)
+	}
 }
 
 func orNone(may string) string {

@@ -48,6 +48,16 @@ var cases = []struct {
 	{"imports point down", "no floor", sources{"attic/a.go": "package attic", "attic/b.go": "package attic"},
 		[]string{"attic/a.go:1: package attic stands on no floor; add its row to floors in tools/tidy/tables_test.go"}},
 
+	{"folders point down", "up, and sideways", sources{
+		"internal/x/x.go": "package x\nimport \"github.com/tenderhq/tender/client\"",
+		"master/m.go":     "package master\nimport \"github.com/tenderhq/tender/agent/proc\""},
+		[]string{"internal/x/x.go:2: internal/x (in internal) may not import client (in client)", "master/m.go:2"}},
+	{"folders point down", "down, within, and in a test", sources{
+		"internal/web/w.go":   "package web\nimport \"github.com/tenderhq/tender/client\"",
+		"master/m.go":         "package master\nimport \"github.com/tenderhq/tender/master/core\"",
+		"agent/a_test.go":     "package agent\nimport \"github.com/tenderhq/tender/framework/frameworktest\"",
+		"agent/commands/c.go": "package commands\nimport \"github.com/tenderhq/tender/framework/executor\""}, nil},
+
 	{"the SDK is light", "a third party, two packages away", sources{
 		"framework/f.go":     "package framework\nimport \"github.com/tenderhq/tender/internal/wire\"",
 		"internal/wire/w.go": "package wire\nimport \"github.com/rs/zerolog\""},

@@ -16,7 +16,25 @@ const shell = values + "api/v1 internal/wire internal/lookout internal/version i
 // public is what a user of Tender may import.
 const public = "api api/v1 allocator/... client framework/... "
 
-// floors is section 2 of docs/architecture.md as data: imports point only downwards.
+// storeys is the picture in section 2 of docs/architecture.md, from the roof down. What stands on a storey imports only
+// what stands lower; its neighbours on the same storey it never imports.
+var storeys = [][]storeyRoom{
+	{{"main.go", "."}, {"tools", "tools/..."}},
+	{{"examples", "examples/..."}},
+	{{"tender", "tender/..."}},
+	{{"framework/frameworktest", "framework/frameworktest/..."}},
+	{{"internal/mesos", "internal/mesos/..."}, {"internal/testing", "internal/testing/..."}, {"agent/commands", "agent/commands/..."}},
+	{{"master", "master/..."}, {"agent", "agent/..."}, {"framework", "framework/..."}},
+	{{"internal/web", "internal/web"}},
+	{{"client", "client"}, {"allocator", "allocator/..."}},
+	{{"internal", "internal/..."}},
+	{{"api", "api/..."}},
+}
+
+// storeyRoom is some packages of a storey; where a package matches several, the longest pattern counts.
+type storeyRoom struct{ name, holds string }
+
+// floors says the same for each package, and more closely: imports point only downwards.
 var floors = []floor{
 	// Leaves.
 	{"api", ""},

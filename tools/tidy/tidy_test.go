@@ -14,6 +14,7 @@ type rule struct {
 var rules = []rule{
 	{"sources parse", sourcesParse},
 	{"imports point down", importsPointDown},
+	{"folders point down", foldersPointDown},
 	{"the SDK is light", sdkIsLight},
 	{"process is the program's own", processIsTheProgramsOwn},
 	{"pure reaches no world", pureReachesNoWorld},
