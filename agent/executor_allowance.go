@@ -9,30 +9,22 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// executorRate limits how much an executor may send on a stream: the bytes that its calls take in memory, and the
-// prices below. An executor that runs 2,500 short tasks a second sends some 9 MiB/s.
+// executorRate limits how much an executor may send on a stream: the bytes that its calls take in memory, and their
+// prices. An executor that runs 2,500 short tasks a second sends some 9 MiB/s.
 var executorRate = allowance.Rate{PerSecond: 32 << 20, Most: 64 << 20, First: 8 << 20}
 
-// Prices of an executor's calls, in addition to what they take in memory. The leader has the same prices for an agent's
-// calls. A stream of an executor may send less than its agent may, so no single executor holds up its agent's session.
-const (
-	executorBeatPrice    = 32 << 10
-	executorStatusPrice  = 1 << 10
-	executorMessagePrice = 8 << 10
-	executorBytePrice    = 16 // for each byte of a message
-)
-
-// executorPrice returns the price of calls.
+// executorPrice returns the price of calls. A stream of an executor may send less than its agent may, so no single
+// executor holds up its agent's session.
 func executorPrice(calls []protocol.ExecutorCall) float64 {
 	price := 0
 	for _, call := range calls {
 		switch call := call.(type) {
 		case protocol.ExecutorHeartbeat:
-			price += executorBeatPrice
+			price += allowance.HeartbeatPrice
 		case protocol.ExecutorStatus:
-			price += executorStatusPrice
+			price += allowance.StatusPrice
 		case protocol.ExecutorMessage:
-			price += executorMessagePrice + executorBytePrice*len(call.Data)
+			price += allowance.MessagePrice + allowance.MessageBytePrice*len(call.Data)
 		default: // other calls are free
 		}
 	}

@@ -1,14 +1,16 @@
 package intake
 
-import "github.com/tenderhq/tender/internal/protocol"
+import (
+	"github.com/tenderhq/tender/internal/allowance"
+	"github.com/tenderhq/tender/internal/protocol"
+)
 
-// The prices of calls, in bytes of CallsExpense, come on top of the memory that the calls take. A connection has 64 MiB
-// a second of that. A price is about ten times what such a call costs the leader compared to a launch, because an
-// honest peer makes few of these calls, and many of them would keep the loop busy for nothing. Launches,
-// acknowledgements and statuses of schedulers have no price, because they are the real work.
+// The prices of calls, in bytes of CallsExpense, come on top of the memory that the calls take; those that agents ask of
+// executors too are in package allowance. A connection has 64 MiB a second of that. A price is about ten times what such
+// a call costs the leader compared to a launch, because an honest peer makes few of these calls, and many of them would
+// keep the loop busy for nothing. Launches, acknowledgements and statuses of schedulers have no price, because they are
+// the real work.
 const (
-	// heartbeatPrice: an honest peer sends one a second, and each is answered.
-	heartbeatPrice = 32 << 10
 	// askedPrice is for each task or operation that is asked about, because each gets an answer.
 	askedPrice = 4 << 10
 	// allPrice is for asking about all tasks or operations.
@@ -17,14 +19,8 @@ const (
 	killPrice = 8 << 10
 	// demandPrice: a demand is compared with everything that is free.
 	demandPrice = 8 << 10
-	// messagePrice is for a message, and messageBytePrice for each of its bytes, which cross two links. So a connection
-	// may send about 4 MiB of messages a second.
-	messagePrice     = 8 << 10
-	messageBytePrice = 16
 	// changePrice is for a call that may change the registry.
 	changePrice = 128 << 10
-	// statusPrice is for a status of a task from an agent, because it is answered.
-	statusPrice = 1 << 10
 	// SubscribedSessions is for how many sessions of agents a subscription counts, because it always asks the quorum.
 	SubscribedSessions = 4
 	// secretsPrice is for a request for a task's secrets, because they are unsealed and sent, up to 256 KiB.
@@ -70,7 +66,7 @@ func SchedulerPrice(calls []protocol.NumberedCall) int {
 func schedulerCallPrice(call protocol.SchedulerCall) int {
 	switch call := call.(type) {
 	case protocol.SchedulerHeartbeat:
-		return heartbeatPrice
+		return allowance.HeartbeatPrice
 	case protocol.Unsettled:
 		return askedPrice * len(call.Tasks)
 	case protocol.Reconcile:
@@ -80,11 +76,11 @@ func schedulerCallPrice(call protocol.SchedulerCall) int {
 	case protocol.Kill:
 		return killPrice
 	case protocol.JobEvent:
-		return messagePrice + messageBytePrice*len(call.Event.Why)
+		return allowance.MessagePrice + allowance.MessageBytePrice*len(call.Event.Why)
 	case protocol.SetDemand:
 		return demandPrice * (1 + len(call.Shapes))
 	case protocol.MessageExecutor:
-		return messagePrice + messageBytePrice*len(call.Data)
+		return allowance.MessagePrice + allowance.MessageBytePrice*len(call.Data)
 	case protocol.ShutdownExecutor, protocol.UpdateFramework, protocol.Suppress, protocol.Revive, protocol.Teardown:
 		return changePrice
 	default: // all others have no price of their own
@@ -106,11 +102,11 @@ func AgentPrice(calls []protocol.AgentCall) int {
 	for _, call := range calls {
 		switch call := call.(type) {
 		case protocol.AgentHeartbeat:
-			price += heartbeatPrice
+			price += allowance.HeartbeatPrice
 		case protocol.StatusUpdate:
-			price += statusPrice
+			price += allowance.StatusPrice
 		case protocol.MessageFromExecutor:
-			price += messagePrice + messageBytePrice*len(call.Data)
+			price += allowance.MessagePrice + allowance.MessageBytePrice*len(call.Data)
 		case protocol.NeedSecrets:
 			price += secretsPrice
 		default: // all others have no price of their own
