@@ -114,6 +114,10 @@ func (t Target) connect(ctx context.Context) *grpc.ClientConn {
 	return conn
 }
 
+// mutePerAddress is how many connections without a word a stranger opens to each port: to two of them more than an
+// address may have.
+const mutePerAddress = 600
+
 // mute opens streams and connections and sends nothing.
 func mute(ctx context.Context, target Target) {
 	for range 10 {
@@ -122,7 +126,7 @@ func mute(ctx context.Context, target Target) {
 		}
 	}
 	for _, address := range []string{target.GRPC, target.Raft, target.HTTP} {
-		for range 200 {
+		for range mutePerAddress {
 			if address == "" {
 				break
 			}

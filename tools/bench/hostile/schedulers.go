@@ -133,6 +133,10 @@ func accepter(ctx context.Context, target Target) {
 	}
 }
 
+// demanderShapes is how many shapes a demand has whose constraints together are a little less than is allowed: one that
+// has more is refused before anything is compiled.
+const demanderShapes = 50
+
 // demander sends demands with new constraints each time, each as costly as possible.
 func demander(ctx context.Context, target Target) {
 	s := newScheduler(ctx, target, "demander")
@@ -142,7 +146,7 @@ func demander(ctx context.Context, target Target) {
 	s.listen()
 	for round := 0; ; round++ {
 		demand := &apiv1.SetDemand{Role: Role}
-		for i := range 256 {
+		for i := range demanderShapes {
 			demand.Shapes = append(demand.Shapes, &apiv1.Shape{Count: 1, Resources: []*apiv1.Resource{{Name: "cpus", Milli: 100}},
 				Constraint: fmt.Sprintf(`id != "%d-%d"`, round, i) + strings.Repeat(` && attributes.?a.orValue("x") == "x"`, 30)})
 		}
