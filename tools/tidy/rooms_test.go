@@ -11,7 +11,10 @@ import (
 
 // roomed are the packages whose core is made of rooms. A room is a struct that embeds *base, as its core does, and
 // holds the rooms that it calls. Nothing else holds rooms.
-const roomed = "master/core agent/core"
+const roomed = "master/core agent/core framework/internal/jobs/core"
+
+// isCore says whether a type of such a package is the one that knows all rooms.
+func isCore(name string) bool { return name == "Core" || name == "JobMaster" }
 
 // roomsCallOneWay refuses calls between rooms that go in a circle. A room can call only what it holds. So it is enough
 // that no room holds one from which a way leads back to it, and that what rooms share (nouns, base) holds none.
@@ -43,7 +46,7 @@ func (t *tree) roomsOf(pkg string) []complaint {
 	}
 	rooms := map[string]*room{}
 	for name, s := range all {
-		if name != "Core" && embedsBase(s) {
+		if !isCore(name) && embedsBase(s) {
 			rooms[name] = &room{at: t.at(s)}
 		}
 	}
@@ -51,19 +54,19 @@ func (t *tree) roomsOf(pkg string) []complaint {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		held := roomsIn(all[name], rooms)
 		switch {
-		case name == "Core":
+		case isCore(name):
 		case rooms[name] != nil:
 			rooms[name].holds = held
 		case len(held) > 0:
 			found = append(found, complaint{t.at(all[name]), fmt.Sprintf("%s is no room and holds the room %s", name, held[0]),
-				"only rooms and Core may, or calls can run back up through it: return what Core is to pass on"})
+				"only rooms and the core may, or calls can run back up through it: return what the core is to pass on"})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(rooms)) {
 		for _, held := range rooms[name].holds {
 			if way := wayBetween(rooms, held, name, nil); way != nil {
 				found = append(found, complaint{rooms[name].at, fmt.Sprintf("the room %s holds %s, and is called back: %s", name, held, strings.Join(way, " > ")),
-					"return what happened, and let Core tell the room above"})
+					"return what happened, and let the core tell the room above"})
 			}
 		}
 	}

@@ -270,6 +270,7 @@ var larger = map[string]allowance{
 	// Nouns of a core: what they embed belongs to different rooms, each of which writes its own part alone.
 	"fields of agent/core.task":                        {24, "four parts: the launch, what is not acknowledged, what is there of it, how far its kill has come"},
 	"bools of agent/core.task":                         {4, "of different parts"},
+	"fields of framework/internal/jobs/core.subJob":    {22, "three parts of its own: indexes, queue, counts; each writes its own part alone"},
 	"fields of framework/taskset.item":                 {22, "the piece of work as its author says it, and what has become of it"},
 	"fields of master/core.agent":                      {43, "seven parts, each of one room; no room writes another's"},
 	"fields of master/core.framework":                  {21, "one part is its place in the line of standbys"},

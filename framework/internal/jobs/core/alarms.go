@@ -35,4 +35,4 @@ const (
 type alarmClock struct{ alarms.Alarms[alarm] }
 
 // set sets an alarm.
-func (a *alarmClock) set(one alarm) { a.Add(one.At, one) }
+func (a *alarmClock) set(due alarm) { a.Add(due.At, due) }

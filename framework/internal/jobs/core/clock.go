@@ -27,12 +27,12 @@ func (m *JobMaster) clockSet(e ClockSet) {
 			*at = m.now.Add(at.Sub(before))
 		}
 	}
-	m.Cron.Next = time.Time{}
-	m.Alarms.Remove(func(one alarm) bool { return one.Kind == runDue || one.Kind == deadlineAt || one.Kind == timeOver })
+	m.runs.Cron.Next = time.Time{}
+	m.Alarms.Remove(func(due alarm) bool { return due.Kind == runDue || due.Kind == deadlineAt || due.Kind == timeOver })
 	m.watchDeadlines()
-	for _, s := range m.Subs {
-		for _, one := range s.allSlots() {
-			m.watchTimes(s, one)
+	for _, sub := range m.Subs {
+		for _, s := range sub.allSlots() {
+			m.launches.watchTimes(sub, s)
 		}
 	}
 	if e.By.Abs() > wallclock.Doubt { // else the difference means little
@@ -42,14 +42,14 @@ func (m *JobMaster) clockSet(e ClockSet) {
 
 // storedTimes lists the times that are stored and that something follows from.
 func (m *JobMaster) storedTimes() []*time.Time {
-	list := []*time.Time{&m.Submitted, &m.EndedAt, &m.Gang.Pause}
-	for i := range m.Cron.Runs {
-		list = append(list, &m.Cron.Runs[i].Began)
+	list := []*time.Time{&m.Submitted, &m.EndedAt, &m.gangs.Gang.Pause}
+	for i := range m.runs.Cron.Runs {
+		list = append(list, &m.runs.Cron.Runs[i].Began)
 	}
-	for _, s := range m.Subs {
-		for _, one := range s.allSlots() {
-			list = append(list, &one.Pause)
-			for _, a := range one.Attempts {
+	for _, sub := range m.Subs {
+		for _, s := range sub.allSlots() {
+			list = append(list, &s.Pause)
+			for _, a := range s.Attempts {
 				list = append(list, &a.Since)
 			}
 		}
@@ -60,9 +60,9 @@ func (m *JobMaster) storedTimes() []*time.Time {
 // saveAll stores the whole job anew.
 func (m *JobMaster) saveAll() {
 	m.saveHeader()
-	for _, s := range m.Subs {
-		for _, one := range s.allSlots() {
-			m.savePart(s, one.Index)
+	for _, sub := range m.Subs {
+		for _, s := range sub.allSlots() {
+			m.savePart(sub, s.Index)
 		}
 	}
 }
@@ -75,13 +75,7 @@ func (m *JobMaster) watchDeadlines() {
 	if limit := deadlineOf(m.Job); limit > 0 {
 		m.Alarms.set(alarm{At: m.dueAfter(m.Submitted, limit), Kind: deadlineAt})
 	}
-	for _, r := range m.Cron.Runs {
-		m.watchRun(r, m.Versions[r.Version].Job)
+	for _, run := range m.runs.Cron.Runs {
+		m.runs.watchRun(run, m.Versions[run.Version].Job)
 	}
-}
-
-// dueAfter returns when so much time has passed since then, but no sooner than the clock is trusted, and no later than
-// from now on.
-func (m *JobMaster) dueAfter(then time.Time, span time.Duration) time.Time {
-	return m.now.Add(min(span, max(then.Add(span).Sub(m.now), m.doubt.Sub(m.now))))
 }

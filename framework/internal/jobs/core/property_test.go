@@ -87,19 +87,19 @@ func (w *world) step(happened Event) {
 
 // checkSurvey fails unless what a change remembers of the slots is what a look at all of them finds.
 func (w *world) checkSurvey() {
-	if w.m.Job.Rolling() == nil || !w.m.Roll.Active || w.m.Roll.first() || w.m.Phase != jobs.Running {
+	if w.m.Job.Rolling() == nil || !w.m.rolling.Roll.Active || w.m.rolling.Roll.first() || w.m.Phase != jobs.Running {
 		return
 	}
-	s := w.m.Subs[0]
-	said := s.Survey
-	s.Survey.Begin(s.Next)
-	w.m.lookAtSlots(s)
+	sub := w.m.Subs[0]
+	said := sub.Survey
+	sub.Survey.Begin(sub.Next)
+	w.m.rolling.surveySlots(sub)
 	for _, stand := range []work.Stand{work.Old, work.Tried, work.Changed} {
-		if said.Count(stand) != s.Survey.Count(stand) {
-			w.t.Fatalf("%d slots are remembered as %d, %d are:\n%s", said.Count(stand), stand, s.Survey.Count(stand), w.m.Dump())
+		if said.Count(stand) != sub.Survey.Count(stand) {
+			w.t.Fatalf("%d slots are remembered as %d, %d are:\n%s", said.Count(stand), stand, sub.Survey.Count(stand), w.m.Dump())
 		}
 	}
-	s.Survey = said
+	sub.Survey = said
 }
 
 // plan tells the JobMaster when the next run of a cron job is due.
@@ -150,7 +150,7 @@ func (w *world) perform(effect Effect) {
 		sub, _, _, known := w.m.parseTask(effect.Task)
 		if known { // else its cron run has ended meanwhile, by a late status; the task is ended
 			for _, name := range sub.After {
-				if w.m.endsOfSubJobs()[name] == goesOn {
+				if w.m.steps.findEnds()[name] == goesOn {
 					w.t.Fatalf("%s is started before %s has ended", effect.Task, name)
 				}
 			}
@@ -423,7 +423,7 @@ func TestDAGWhateverHappens(t *testing.T) {
 		if !w.m.Phase.Ended() || len(w.open()) > 0 {
 			t.Fatalf("it is %s, and %v run:\n%s", w.m.Phase, w.open(), w.m.Dump())
 		}
-		ends := w.m.endsOfSubJobs()
+		ends := w.m.steps.findEnds()
 		if (w.m.Phase == jobs.Succeeded) != (ends["a"] == endedWell && ends["b"] == endedWell && ends["last"] == endedWell) {
 			t.Fatalf("it is %s with %v", w.m.Phase, ends)
 		}
@@ -464,23 +464,23 @@ func TestCronWhateverHappens(t *testing.T) {
 
 func (w *world) checkRuns(overlap jobs.Overlap) {
 	going := map[string]bool{}
-	for _, one := range w.m.Subs {
-		if one.Busy > 0 {
-			going[one.Name] = true
+	for _, other := range w.m.Subs {
+		if other.Busy > 0 {
+			going[other.Name] = true
 		}
 	}
 	if overlap != jobs.Allow && len(going) > 1 {
 		w.t.Fatalf("%v go on at a time", going)
 	}
 	last := 0
-	for _, one := range w.m.Cron.Past {
-		if one.Number > w.m.Cron.Number || overlap == jobs.Forbid && one.Number <= last {
-			w.t.Fatalf("run %d is behind %d in %+v", one.Number, last, w.m.Cron.Past)
+	for _, one := range w.m.runs.Cron.Past {
+		if one.Number > w.m.runs.Cron.Number || overlap == jobs.Forbid && one.Number <= last {
+			w.t.Fatalf("run %d is behind %d in %+v", one.Number, last, w.m.runs.Cron.Past)
 		}
 		last = one.Number
 	}
-	if len(w.m.Cron.Past) > 3 {
-		w.t.Fatalf("%d runs are kept", len(w.m.Cron.Past))
+	if len(w.m.runs.Cron.Past) > 3 {
+		w.t.Fatalf("%d runs are kept", len(w.m.runs.Cron.Past))
 	}
 }
 
@@ -497,9 +497,9 @@ func TestSystemWhateverHappens(t *testing.T) {
 		actions := w.actions(job)
 		actions[""] = func(t *rapid.T) {
 			on := map[api.AgentID]int{}
-			for _, one := range w.m.Subs[0].allSlots() {
-				if one.busy() {
-					on[one.live().Agent]++
+			for _, s := range w.m.Subs[0].allSlots() {
+				if s.busy() {
+					on[s.live().Agent]++
 				}
 			}
 			for agent, n := range on {
@@ -510,13 +510,13 @@ func TestSystemWhateverHappens(t *testing.T) {
 		}
 		t.Repeat(actions)
 		w.calm()
-		s := w.m.Subs[0]
-		if len(w.open()) != 3 || s.Running != 3 || s.Slots != 3 || len(s.AtAgent) != 3 || w.m.Roll.Active {
+		sub := w.m.Subs[0]
+		if len(w.open()) != 3 || sub.Running != 3 || sub.Slots != 3 || len(sub.AtAgent) != 3 || w.m.rolling.Roll.Active {
 			t.Fatalf("%v run, wanted one on each of three agents:\n%s", w.open(), w.m.Dump())
 		}
-		for _, one := range s.allSlots() {
-			if one.Version != w.m.Version && !w.m.Roll.Stopped {
-				t.Fatalf("%s has version %d, wanted %d", one.Agent, one.Version, w.m.Version)
+		for _, s := range sub.allSlots() {
+			if s.Version != w.m.Version && !w.m.rolling.Roll.Stopped {
+				t.Fatalf("%s has version %d, wanted %d", s.Agent, s.Version, w.m.Version)
 			}
 		}
 	})
@@ -532,8 +532,8 @@ func TestGangWhateverHappens(t *testing.T) {
 		actions := w.actions(nil)
 		delete(actions, "update")
 		actions[""] = func(t *rapid.T) {
-			if s := w.m.Subs[0]; w.m.Phase == jobs.Running && !w.m.Gang.Regroup && s.Slots > 0 && s.Slots+s.Done != n {
-				t.Fatalf("%d members are there and %d are done, of %d:\n%s", s.Slots, s.Done, n, w.m.Dump())
+			if sub := w.m.Subs[0]; w.m.Phase == jobs.Running && !w.m.gangs.Gang.Regroup && sub.Slots > 0 && sub.Slots+sub.Done != n {
+				t.Fatalf("%d members are there and %d are done, of %d:\n%s", sub.Slots, sub.Done, n, w.m.Dump())
 			}
 		}
 		t.Repeat(actions)
@@ -566,16 +566,16 @@ func TestServiceWhateverHappens(t *testing.T) {
 		w := newWorld(t, job(0))
 		t.Repeat(w.actions(job))
 		w.calm()
-		s := w.m.Subs[0]
-		if len(w.open()) != s.Tasks || s.Running != s.Tasks || w.m.Phase != jobs.Running {
-			t.Fatalf("%v run, wanted %d:\n%s", w.open(), s.Tasks, w.m.Dump())
+		sub := w.m.Subs[0]
+		if len(w.open()) != sub.Tasks || sub.Running != sub.Tasks || w.m.Phase != jobs.Running {
+			t.Fatalf("%v run, wanted %d:\n%s", w.open(), sub.Tasks, w.m.Dump())
 		}
-		for _, one := range s.allSlots() {
-			if one.Version != w.m.Version && !w.m.Roll.Stopped {
-				t.Fatalf("index %d is of version %d, wanted %d", one.Index, one.Version, w.m.Version)
+		for _, s := range sub.allSlots() {
+			if s.Version != w.m.Version && !w.m.rolling.Roll.Stopped {
+				t.Fatalf("index %d is of version %d, wanted %d", s.Index, s.Version, w.m.Version)
 			}
 		}
-		if w.m.Roll.Active {
+		if w.m.rolling.Roll.Active {
 			t.Fatalf("the change is not done:\n%s", w.m.Dump())
 		}
 	})

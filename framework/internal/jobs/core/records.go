@@ -94,13 +94,13 @@ func parsePart(key string) (subJob string, number int, err error) {
 }
 
 func (m *JobMaster) header() header {
-	h := header{Run: m.Run, Version: m.Version, Stable: m.Stable, Phase: m.Phase, Why: m.Why, Submitted: m.Submitted, Ended: m.EndedAt,
-		Roll: m.Roll, Gang: m.Gang, Notes: m.Notes}
+	h := header{Run: m.Run, Version: m.Version, Stable: m.rolling.Stable, Phase: m.Phase, Why: m.Why, Submitted: m.Submitted, Ended: m.EndedAt,
+		Roll: m.rolling.Roll, Gang: m.gangs.Gang, Notes: m.Notes}
 	if m.Job.Cron != nil {
-		h.Cron = &m.Cron
+		h.Cron = &m.runs.Cron
 	}
-	for _, s := range m.Subs {
-		h.SubJobs = append(h.SubJobs, subJobRecord{s.Name, s.Folded.Parts, s.Folded.Done, s.Folded.Failed})
+	for _, sub := range m.Subs {
+		h.SubJobs = append(h.SubJobs, subJobRecord{sub.Name, sub.Folded.Parts, sub.Folded.Done, sub.Folded.Failed})
 	}
 	return h
 }
@@ -130,8 +130,9 @@ func Load(now time.Time, records map[string][]byte) (m *JobMaster, left []string
 	if err := json.Unmarshal(records[HeaderKey], &h); err != nil {
 		return nil, nil, fmt.Errorf("the record of the job: %w", err)
 	}
-	m = &JobMaster{Run: h.Run, Version: h.Version, Stable: h.Stable, Phase: h.Phase, Why: h.Why, Submitted: h.Submitted, EndedAt: h.Ended,
-		Roll: h.Roll, Gang: h.Gang, Notes: h.Notes, Versions: make(map[int]jobs.Version), now: now, doubt: now.Add(wallclock.Doubt)}
+	m = build(&base{Run: h.Run, Version: h.Version, Phase: h.Phase, Why: h.Why, Submitted: h.Submitted, EndedAt: h.Ended, Notes: h.Notes,
+		Versions: make(map[int]jobs.Version), now: now, doubt: now.Add(wallclock.Doubt)})
+	m.rolling.Stable, m.rolling.Roll, m.gangs.Gang = h.Stable, h.Roll, h.Gang
 	latest := 0
 	for _, key := range slices.Sorted(maps.Keys(records)) {
 		if !strings.HasPrefix(key, versionPrefix) {
@@ -176,20 +177,20 @@ func (m *JobMaster) loadSubJobs(h header) error {
 			m.Subs = append(m.Subs, newSubJob(planned))
 		}
 	} else {
-		m.Cron = *h.Cron
+		m.runs.Cron = *h.Cron
 	}
-	for _, r := range m.Cron.Runs {
-		version, is := m.Versions[r.Version]
+	for _, run := range m.runs.Cron.Runs {
+		version, is := m.Versions[run.Version]
 		if !is {
-			return fmt.Errorf("version %d, with which run %d began, is not there", r.Version, r.Number)
+			return fmt.Errorf("version %d, with which run %d began, is not there", run.Version, run.Number)
 		}
-		m.Subs = append(m.Subs, r.subJob(version.Job))
+		m.Subs = append(m.Subs, run.subJob(version.Job))
 	}
-	for _, s := range m.Subs {
+	for _, sub := range m.Subs {
 		for _, known := range h.SubJobs {
-			if known.Name == s.Name {
-				s.Folded = folded{known.Folded, known.Done, known.Failed}
-				s.Done, s.Failed = known.Done, known.Failed
+			if known.Name == sub.Name {
+				sub.Folded = folded{known.Folded, known.Done, known.Failed}
+				sub.Done, sub.Failed = known.Done, known.Failed
 			}
 		}
 	}
@@ -206,30 +207,30 @@ func (m *JobMaster) loadPart(key string, value []byte) (needed bool, err error) 
 	if err != nil {
 		return false, err
 	}
-	s := m.subJobNamed(subJob)
-	if s == nil || r.Run != m.Run || m.Phase.Ended() || s.Folded.Parts.Contains(numberOf(number)) {
+	sub := m.subJobNamed(subJob)
+	if sub == nil || r.Run != m.Run || m.Phase.Ended() || sub.Folded.Parts.Contains(numberOf(number)) {
 		return false, nil
 	}
 	p := &part{Slots: make(map[int]*slot), Attempts: r.Attempts}
 	copy(p.Done[:], r.Done)
 	copy(p.Failed[:], r.Failed)
-	s.Parts[number] = p
-	s.Done += p.Done.count()
-	s.Failed += p.Failed.count()
-	s.Next = max(s.Next, number*partSlots+max(p.Done.last(), p.Failed.last())+1)
-	for _, one := range r.Slots {
-		for _, a := range one.Attempts {
-			a.Task = m.taskID(s, one.Index, a.Number)
+	sub.Parts[number] = p
+	sub.Done += p.Done.count()
+	sub.Failed += p.Failed.count()
+	sub.Next = max(sub.Next, number*partSlots+max(p.Done.last(), p.Failed.last())+1)
+	for _, s := range r.Slots {
+		for _, a := range s.Attempts {
+			a.Task = m.taskID(sub, s.Index, a.Number)
 		}
-		pause := one.Pause
-		one.Pause = time.Time{}
-		s.insertSlot(one)
-		s.bindAgent(one, one.Agent)
-		switch live := one.live(); {
+		pause := s.Pause
+		s.Pause = time.Time{}
+		sub.insertSlot(s)
+		sub.bindAgent(s, s.Agent)
+		switch live := s.live(); {
 		case live == nil && pause.After(m.now):
-			s.pauseSlot(one, m.now.Add(min(pause.Sub(m.now), backoffOf(s.Task).Max)))
+			sub.pauseSlot(s, m.now.Add(min(pause.Sub(m.now), backoffOf(sub.Task).Max)))
 		case live != nil && live.Copying == work.WantsCopy:
-			s.Pace.Wishes = append(s.Pace.Wishes, one.Index)
+			sub.Pace.Wishes = append(sub.Pace.Wishes, s.Index)
 		}
 	}
 	return true, nil
@@ -240,60 +241,46 @@ func (m *JobMaster) resume() {
 	if m.Phase.Ended() {
 		return
 	}
-	for _, s := range m.Subs {
-		for _, folded := range s.Folded.Parts {
-			s.Next = max(s.Next, min((int(folded.End)+1)*partSlots, s.Tasks))
+	for _, sub := range m.Subs {
+		for _, folded := range sub.Folded.Parts {
+			sub.Next = max(sub.Next, min((int(folded.End)+1)*partSlots, sub.Tasks))
 		}
-		for _, one := range s.allSlots() {
+		for _, s := range sub.allSlots() {
 			switch {
-			case one.busy() && (m.Phase != jobs.Running || s.Over): // the header was stored, but not this task's end
-				for _, a := range one.Attempts {
+			case s.busy() && (m.Phase != jobs.Running || sub.Over): // the header was stored, but not this task's end
+				for _, a := range s.Attempts {
 					a.Kill = max(a.Kill, work.Unwanted)
 				}
-			case one.busy():
-				m.watchTimes(s, one)
-			case s.EachAgent && one.Version != m.Version && !m.Roll.Stopped && m.Phase == jobs.Running: // stored only in part
-				s.renewSlot(one, m.Version)
-			case !one.Pause.IsZero() && m.Phase == jobs.Running && !s.Over:
-				m.Alarms.set(alarm{At: one.Pause, Kind: pauseOver, SubJob: s.Name, Index: one.Index})
-			case s.EachAgent && len(one.Attempts) > 0 && m.Phase == jobs.Running: // the slot waits for its agent
-			case m.Phase == jobs.Running && !s.Over && (!s.Keep || one.Index < s.Tasks):
-				m.awaitAgent(s, one)
+			case s.busy():
+				m.launches.watchTimes(sub, s)
+			case sub.EachAgent && s.Version != m.Version && !m.rolling.Roll.Stopped && m.Phase == jobs.Running: // stored only in part
+				sub.renewSlot(s, m.Version)
+			case !s.Pause.IsZero() && m.Phase == jobs.Running && !sub.Over:
+				m.Alarms.set(alarm{At: s.Pause, Kind: pauseOver, SubJob: sub.Name, Index: s.Index})
+			case sub.EachAgent && len(s.Attempts) > 0 && m.Phase == jobs.Running: // the slot waits for its agent
+			case m.Phase == jobs.Running && !sub.Over && (!sub.Keep || s.Index < sub.Tasks):
+				m.waiting.awaitAgent(sub, s)
 			default:
-				s.dropSlot(one)
+				sub.dropSlot(s)
 			}
 		}
 	}
 	if m.Phase == jobs.Running {
 		m.beginJob()
-		if g := &m.Gang; g.Pause.After(m.now) {
+		if g := &m.gangs.Gang; g.Pause.After(m.now) {
 			g.Pause = m.now.Add(min(g.Pause.Sub(m.now), backoffOf(m.Subs[0].Task).Max))
 		}
-		m.Alarms.resumeGang(m.Subs, m.Gang.Pause, m.now)
-		m.resumeRoll()
-	}
-}
-
-// resumeRoll takes back a change that was stored only in part, so that a part is newer than the header.
-func (m *JobMaster) resumeRoll() {
-	if m.Job.Rolling() == nil || (m.Roll.Active || m.Roll.Stopped) && !m.Roll.first() {
-		return
-	}
-	for _, one := range m.Subs[0].allSlots() {
-		if one.Version != m.Version {
-			m.beginRoll(roll{From: m.Stable})
-			return
-		}
-		one.Trial = false
+		m.Alarms.resumeGang(m.Subs, m.gangs.Gang.Pause, m.now)
+		m.rolling.resumeRoll()
 	}
 }
 
 // Unheard returns the tasks that the store knows and of which nothing was told; the masters have to be asked about
 // them.
 func (m *JobMaster) Unheard() (tasks []api.TaskID) {
-	for _, s := range m.Subs {
-		for _, one := range s.allSlots() {
-			for _, a := range one.tasks() {
+	for _, sub := range m.Subs {
+		for _, s := range sub.allSlots() {
+			for _, a := range s.tasks() {
 				if a.State == api.TaskUnspecified {
 					tasks = append(tasks, a.Task)
 				}
@@ -305,9 +292,9 @@ func (m *JobMaster) Unheard() (tasks []api.TaskID) {
 
 // Kills returns the tasks that have to end. A manager that has taken over asks for their end again.
 func (m *JobMaster) Kills() (tasks []api.TaskID) {
-	for _, s := range m.Subs {
-		for _, one := range s.allSlots() {
-			for _, a := range one.tasks() {
+	for _, sub := range m.Subs {
+		for _, s := range sub.allSlots() {
+			for _, a := range s.tasks() {
 				if a.Kill != work.NotKilled {
 					tasks = append(tasks, a.Task)
 				}

@@ -43,72 +43,72 @@ func (s *slot) short() bool {
 
 // MarshalJSON implements [json.Marshaler].
 func (list slotRecords) MarshalJSON() ([]byte, error) {
-	var s shortRecords
+	var form shortRecords
 	var tasks []byte
 	agents := make(map[taskAgent]int)
-	for _, one := range list {
-		if !one.short() {
-			s.Slots = append(s.Slots, one)
+	for _, s := range list {
+		if !s.short() {
+			form.Slots = append(form.Slots, s)
 			continue
 		}
-		live := one.live()
-		agent := taskAgent{live.Agent, live.Hostname, live.Place, one.Agent != ""}
+		live := s.live()
+		agent := taskAgent{live.Agent, live.Hostname, live.Place, s.Agent != ""}
 		at, known := agents[agent]
 		if !known {
-			at = len(s.Agents)
-			s.Agents, agents[agent] = append(s.Agents, agent), at
+			at = len(form.Agents)
+			form.Agents, agents[agent] = append(form.Agents, agent), at
 		}
 		since := live.Since.UnixNano()
 		if len(tasks) == 0 {
-			s.Since = since
+			form.Since = since
 		}
-		for _, number := range [taskNumbers]int64{int64(one.Index), int64(live.Number), int64(live.Try), int64(at), int64(one.Version), since - s.Since} {
+		for _, number := range [taskNumbers]int64{int64(s.Index), int64(live.Number), int64(live.Try), int64(at), int64(s.Version), since - form.Since} {
 			if len(tasks) > 0 {
 				tasks = append(tasks, ' ')
 			}
 			tasks = strconv.AppendInt(tasks, number, 10)
 		}
 	}
-	s.Tasks = string(tasks)
-	return json.Marshal(s)
+	form.Tasks = string(tasks)
+	return json.Marshal(form)
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (list *slotRecords) UnmarshalJSON(text []byte) error {
-	var s shortRecords
-	if err := json.Unmarshal(text, &s); err != nil {
+	var form shortRecords
+	if err := json.Unmarshal(text, &form); err != nil {
 		return err
 	}
-	if s.Tasks == "" {
-		*list = s.Slots
+	if form.Tasks == "" {
+		*list = form.Slots
 		return nil
 	}
-	count := (strings.Count(s.Tasks, " ") + 1) / taskNumbers
-	*list = slices.Grow(s.Slots, count)
+	count := (strings.Count(form.Tasks, " ") + 1) / taskNumbers
+	*list = slices.Grow(form.Slots, count)
 	attempts := make([]attempt, count)
-	for i, rest := 0, s.Tasks; rest != ""; i++ {
+	for i, rest := 0, form.Tasks; rest != ""; i++ {
 		var numbers [taskNumbers]int64
 		for n := range numbers {
 			var text string
 			var err error
 			text, rest, _ = strings.Cut(rest, " ")
 			if numbers[n], err = strconv.ParseInt(text, 10, 64); err != nil {
-				return fmt.Errorf("task %d of %q: %w", i, s.Tasks, err)
+				return fmt.Errorf("task %d of %q: %w", i, form.Tasks, err)
 			}
 		}
-		if at := numbers[3]; at < 0 || at >= int64(len(s.Agents)) {
-			return fmt.Errorf("task %d of %q: there is no agent %d", i, s.Tasks, at)
+		if at := numbers[3]; at < 0 || at >= int64(len(form.Agents)) {
+			return fmt.Errorf("task %d of %q: there is no agent %d", i, form.Tasks, at)
 		}
-		agent := s.Agents[numbers[3]]
+		agent := form.Agents[numbers[3]]
 		live := &attempts[i]
-		*live = attempt{Attempt: work.Attempt{Number: int(numbers[1]), Agent: agent.ID, Since: time.Unix(0, s.Since+numbers[5]).UTC()},
+		*live = attempt{Attempt: work.Attempt{Number: int(numbers[1]), Agent: agent.ID, Since: time.Unix(0, form.Since+numbers[5]).UTC()},
 			Try: int(numbers[2]), Hostname: agent.Hostname, Place: agent.Place, Version: int(numbers[4])}
-		one := &slot{Index: int(numbers[0]), Tries: live.Try, Version: live.Version}
-		one.Add(live)
+		s := &slot{Index: int(numbers[0]), Tries: live.Try, Version: live.Version}
+		s.Add(live)
 		if agent.Bound {
-			one.Agent = agent.ID
+			s.Agent = agent.ID
 		}
-		*list = append(*list, one)
+		*list = append(*list, s)
 	}
 	return nil
 }

@@ -41,36 +41,36 @@ func TestPartsAreReadAsTheyWereWritten(t *testing.T) {
 func drawSlot(t *rapid.T, index int) *slot {
 	often := func(name string) bool { return rapid.IntRange(0, 7).Draw(t, name) > 0 }
 	version := rapid.IntRange(1, 3).Draw(t, "version")
-	one := &slot{Index: index, Version: version, Trial: !often("proven")}
+	s := &slot{Index: index, Version: version, Trial: !often("proven")}
 	if often("a task") {
-		one.Add(drawAttempt(t, version))
-		one.Tries = one.live().Try
+		s.Add(drawAttempt(t, version))
+		s.Tries = s.live().Try
 	}
 	if !often("another try") {
-		one.Tries++
+		s.Tries++
 	}
 	if !often("no failures") {
-		one.Failures, one.Row = 2, 1
+		s.Failures, s.Row = 2, 1
 	}
 	if !often("no pause") {
-		one.Pause = transcript.Epoch
+		s.Pause = transcript.Epoch
 	}
 	switch {
 	case often("nobody's"):
-	case often("its agent's") && one.busy():
-		one.Agent = one.live().Agent
+	case often("its agent's") && s.busy():
+		s.Agent = s.live().Agent
 	default:
-		one.Agent = "agent-9"
+		s.Agent = "agent-9"
 	}
 	if !often("none lost") {
-		one.Add(drawAttempt(t, version))
-		one.Attempts[0].Missed = true
+		s.Add(drawAttempt(t, version))
+		s.Attempts[0].Missed = true
 	}
 	if !often("no copy") {
-		one.Add(drawAttempt(t, version))
-		one.Attempts[0].Copying = work.IsCopy
+		s.Add(drawAttempt(t, version))
+		s.Attempts[0].Copying = work.IsCopy
 	}
-	return one
+	return s
 }
 
 func drawAttempt(t *rapid.T, version int) *attempt {

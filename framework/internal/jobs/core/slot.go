@@ -67,3 +67,6 @@ func (s *slot) up() bool {
 	live := s.live()
 	return live != nil && !live.Up.IsZero() && live.Kill == work.NotKilled
 }
+
+// waits reports whether the slot waits for an agent, to run this version.
+func (s *slot) waits(version int) bool { return s.Queued && s.Version == version }

@@ -163,7 +163,7 @@ func (s *story) version(number int, line transcript.Line) jobs.Version {
 		job.Task.Checks = []jobs.Check{{Command: "well"}}
 	}
 	if job.Type == jobs.DAGType {
-		job.Steps, job.Task = steps(line, job.Task), jobs.Task{}
+		job.Steps, job.Task = stepsOf(line, job.Task), jobs.Task{}
 		for i := range job.Steps {
 			job.Steps[i].Speculate = speculate
 		}
@@ -188,7 +188,7 @@ func (s *story) version(number int, line transcript.Line) jobs.Version {
 }
 
 // Steps are written NAME[*TASKS][:AFTER,AFTER][/WHEN].
-func steps(line transcript.Line, task jobs.Task) (list []jobs.Step) {
+func stepsOf(line transcript.Line, task jobs.Task) (list []jobs.Step) {
 	for _, word := range line.Words[2:] {
 		word, when, _ := strings.Cut(word, "/")
 		word, after, _ := strings.Cut(word, ":")

@@ -1,0 +1,167 @@
+package core
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/internal/work"
+)
+
+// launches makes tasks: what an agent would get, and who gets it. An attempt is in the store before it is dispatched.
+type launches struct {
+	*base
+	steps   *steps
+	rolling *rolling
+	gangs   *gangs
+}
+
+// assignGang gives all members to agents. That is in the store before any member is dispatched.
+func (r *launches) assignGang(e AssignedGang) {
+	sub := r.subJobNamed(e.SubJob)
+	if sub == nil || r.Phase != jobs.Running || !sub.Together || sub.countFresh() != len(e.Members) || e.Version != r.Version {
+		return
+	}
+	var dispatches []Effect
+	for index, member := range e.Members {
+		s := sub.beginSlot(index, e.Version)
+		s.Tries = r.gangs.Gang.Row + 1
+		dispatches = append(dispatches, r.launchAttempt(sub, s, sub.partOf(index).Attempts+1, member))
+	}
+	r.emit(dispatches...)
+}
+
+// peekTask returns the task for the next Assigned of the ask on that agent; "": on any agent.
+func (r *launches) peekTask(ask Ask, agent api.AgentID) (task api.Task, is bool) {
+	sub := r.subJobNamed(ask.SubJob)
+	if sub == nil || r.Phase != jobs.Running {
+		return task, false
+	}
+	index, try, s := sub.Next, 1, sub.nextSlot(ask.Version, agent)
+	if ask.Copy {
+		s = sub.nextWish(ask.Version, agent)
+	}
+	if s != nil {
+		index, try = s.Index, s.Tries+1
+	} else if ask.Copy || ask.Version != r.versionOf(sub) || sub.countFresh() == 0 {
+		return task, false
+	}
+	attempts := 0
+	if p := sub.Parts[index/partSlots]; p != nil {
+		attempts = p.Attempts
+	}
+	return r.makeTask(sub, ask.Version, index, attempts+1, try), true
+}
+
+// mayTake reports whether the next task of the ask may go to the agent.
+func (r *launches) mayTake(ask Ask, agent api.AgentID) bool {
+	sub := r.subJobNamed(ask.SubJob)
+	switch {
+	case sub == nil:
+		return false
+	case ask.Copy:
+		return sub.nextWish(ask.Version, agent) != nil
+	}
+	return sub.mayTake(ask.Version, r.versionOf(sub), agent)
+}
+
+// VersionLabel is a label of each task, beside api.JobLabel.
+const VersionLabel = "tender.job.version"
+
+func (r *launches) makeTask(sub *subJob, version, index, attempt, try int) api.Task {
+	spec := r.taskOf(sub, version)
+	task := spec.APITask()
+	task.ID, task.Name, task.Owner = r.taskID(sub, index, attempt), r.Job.Name, r.Versions[version].Owner
+	if len(r.Subs) > 1 || r.Job.Cron != nil {
+		task.Name += "." + sub.Name
+	}
+	if sub.Tasks > 1 && !sub.EachAgent {
+		task.Name += "-" + strconv.Itoa(index)
+	}
+	if spec.Spread != "" {
+		task.Group = r.Job.Name + "." + sub.Name
+	}
+	task.Labels = withWords(task.Labels, map[string]string{api.JobLabel: r.Job.Name, VersionLabel: strconv.Itoa(version)})
+	task.Command.Env = withWords(task.Command.Env, map[string]string{
+		"TENDER_JOB_NAME": r.Job.Name, "TENDER_JOB_SUBJOB": sub.Name, "TENDER_JOB_INDEX": strconv.Itoa(index),
+		"TENDER_JOB_TASKS": strconv.Itoa(sub.Tasks), "TENDER_JOB_ATTEMPT": strconv.Itoa(try), "TENDER_JOB_VERSION": strconv.Itoa(version),
+	})
+	if sub.Kept > 0 {
+		task.Command.Env["TENDER_JOB_DUE"] = timeText(sub.Due)
+	}
+	if sub.EachAgent {
+		delete(task.Command.Env, "TENDER_JOB_TASKS")
+	}
+	for _, name := range sub.After {
+		task.Command.Env["TENDER_JOB_AFTER_"+environmentName(name)] = r.steps.findEnds()[name].String()
+	}
+	return task
+}
+
+// environmentName returns a name in the form that environment variables have.
+func environmentName(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
+
+func withWords(words, more map[string]string) map[string]string {
+	words = maps.Clone(words)
+	if words == nil {
+		words = make(map[string]string, len(more))
+	}
+	maps.Copy(words, more)
+	return words
+}
+
+// assignTask gives the next task, or a copy, to an agent. That is in the store before the task is dispatched.
+func (r *launches) assignTask(e Assigned) {
+	ask := Ask{SubJob: e.SubJob, Version: e.Version, Copy: e.Copy}
+	task, is := r.peekTask(ask, e.Agent)
+	sub := r.subJobNamed(e.SubJob)
+	if !is || sub.Together || !r.mayTake(ask, e.Agent) {
+		return
+	}
+	_, index, number, _ := r.parseTask(task.ID)
+	s := sub.slotOf(index)
+	if s == nil {
+		s = sub.beginSlot(index, e.Version)
+		sub.bindAgent(s, e.Agent)
+		s.Trial = sub.EachAgent && r.rolling.Roll.Active && !r.rolling.Roll.first()
+		if sub.EachAgent {
+			for _, number := range sub.dropEmptyParts() {
+				r.savePart(sub, number*partSlots)
+			}
+		}
+	}
+	s.Tries++
+	r.emit(r.launchAttempt(sub, s, number, e))
+}
+
+// launchAttempt gives the slot its next task, and returns what launches that.
+func (r *launches) launchAttempt(sub *subJob, s *slot, number int, to Assigned) Dispatch {
+	sub.partOf(s.Index).Attempts = number
+	a := &attempt{Attempt: work.Attempt{Number: number, Task: r.taskID(sub, s.Index, number), Agent: to.Agent, State: api.TaskStaging, Since: r.now},
+		Try: s.Tries, Version: s.Version, Hostname: to.Hostname, Place: to.Place, Ports: to.Ports}
+	if live := s.live(); live != nil { // it is a copy of that
+		a.Version, a.Copying, live.Copying = live.Version, work.IsCopy, work.HadCopy
+	}
+	sub.attachTask(s, a)
+	r.watchTime(sub, s, a)
+	r.savePart(sub, s.Index)
+	return Dispatch{Task: a.Task, Agent: a.Agent}
+}
+
+// watchTime sets the alarm for an attempt that may take only so long.
+func (r *launches) watchTime(sub *subJob, s *slot, a *attempt) {
+	if limit := time.Duration(r.taskOf(sub, a.Version).Timeout); limit > 0 && !sub.Keep {
+		r.Alarms.set(alarm{At: r.dueAfter(a.Since, limit), Kind: timeOver, SubJob: sub.Name, Index: s.Index, Attempt: a.Number})
+	}
+}
+
+func (r *launches) watchTimes(sub *subJob, s *slot) {
+	for _, a := range s.Attempts {
+		if !a.Missed {
+			r.watchTime(sub, s, a)
+		}
+	}
+}
