@@ -96,7 +96,7 @@ func (s masterService) Announce(ctx context.Context, request *apiv1.AnnounceRequ
 		return nil, wire.Status(m.notLeader(op))
 	}
 	id := api.MasterID(request.Id)
-	isMember := slices.ContainsFunc(m.raft.Status().Members, func(member raftlog.Member) bool { return member.ID == id })
+	isMember := slices.ContainsFunc(m.raft.Members.Status().Members, func(member raftlog.Member) bool { return member.ID == id })
 	switch caller := guard.CallerOf(ctx); {
 	case caller.Kind == rights.Master && caller.Name != request.Id:
 		return nil, wire.Status(api.E(op, api.Denied, id, fmt.Errorf("master %s speaks for itself alone", caller.Name)))
@@ -143,7 +143,7 @@ func (m *Master) leaderInTerm() (id api.MasterID, address string, term api.Term)
 	if l := m.leading.Load(); l != nil {
 		return m.config.ID, m.GRPCAddr(), l.lead.Term
 	}
-	id, number := m.raft.LeaderInTerm()
+	id, number := m.raft.Members.LeaderInTerm()
 	if id == "" || id == m.config.ID {
 		return "", "", api.Term{}
 	}

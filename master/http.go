@@ -217,8 +217,8 @@ func (m *Master) ready() (ready bool, why string) {
 	switch id, address := m.Leader(); {
 	case m.raft.Cluster() == "":
 		return false, "waiting for the other masters to found or join a cluster"
-	case id == "" && m.raft.Missing() != "":
-		return false, "nobody leads: " + m.raft.Missing()
+	case id == "" && m.raft.Members.Missing() != "":
+		return false, "nobody leads: " + m.raft.Members.Missing()
 	case id == "":
 		return false, "nobody leads; is a majority of the masters up?"
 	default:

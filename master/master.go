@@ -299,7 +299,7 @@ func (m *Master) Leader() (api.MasterID, string) {
 	if m.leading.Load() != nil {
 		return m.config.ID, m.GRPCAddr()
 	}
-	id, _ := m.raft.Leader()
+	id, _ := m.raft.Members.Leader()
 	if id == m.config.ID {
 		return "", "" // elected, but the gate is not open yet
 	}
@@ -309,7 +309,7 @@ func (m *Master) Leader() (api.MasterID, string) {
 // notLeader returns the error for calls that only a leader can serve.
 func (m *Master) notLeader(op string) *api.Error {
 	_, address := m.Leader()
-	if missing := m.raft.Missing(); address == "" && missing != "" {
+	if missing := m.raft.Members.Missing(); address == "" && missing != "" {
 		return wire.NoLeader(op, missing)
 	}
 	return wire.NotLeader(op, address)

@@ -24,7 +24,7 @@ import (
 // listMasters combines what Raft and the registry know of the masters. Every master gives the same list, except for the
 // members that do not answer, which only the leader knows.
 func (m *Master) listMasters(r *apiv1.ListRequest) *apiv1.ListMastersResponse {
-	status, state := m.raft.Status(), m.raft.Outline()
+	status, state := m.raft.Members.Status(), m.raft.Outline()
 	views := map[api.MasterID]*apiv1.MasterView{}
 	for _, member := range status.Members {
 		known := state.Masters[member.ID]
@@ -61,7 +61,7 @@ func (m *Master) listMasters(r *apiv1.ListRequest) *apiv1.ListMastersResponse {
 // addresses returns the gRPC addresses of the masters in the quorum, as far as the registry has them, ordered by master
 // ID.
 func (m *Master) addresses() (all []string) {
-	status, state := m.raft.Status(), m.raft.Outline()
+	status, state := m.raft.Members.Status(), m.raft.Outline()
 	for _, member := range slices.SortedFunc(slices.Values(status.Members), func(a, b raftlog.Member) int { return cmp.Compare(a.ID, b.ID) }) {
 		if address := state.Masters[member.ID].GRPC; address != "" {
 			all = append(all, address)
@@ -87,7 +87,7 @@ func (m *Master) dial(address string) (*grpc.ClientConn, error) {
 func (m *Master) askIndexes(ctx context.Context, views []*apiv1.MasterView) {
 	ctx, cancel := context.WithTimeout(ctx, askIndexTimeout)
 	defer cancel()
-	reached := m.raft.Status().Applied
+	reached := m.raft.Members.Status().Applied
 	var asked sync.WaitGroup
 	for _, view := range views {
 		if view.GetId() == string(m.config.ID) || view.GetGrpcAddress() == "" || view.GetState() == "unreachable" {
@@ -146,7 +146,7 @@ func (m *Master) lookAfter(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		reached := m.raft.Status().Applied
+		reached := m.raft.Members.Status().Applied
 		for _, view := range views {
 			if view.GetId() == string(m.config.ID) {
 				continue

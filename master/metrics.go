@@ -208,7 +208,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		put(historyGauge, float64(h.Counts.Routine.Load()), "routine")
 		out <- prometheus.MustNewConstMetric(historyLost, prometheus.CounterValue, float64(h.Counts.Lost.Load()))
 	}
-	status := c.master.raft.Status()
+	status := c.master.raft.Members.Status()
 	put(termGauge, float64(status.Term))
 	put(appliedGauge, float64(status.Applied))
 	put(lastGauge, float64(status.Last))

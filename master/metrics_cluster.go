@@ -71,7 +71,7 @@ type putter = func(desc *prometheus.Desc, value float64, labels ...string)
 func (c collector) collectOwn(put putter) {
 	m := c.master
 	put(buildGauge, 1, m.config.Version, runtime.Version(), m.config.Allocator)
-	put(snapshotGauge, unixSeconds(m.raft.SnapshotAt()))
+	put(snapshotGauge, unixSeconds(m.raft.Snapshots.At()))
 	if holder := m.listeners.proof.holder; holder != nil && holder.Pass().IsSigned() {
 		put(certGauge, unixSeconds(holder.Pass().Ends()))
 		put(renewGauge, unixSeconds(holder.Pass().RenewAt()))

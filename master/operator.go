@@ -112,7 +112,7 @@ func shown[V, M any](items []V, show func(V) M) []M {
 func (s operatorService) GetCluster(context.Context, *apiv1.GetClusterRequest) (*apiv1.ClusterView, error) {
 	m := s.master
 	leader, address := m.Leader()
-	status, state := m.raft.Status(), m.raft.Outline()
+	status, state := m.raft.Members.Status(), m.raft.Outline()
 	return &apiv1.ClusterView{
 		ClusterId: string(m.raft.Cluster()), LeaderId: string(leader), LeaderAddress: address,
 		Term:      &apiv1.Term{Epoch: state.Epoch, Number: status.Term},

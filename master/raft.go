@@ -21,7 +21,7 @@ type raftService struct {
 }
 
 func (s raftService) ListPeers(context.Context, *apiv1.ListPeersRequest) (*apiv1.ListPeersResponse, error) {
-	status, state := s.master.raft.Status(), s.master.raft.Outline()
+	status, state := s.master.raft.Members.Status(), s.master.raft.Outline()
 	answer := &apiv1.ListPeersResponse{
 		Term:         &apiv1.Term{Epoch: state.Epoch, Number: status.Term},
 		AppliedIndex: status.Applied,
@@ -53,7 +53,7 @@ func (s raftService) AddPeer(ctx context.Context, r *apiv1.AddPeerRequest) (*api
 	if err != nil {
 		return nil, api.E(op, api.Invalid, r.GetId(), err)
 	}
-	err = s.onLeader(op, func(*leader) error { return s.master.raft.AddPeer(ctx, peer) })
+	err = s.onLeader(op, func(*leader) error { return s.master.raft.Members.Add(ctx, peer) })
 	return actionResponse(r.GetId(), fmt.Sprintf("master %s is a voter", peer.ID), err)
 }
 
@@ -67,7 +67,7 @@ func (s raftService) RemovePeer(ctx context.Context, r *apiv1.RemovePeerRequest)
 			}
 			return nil
 		}
-		costs, err := s.master.raft.RemovePeer(ctx, raftlog.Removal{ID: id, Force: r.GetForce(), First: forget})
+		costs, err := s.master.raft.Members.Remove(ctx, raftlog.Removal{ID: id, Force: r.GetForce(), First: forget})
 		if costs != "" {
 			done += "; " + costs
 		}
@@ -78,7 +78,7 @@ func (s raftService) RemovePeer(ctx context.Context, r *apiv1.RemovePeerRequest)
 
 func (s raftService) TransferLeader(ctx context.Context, r *apiv1.TransferLeaderRequest) (*apiv1.ActionResponse, error) {
 	id := api.MasterID(r.GetId())
-	err := s.onLeader("raft.transfer", func(*leader) error { return s.master.raft.TransferLeader(ctx, id) })
+	err := s.onLeader("raft.transfer", func(*leader) error { return s.master.raft.Members.Transfer(ctx, id) })
 	return actionResponse(r.GetId(), "leadership was handed over", err)
 }
 
@@ -98,7 +98,7 @@ func (s raftService) SaveSnapshot(_ *apiv1.SaveSnapshotRequest, stream grpc.Serv
 		err := fmt.Errorf("%d snapshots are being saved, which is the most; come back in %v", snapshotsMax, slowRetry)
 		return api.E(op, api.Limit, s.master.config.ID, err).RetryIn(slowRetry)
 	}
-	return outbox.SendUntil(l.serving(), op, func(slow *outbox.Patience) error { return s.master.raft.Snapshot(&chunks{stream, slow}) })
+	return outbox.SendUntil(l.serving(), op, func(slow *outbox.Patience) error { return s.master.raft.Snapshots.Write(&chunks{stream, slow}) })
 }
 
 // chunks sends what is written to it on a stream, in pieces.

@@ -103,7 +103,7 @@ func (m *Master) saveSnapshot(s Snapshots, now time.Time) (name string, err erro
 		return "", err
 	}
 	name = filepath.Join(s.Folder, fmt.Sprintf("%s%s-%d%s", snapshotPrefix, now.UTC().Format(snapshotTime), known.Index, snapshotSuffix))
-	if err := raftlog.WriteSynced(name, m.raft.Snapshot, inspects); err != nil {
+	if err := raftlog.WriteSynced(name, m.raft.Snapshots.Write, inspects); err != nil {
 		return "", err
 	}
 	names, err := savedIn(s.Folder)

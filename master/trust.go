@@ -73,7 +73,7 @@ func (m *Master) newProof() (proof, error) {
 		Commit: m.commit,
 		Peers: func() map[api.MasterID]string {
 			peers := map[api.MasterID]string{}
-			for _, member := range m.raft.Status().Members {
+			for _, member := range m.raft.Members.Status().Members {
 				peers[member.ID] = member.Addr
 			}
 			return peers
@@ -381,7 +381,7 @@ func (m *Master) useAtLeader(ctx context.Context, token trust.Token) error {
 // joinQuorum asks masters of the quorum to add this one, if it has never been in a quorum.
 func (m *Master) joinQuorum(ctx context.Context) {
 	through := m.config.Trust.Through
-	if len(through) == 0 || len(m.raft.Status().Members) > 0 {
+	if len(through) == 0 || len(m.raft.Members.Status().Members) > 0 {
 		return
 	}
 	seeker := lookout.NewSeeker(through)
@@ -400,7 +400,7 @@ func (m *Master) joinQuorum(ctx context.Context) {
 
 // isMember reports whether this master is a voting member of the quorum, as far as it knows.
 func (m *Master) isMember() bool {
-	for _, member := range m.raft.Status().Members {
+	for _, member := range m.raft.Members.Status().Members {
 		if member.ID == m.config.ID && member.Role != "non-voter" {
 			return true
 		}

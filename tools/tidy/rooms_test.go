@@ -16,12 +16,45 @@ const roomed = "master/core agent/core framework/internal/jobs/core"
 // isCore says whether a type of such a package is the one that knows all rooms.
 func isCore(name string) bool { return name == "Core" || name == "JobMaster" }
 
+// shells are the receivers of shells that are made of rooms: the structs to which their fields point. No way of held
+// structs leads from one room over another back to the first, through whatever stands between; and none to the shell,
+// which alone knows all. What belongs to one room only may know that room.
+var shells = map[string]string{"master/internal/raftlog": "Log"}
+
 // roomsCallOneWay refuses calls between rooms that go in a circle. A room can call only what it holds. So it is enough
 // that no room holds one from which a way leads back to it, and that what rooms share (nouns, base) holds none.
 func roomsCallOneWay(t *tree) []complaint {
 	var found []complaint
 	for pkg := range strings.FieldsSeq(roomed) {
 		found = append(found, t.roomsOf(pkg)...)
+	}
+	for _, p := range t.shippedPackages() {
+		if shell := shells[p.path]; shell != "" {
+			found = append(found, t.waysUp(p, shell)...)
+		}
+	}
+	return found
+}
+
+// waysUp refuses rooms of a shell from which a way leads back to them, or to the shell.
+func (t *tree) waysUp(p *declaredPackage, shell string) []complaint {
+	all := map[string]*room{}
+	for name, s := range p.structs { // order: irrelevant because each is one entry
+		all[name] = &room{at: t.at(s)}
+	}
+	for name, r := range all { // order: irrelevant because each is one entry
+		r.holds = roomsIn(p.structs[name], all)
+	}
+	var found []complaint
+	rooms := all[shell].holds
+	for i, name := range rooms {
+		for _, other := range append(slices.Clone(rooms[i+1:]), shell) {
+			way, back := wayBetween(all, name, other, nil), wayBetween(all, other, name, nil)
+			if way != nil && back != nil {
+				found = append(found, complaint{all[name].at, fmt.Sprintf("the room %s is called back: %s", name, strings.Join(append(way, back[1:]...), " > ")),
+					"hold only what is called, return what happened, and let " + shell + " tell the room above"})
+			}
+		}
 	}
 	return found
 }
@@ -125,6 +158,26 @@ func TestRoomsCallOneWay(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			found := parse(core("", c.text)).roomsOf("master/core")
+			if got := fmt.Sprint(found); (c.refused == "") != (len(found) == 0) || !strings.Contains(got, c.refused) {
+				t.Errorf("wanted %q, got %q", c.refused, got)
+			}
+		})
+	}
+}
+
+// TestShellsHaveNoWayUp shows what is refused of a shell's rooms.
+func TestShellsHaveNoWayUp(t *testing.T) {
+	for _, c := range []struct{ name, text, refused string }{
+		{"down", "type Log struct{ low *low\nhigh *high }\ntype low struct{}\ntype high struct{ low *low }", ""},
+		{"a noun that knows its room", "type Log struct{ low *low }\ntype low struct{ all map[int]*link }\ntype link struct{ next *link\nof *low }", ""},
+		{"up to the shell", "type Log struct{ low *low }\ntype low struct{ noun *noun }\ntype noun struct{ log *Log }",
+			"the room low is called back: low > noun > Log > low"},
+		{"up through a noun", "type Log struct{ low *low\nhigh *high }\ntype low struct{ all map[int]*noun }\ntype noun struct{ of *high }\ntype high struct{ low *low }",
+			"the room low is called back: low > noun > high > low"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			read := parse(sources{"master/internal/raftlog/log.go": "package raftlog\n" + c.text})
+			found := read.waysUp(read.shippedPackages()[0], "Log")
 			if got := fmt.Sprint(found); (c.refused == "") != (len(found) == 0) || !strings.Contains(got, c.refused) {
 				t.Errorf("wanted %q, got %q", c.refused, got)
 			}

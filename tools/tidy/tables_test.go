@@ -284,8 +284,7 @@ var larger = map[string]allowance{
 	"bools of allocator/engine/internal/books.Role":    {5, "of two parts: the limit, and what has to be looked at"},
 
 	// Shells: what is theirs alone, what wakes them, and what any goroutine may ask, in three parts.
-	"fields of examples/rdd.Context":        {21, "the driver, and the executors that it has"},
-	"fields of master/internal/raftlog.Log": {28, "its parts, its signals, and what is shared under its lock"},
+	"fields of examples/rdd.Context": {21, "the driver, and the executors that it has"},
 
 	// One bool for each of several things, which are not the states of one thing.
 	"bools of internal/trust.Door":    {4, "each is one rule about who comes in, and a listener has those that it needs"},

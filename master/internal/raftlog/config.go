@@ -129,6 +129,9 @@ func (c Config) withDefaults() (Config, error) {
 	return c, c.check()
 }
 
+// trailing returns how many entries of the log usually stay behind a snapshot.
+func (c Config) trailing() uint64 { return c.SnapshotEntries + c.SnapshotEntries/4 }
+
 func (c Config) check() error {
 	var bad []error
 	if c.Listener == nil {

@@ -79,7 +79,7 @@ func TestAFullDiskEndsItsMaster(t *testing.T) {
 			full(stays).full.Store(true)
 			for _, peer := range q.peers {
 				if peer.ID != leader && peer.ID != poor {
-					if err := q.nodes[leader].TransferLeader(t.Context(), peer.ID); err != nil {
+					if err := q.nodes[leader].Members.Transfer(t.Context(), peer.ID); err != nil {
 						t.Error(err)
 					}
 				}

@@ -99,7 +99,7 @@ func TestFlipsAreFound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := q.nodes["m1"].runningRaft().Snapshot().Error(); err != nil {
+	if err := q.nodes["m1"].engine.running().Snapshot().Error(); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 20 {

@@ -52,13 +52,10 @@ type settings struct {
 	Founders []quorum.Founder `json:"founders,omitempty"`
 	// Voted says that Raft's files exist, so that they must not be missing at the next start.
 	Voted bool `json:"voted"`
-	// SumsFrom is the index of the first log entry that has a checksum of its own. 0: no entry and no value has one,
-	// because a version without checksums wrote them.
-	SumsFrom uint64 `json:"sums_from,omitempty"`
 	// Epoch is the newest epoch that this master knows of. After a recovery the next leadership raises the registry's
 	// epoch to it (R1).
 	Epoch uint64 `json:"epoch,omitempty"`
-	// Sum is the checksum of all other fields, in hex; "" if a version without checksums wrote it.
+	// Sum is the checksum of all other fields, in hex.
 	Sum string `json:"sum,omitempty"`
 }
 
@@ -182,11 +179,9 @@ func (f *folder) load() error {
 	if err := json.Unmarshal(data, &f.settings); err != nil {
 		return fmt.Errorf("%s is damaged: %w", settingsFile, err)
 	}
-	if sum := f.settings.Sum; sum != "" {
-		if f.settings.summed().Sum != sum {
-			return fmt.Errorf("%s is damaged: its checksum is wrong; if the other masters are well, `tender raft remove` this one there, "+
-				beginAnew, settingsFile)
-		}
+	if f.settings.summed().Sum != f.settings.Sum {
+		return fmt.Errorf("%s is damaged: its checksum is wrong; if the other masters are well, `tender raft remove` this one there, "+
+			beginAnew, settingsFile)
 	}
 	f.settings.Sum = ""
 	return nil
@@ -283,12 +278,11 @@ func (f *folder) open(log raftLogger) error {
 		return fmt.Errorf("%s can't be opened: %w", path, err)
 	}
 	f.close = bolt.Close
-	store, err := f.sums(bolt)
-	if err != nil {
+	store := summed{watched{bolt, &f.failed, f.ends}}
+	if err := store.checkValues(f.settings.Voted); err != nil {
 		return errors.Join(f.damaged(path, err), bolt.Close())
 	}
-	f.stable = store
-	f.logs = store
+	f.stable, f.logs = store, store
 	snapshots, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, log)
 	if err == nil { // a name is surely there after a loss of power only when its folder is synced
 		err = errors.Join(syncFolder(dir), syncFolder(f.dir))
@@ -312,27 +306,6 @@ func (f *folder) damaged(path string, err error) error {
 	}
 	return fmt.Errorf("%s: %w. If the other masters are well, `tender raft remove %s` there, "+beginAnew+"; "+
 		"if none is, begin anew with `tender snapshot restore`", path, err, f.settings.ID)
-}
-
-// sums adds checksums to everything that Raft writes from now on, and remembers since when.
-func (f *folder) sums(bolt *raftboltdb.BoltStore) (*summed, error) {
-	s := &summed{store: watched{bolt, &f.failed, f.ends}, from: f.settings.SumsFrom, values: f.settings.SumsFrom > 0}
-	if s.values {
-		return s, s.checkValues(f.settings.Voted)
-	}
-	last, err := s.LastIndex()
-	if err != nil {
-		return nil, err
-	}
-	if err := s.sealValues(); err != nil {
-		return nil, err
-	}
-	s.from = last + 1
-	f.settings.SumsFrom = s.from
-	if !f.settings.Voted { // the folder is empty, so the settings are written with the first vote
-		return s, nil
-	}
-	return s, f.save()
 }
 
 // appendEntriesMax is how many entries a follower is sent in one message. Some messages are under way for each

@@ -101,14 +101,14 @@ func TestMastersTooFarApartDoNotMeet(t *testing.T) {
 		q.knowing(2)
 		old := Peer{ID: "m2", Addr: "host2:5070"}
 		q.start(old, NewMemory())
-		err := q.nodes["m1"].AddPeer(context.Background(), old)
+		err := q.nodes["m1"].Members.Add(context.Background(), old)
 		if api.KindOf(err) != api.Unsupported || !strings.Contains(err.Error(), "v0.4.1") || !strings.Contains(err.Error(), "v0.6.0") {
 			t.Errorf("added two versions apart: %v", err)
 		}
 		q.stop("m2")
 		q.build = func(c *Config) { c.Version, c.Format = "v0.5.0", 1 }
 		q.start(old, NewMemory())
-		if err := q.nodes["m1"].AddPeer(context.Background(), old); api.KindOf(err) != api.Unsupported || !strings.Contains(err.Error(), "format 1") {
+		if err := q.nodes["m1"].Members.Add(context.Background(), old); api.KindOf(err) != api.Unsupported || !strings.Contains(err.Error(), "format 1") {
 			t.Errorf("added though it can't read the log: %v", err)
 		}
 		q.stopAll()

@@ -69,7 +69,7 @@ func TestFiftyChangesInARow(t *testing.T) {
 			addr := q.nodes[was.id].config.Advertise
 			switch change % 3 {
 			case 0:
-				if err := q.nodes[was.id].TransferLeader(context.Background(), ""); err != nil {
+				if err := q.nodes[was.id].Members.Transfer(context.Background(), ""); err != nil {
 					t.Fatalf("change %d: %v", change, err)
 				}
 			case 1:
@@ -105,15 +105,15 @@ func TestRegainedUnseen(t *testing.T) {
 		first, blind := q.nodes[id], make(chan struct{})
 		see := sync.OnceFunc(func() { close(blind) })
 		defer see() // whatever fails: it could not end
-		first.requests <- func(*life) { <-blind }
+		first.loop.requests <- func(*life) { <-blind }
 		q.mesh.isolate(first.config.Advertise, true)
 		second, _ := q.leader(id)
 		q.mesh.isolate(first.config.Advertise, false)
 		q.agree()
-		if err := q.nodes[second].TransferLeader(context.Background(), id); err != nil {
+		if err := q.nodes[second].Members.Transfer(context.Background(), id); err != nil {
 			t.Fatal(err)
 		}
-		for first.Status().State != "leader" {
+		for first.Members.Status().State != "leader" {
 			advance(10 * time.Millisecond)
 		}
 		see()
@@ -138,13 +138,13 @@ func TestGateStaysShutWithoutAMajority(t *testing.T) {
 		cutOff := make(chan api.MasterID, 1)
 		q := &cluster{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
 		q.open = func(l *Log) {
-			barrier := l.barrier
-			l.barrier = func(r *life) raft.Future {
+			barrier := l.reign.barrier
+			l.reign.barrier = func(r *life) raft.Future {
 				future := barrier(r)
 				if future.Error() == nil && armed.CompareAndSwap(true, false) {
 					q.mesh.isolate(l.config.Advertise, true)
 					synctest.Wait() // the library counts for a check also what was answered before it was asked
-					cutOff <- l.id()
+					cutOff <- l.ID()
 				}
 				return future
 			}
@@ -160,7 +160,7 @@ func TestGateStaysShutWithoutAMajority(t *testing.T) {
 		openings := q.openings()
 		armed.Store(true) // the registry is settled: nothing has to be written before the next gate opens
 		// The error says nothing: the master that leads next may be cut off before it answers that it was asked to.
-		_ = q.nodes[id].TransferLeader(context.Background(), "")
+		_ = q.nodes[id].Members.Transfer(context.Background(), "")
 		<-lead.Done()
 		lonely := <-cutOff
 		advance(time.Minute)
@@ -188,7 +188,7 @@ func TestWhoIsBehindRemovesNobody(t *testing.T) {
 		behind := q.nodes[other(q, id)]
 		cutFromOthers := func(addr string) {
 			for _, peer := range q.peers {
-				if peer.ID != behind.id() && peer.Addr != addr {
+				if peer.ID != behind.ID() && peer.Addr != addr {
 					q.mesh.cutLink(addr, peer.Addr)
 				}
 			}
@@ -196,15 +196,15 @@ func TestWhoIsBehindRemovesNobody(t *testing.T) {
 		cutFromOthers(behind.config.Advertise)
 		peer := Peer{ID: "m4", Addr: "host4:5070"}
 		added := q.start(peer, NewMemory())
-		if err := q.nodes[id].AddPeer(context.Background(), peer); err != nil {
+		if err := q.nodes[id].Members.Add(context.Background(), peer); err != nil {
 			t.Fatal(err)
 		}
-		if behind.Status().Last >= added.Status().Last {
-			t.Fatalf("%s has all that m4 has", behind.id())
+		if behind.Members.Status().Last >= added.Members.Status().Last {
+			t.Fatalf("%s has all that m4 has", behind.ID())
 		}
 		cutFromOthers(peer.Addr)
 		advance(time.Minute)
-		if status := added.Status(); status.Leader != "" {
+		if status := added.Members.Status(); status.Leader != "" {
 			t.Fatalf("m4 follows %s and asks nobody", status.Leader)
 		}
 		select {

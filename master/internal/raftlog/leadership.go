@@ -45,7 +45,10 @@ type Leadership struct {
 	// State is the registry at the beginning of the leadership; the receiver owns it.
 	State *registry.State
 
-	log        *Log
+	self       *identity
+	loop       *loop
+	machine    *machine
+	committed  func(commands int, took time.Duration) // nil: nobody wants to know
 	raft       *life
 	subscriber *subscriber
 	over       chan struct{} // closed when the gate shuts
@@ -64,20 +67,6 @@ type waiting struct {
 	Proposal
 	message *logpb.Command
 	size    int
-}
-
-func (l *Log) newLeadership(r *life, term uint64) *Leadership {
-	lead := &Leadership{
-		log:     l,
-		raft:    r,
-		over:    make(chan struct{}),
-		stopped: make(chan struct{}),
-		wake:    make(chan struct{}, 1),
-	}
-	lead.State, lead.subscriber = l.machine.subscribe(lead.End)
-	lead.Term = api.Term{Epoch: lead.State.Epoch, Number: term}
-	l.asking.Go(lead.propose)
-	return lead
 }
 
 // Commits delivers everything that is committed after State, in order.
@@ -107,7 +96,7 @@ func (l *Leadership) ended() bool {
 // elected again in another term (R18).
 func (l *Leadership) End(why string) {
 	l.end(why)
-	l.log.lookAgain()
+	l.loop.lookAgain()
 }
 
 func (l *Leadership) end(why string) {
@@ -124,7 +113,7 @@ func (l *Leadership) end(why string) {
 // the call.
 func (l *Leadership) Verify(ctx context.Context) error {
 	if err := await(ctx, l.raft.verify()); err != nil || l.ended() {
-		return api.E("raft.verify", api.NotLeader, l.log.ID(), errors.New("the leadership is over"))
+		return api.E("raft.verify", api.NotLeader, l.self.id(), errors.New("the leadership is over"))
 	}
 	return nil
 }
@@ -165,7 +154,7 @@ func (l *Leadership) Waiting() int {
 }
 
 func (l *Leadership) notLeader() error {
-	return api.E("raft.propose", api.NotLeader, l.log.ID(), errors.New("the leadership is over"))
+	return api.E("raft.propose", api.NotLeader, l.self.id(), errors.New("the leadership is over"))
 }
 
 // entry is a log entry that was proposed and is not committed yet.
@@ -193,7 +182,7 @@ func (l *Leadership) propose() {
 	}
 	close(flying)
 	<-resolved
-	l.log.machine.unsubscribe(l.subscriber)
+	l.machine.unsubscribe(l.subscriber)
 	for _, p := range l.takeAll() {
 		p.done(registry.Result{}, l.notLeader())
 	}
@@ -242,7 +231,7 @@ func (l *Leadership) write(batch []waiting) entry {
 	for i, p := range batch {
 		messages[i] = p.message
 	}
-	data, err := registrycodec.EncodeEntry(messages, l.log.machine.format())
+	data, err := registrycodec.EncodeEntry(messages, l.machine.format())
 	if err != nil { // can't happen, because each command was encoded before
 		l.End("an entry can't be encoded: " + err.Error())
 		return entry{proposals: batch}
@@ -263,13 +252,13 @@ func (l *Leadership) resolve(e entry) {
 		}
 		return
 	}
-	if told := l.log.config.Committed; told != nil {
-		told(len(e.proposals), time.Since(e.began))
+	if l.committed != nil {
+		l.committed(len(e.proposals), time.Since(e.began))
 	}
 	results, ok := e.future.Response().([]registry.Result)
 	for i, p := range e.proposals {
 		if !ok || i >= len(results) { // this master can't apply the log; others can
-			p.done(registry.Result{}, api.E("raft.propose", api.Unknown, l.log.ID(), errors.New("this master can't apply the log")))
+			p.done(registry.Result{}, api.E("raft.propose", api.Unknown, l.self.id(), errors.New("this master can't apply the log")))
 			continue
 		}
 		p.done(results[i], nil)
@@ -287,7 +276,7 @@ func (l *Leadership) outcome(e entry) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
-		return api.E("raft.propose", api.NotLeader, l.log.ID(), err)
+		return api.E("raft.propose", api.NotLeader, l.self.id(), err)
 	}
-	return api.E("raft.propose", api.Unknown, l.log.ID(), err)
+	return api.E("raft.propose", api.Unknown, l.self.id(), err)
 }

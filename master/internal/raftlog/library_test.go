@@ -98,13 +98,13 @@ func wedges(t *testing.T) bool {
 	advance(time.Second)
 	found, _ := links.Load(id)
 	link := found.(*slowLink)
-	link.slow(q.nodes[slow].ownServer())
+	link.slow(q.nodes[slow].self.server())
 	if _, err := commit(lead, admit("a", 1)); err != nil {
 		t.Fatal(err)
 	}
-	library := node.runningRaft()
+	library := node.engine.running()
 	for range 2 { // past our own guard, which allows one
-		if err := library.LeadershipTransferToServer(q.nodes[slow].ownServer(), raft.ServerAddress(q.nodes[slow].config.Advertise)).Error(); err == nil {
+		if err := library.LeadershipTransferToServer(q.nodes[slow].self.server(), raft.ServerAddress(q.nodes[slow].config.Advertise)).Error(); err == nil {
 			t.Error("a transfer over the slow link succeeded")
 		}
 		advance(50 * time.Millisecond)
@@ -124,7 +124,7 @@ func wedges(t *testing.T) bool {
 			}
 			break
 		}
-		if err := q.nodes[next].TransferLeader(t.Context(), id); err != nil {
+		if err := q.nodes[next].Members.Transfer(t.Context(), id); err != nil {
 			t.Log(err) // once more in the next term
 		}
 		advance(10 * time.Second)

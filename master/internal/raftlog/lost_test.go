@@ -60,7 +60,7 @@ func TestLostConnectionsLoseNoVote(t *testing.T) {
 func leadsAgainAfterACut(t *testing.T, q *cluster) {
 	once, _ := q.leader("")
 	leads := other(q, once)
-	if err := q.nodes[once].TransferLeader(context.Background(), leads); err != nil {
+	if err := q.nodes[once].Members.Transfer(context.Background(), leads); err != nil {
 		t.Fatal(err)
 	}
 	_, lead := q.leader(once)
@@ -71,7 +71,7 @@ func leadsAgainAfterACut(t *testing.T, q *cluster) {
 		t.Fatal("the leadership did not outlast a moment's cut")
 	}
 	began := time.Now()
-	if err := q.nodes[leads].TransferLeader(context.Background(), once); err != nil {
+	if err := q.nodes[leads].Members.Transfer(context.Background(), once); err != nil {
 		t.Fatal(err)
 	}
 	if _, again := q.leader(leads); again.Term.Number != lead.Term.Number+1 {

@@ -30,73 +30,74 @@ func (m *moves) where(peer Peer) (addr string) {
 
 // heardFrom takes in what a master says about its own address. If we dial it at another one, it looks for the master at
 // both.
-func (l *Log) heardFrom(peer Peer) {
-	r, moves := l.runningRaft(), &l.network.moves
-	if r == nil || peer.ID == l.ID() || !moves.asking.TryLock() {
+func (o *others) heardFrom(peer Peer) {
+	r, moves := o.engine.running(), &o.network.moves
+	if r == nil || peer.ID == o.self.id() || !moves.asking.TryLock() {
 		return
 	}
 	defer moves.asking.Unlock()
 	var doubt quorum.Doubt
 	doubted := false
 	moves.under(func(d *quorum.Moves) { doubt, doubted = d.Heard(peer, r.members()) })
-	if !doubted || !l.isAt(doubt.Says) {
+	if !doubted || !o.isAt(doubt.Says) {
 		return
 	}
-	if l.isAt(doubt.Dialed) {
-		l.config.Logger.Warn().Str("master", string(peer.ID)).Str("address", doubt.Dialed.Addr).Str("also", peer.Addr).
+	if o.isAt(doubt.Dialed) {
+		o.config.Logger.Warn().Str("master", string(peer.ID)).Str("address", doubt.Dialed.Addr).Str("also", peer.Addr).
 			Msg("a master answers at two addresses, and is left at the first; unless both lead to one process, its folder was copied")
 		return
 	}
 	moves.under(func(d *quorum.Moves) { d.Moved(doubt) })
-	l.config.Logger.Info().Str("master", string(peer.ID)).Str("was", doubt.Listed.Addr).Str("address", peer.Addr).Msg("a master is at another address")
+	o.config.Logger.Info().Str("master", string(peer.ID)).Str("was", doubt.Listed.Addr).Str("address", peer.Addr).Msg("a master is at another address")
 }
 
-func (l *Log) isAt(peer Peer) bool {
-	answer, err := l.network.ask(peer.Addr, askTimeout)
-	return err == nil && answer.ID == peer.ID && answer.Cluster == l.Cluster()
+func (o *others) isAt(peer Peer) bool {
+	answer, err := o.network.ask(peer.Addr, askTimeout)
+	return err == nil && answer.ID == peer.ID && answer.Cluster == o.self.cluster()
 }
 
 // correctAddresses brings the masters' present addresses into the membership. Each master writes its own address when
 // it leads (moveAddress). So leadership goes to a follower of ours that has moved. The leader must not change the
 // address of a follower while it talks to it, because the library reads that address without a lock.
-func (l *Log) correctAddresses(ctx context.Context, r *life) {
+func (m *Members) correctAddresses(ctx context.Context, r *life) {
 	var unlisted []Peer
-	l.network.moves.under(func(d *quorum.Moves) {
+	m.network.moves.under(func(d *quorum.Moves) {
 		d.Keep(r.members())
 		unlisted = d.Unlisted(r.members())
 	})
-	if !r.leads() || l.currentLeadership() == nil {
+	if !r.leads() || m.reign.current() == nil {
 		return
 	}
-	if err := l.moveAddress(ctx, r); err != nil {
+	if err := m.reign.moveAddress(ctx, r); err != nil {
 		return // tried again at the next look
 	}
 	for _, now := range unlisted {
-		if !l.silentSince(now.ID).IsZero() {
+		if !m.others.silentSince(now.ID).IsZero() {
 			continue
 		}
-		answer, err := l.network.ask(now.Addr, askOtherTimeout)
+		answer, err := m.network.ask(now.Addr, askOtherTimeout)
 		if err != nil || answer.ID != now.ID || answer.Last+caughtUpWithin < r.LastIndex() {
 			continue
 		}
-		l.network.moves.under(func(d *quorum.Moves) { d.Handed(now) })
-		l.config.Logger.Info().Str("master", string(now.ID)).Str("address", now.Addr).Msg("making this master the leader, so that it can announce its new address")
-		if err := l.transferLeadership(r, now.ID); err != nil {
-			l.config.Logger.Warn().Err(err).Str("master", string(now.ID)).Msg("it does not")
+		m.network.moves.under(func(d *quorum.Moves) { d.Handed(now) })
+		m.config.Logger.Info().Str("master", string(now.ID)).Str("address", now.Addr).Msg("making this master the leader, so that it can announce its new address")
+		if err := m.reign.transfer(r, now.ID); err != nil {
+			m.config.Logger.Warn().Err(err).Str("master", string(now.ID)).Msg("it does not")
 		}
 		return
 	}
 }
 
-// reachedMembers returns a membership with present addresses: our own, the leader's, and those at which we reach the
-// others. The caller holds l.mu.
-func (l *Log) reachedMembers(all []quorum.Member) []quorum.Member {
-	leaderAddr, leader := l.raft.LeaderWithID()
+// presentMembers returns the membership with present addresses: our own, the leader's, and those at which we reach the
+// others.
+func (o *others) presentMembers(r *life) []quorum.Member {
+	all, self := r.members(), o.self.id()
+	leaderAddr, leader := r.LeaderWithID()
 	for i := range all {
-		all[i].Addr = l.network.moves.where(all[i].Peer)
+		all[i].Addr = o.network.moves.where(all[i].Peer)
 		switch all[i].ID {
-		case l.said.ID:
-			all[i].Addr = l.config.Advertise
+		case self:
+			all[i].Addr = o.config.Advertise
 		case idOf(leader):
 			all[i].Addr = string(leaderAddr)
 		}

@@ -26,8 +26,8 @@ func (q *cluster) known(to map[api.MasterID]string) {
 	for range 6000 {
 		right := true
 		for _, n := range q.nodes {
-			members := n.Status().Members
-			right = right && n.Status().Leader != "" && len(members) == len(q.peers)
+			members := n.Members.Status().Members
+			right = right && n.Members.Status().Leader != "" && len(members) == len(q.peers)
 			for _, m := range members {
 				right = right && (to[m.ID] == "" || to[m.ID] == m.Addr) && m.Role != "non-voter"
 			}
@@ -38,7 +38,7 @@ func (q *cluster) known(to map[api.MasterID]string) {
 		advance(10 * time.Millisecond)
 	}
 	for id, n := range q.nodes {
-		q.t.Errorf("%s knows %v", id, n.Status())
+		q.t.Errorf("%s knows %v", id, n.Members.Status())
 	}
 	q.t.FailNow()
 }
@@ -105,9 +105,9 @@ func (q *cluster) calm() {
 	q.t.Helper()
 	q.agree()
 	advance(2 * askOthersEvery)
-	before := q.nodes["m1"].Status()
+	before := q.nodes["m1"].Members.Status()
 	advance(time.Minute)
-	if after := q.nodes["m1"].Status(); after.Last != before.Last || after.Term != before.Term || after.Leader == "" {
+	if after := q.nodes["m1"].Members.Status(); after.Last != before.Last || after.Term != before.Term || after.Leader == "" {
 		q.t.Errorf("within a quiet minute the quorum went from %+v to %+v", before, after)
 	}
 }
@@ -126,7 +126,7 @@ func TestExchangedAddresses(t *testing.T) {
 				t.Fatal(err)
 			}
 			q.calm()
-			leader := q.nodes["m1"].Status().Leader
+			leader := q.nodes["m1"].Members.Status().Leader
 			q.move(map[api.MasterID]string{leader: q.nodes[leader].config.Advertise}) // as any restart
 		}
 		q.move(map[api.MasterID]string{"m2": "host7:5070"})
@@ -146,7 +146,7 @@ func TestAStolenAddressIsNoSecondVote(t *testing.T) {
 		q.move(map[api.MasterID]string{"m1": "host2:5070"})
 		for range 600 {
 			advance(50 * time.Millisecond)
-			if status := q.nodes["m1"].Status(); status.State == "leader" {
+			if status := q.nodes["m1"].Members.Status(); status.State == "leader" {
 				t.Fatalf("one of three masters leads: %+v", status)
 			}
 		}

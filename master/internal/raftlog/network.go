@@ -50,7 +50,7 @@ type greeting struct {
 	// Incarnation is that of the sender's folder.
 	Incarnation string `json:"incarnation"`
 	Version     string `json:"version,omitempty"`
-	// Epoch is the newest epoch that the sender knows of; 0 if its version does not say.
+	// Epoch is the newest epoch that the sender knows of.
 	Epoch uint64 `json:"epoch,omitempty"`
 	// Addr is the address under which others reach the sender.
 	Addr string `json:"addr,omitempty"`

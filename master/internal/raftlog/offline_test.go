@@ -76,8 +76,8 @@ func (q *cluster) commit(commands ...registry.Command) {
 func (q *cluster) add(to *node, peer Peer) {
 	q.t.Helper()
 	votes := func(m Member) bool { return m.ID == peer.ID && m.Role != "non-voter" }
-	for !slices.ContainsFunc(to.Status().Members, votes) {
-		err := to.AddPeer(q.t.Context(), peer)
+	for !slices.ContainsFunc(to.Members.Status().Members, votes) {
+		err := to.Members.Add(q.t.Context(), peer)
 		starting, deposed := api.Is(err, api.Unavailable), api.Is(err, api.NotLeader) || api.Is(err, api.Unknown)
 		if err != nil && !starting && !deposed {
 			q.t.Fatal(err)
@@ -97,7 +97,7 @@ func TestRestore(t *testing.T) {
 		}
 	}
 	var saved bytes.Buffer
-	if err := q.nodes["m1"].Snapshot(&saved); err != nil {
+	if err := q.nodes["m1"].Snapshots.Write(&saved); err != nil {
 		t.Fatal(err)
 	}
 	before := q.nodes["m1"].Registry()
@@ -139,7 +139,7 @@ func TestRestore(t *testing.T) {
 	if _, lead3 := again.leader(""); lead3.Term.Epoch != lead2.Term.Epoch || lead3.Term.Compare(lead2.Term) <= 0 {
 		t.Errorf("after a restart: term %v", lead3.Term)
 	}
-	if members := moved.Status().Members; len(members) != 1 || members[0].Addr != "elsewhere:5070" {
+	if members := moved.Members.Status().Members; len(members) != 1 || members[0].Addr != "elsewhere:5070" {
 		t.Errorf("after a move: %+v", members)
 	}
 	again.stopAll()
@@ -213,7 +213,7 @@ func TestTwoOfOneSnapshot(t *testing.T) {
 	q.commit(admit("a", 1))
 	q.agree()
 	var saved bytes.Buffer
-	if err := q.nodes["m1"].Snapshot(&saved); err != nil {
+	if err := q.nodes["m1"].Snapshots.Write(&saved); err != nil {
 		t.Fatal(err)
 	}
 	q.stopAll()
@@ -282,14 +282,14 @@ func TestRecoveredIsNotOverruled(t *testing.T) {
 	if _, err := commit(lead, admit("d", 4)); err != nil {
 		t.Errorf("the recovered master led in term %v; now: %v", lead.Term, err)
 	}
-	if status := m1.Status(); status.State != "leader" || status.Term != lead.Term.Number || len(status.Members) != 1 {
+	if status := m1.Members.Status(); status.State != "leader" || status.Term != lead.Term.Number || len(status.Members) != 1 {
 		t.Errorf("the recovered master is %+v", status)
 	}
 	// Nor is one of them taken in again with its folder.
 	past := newNetwork(Config{Dial: q.mesh.dialer("host2:5070"), Listener: q.mesh.listen("host2:5070"), Advertise: "host2:5070"},
 		func() quorum.About { return quorum.About{ID: "m2", Cluster: m1.Cluster(), Last: 7} }, func(api.MasterID) {})
 	past.start()
-	if _, err := m1.checkNewPeer(t.Context(), m1.runningRaft(), q.peers[1]); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), "empty it first") {
+	if _, err := m1.Members.checkNewPeer(t.Context(), m1.engine.running(), q.peers[1]); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), "empty it first") {
 		t.Errorf("a folder of the past is taken in: %v", err)
 	}
 	past.close()
@@ -305,7 +305,7 @@ func TestAnOldFolderIsNoMember(t *testing.T) {
 	old.commit(admit("a", 1))
 	old.agree()
 	var saved bytes.Buffer
-	if err := old.nodes["m1"].Snapshot(&saved); err != nil {
+	if err := old.nodes["m1"].Snapshots.Write(&saved); err != nil {
 		t.Fatal(err)
 	}
 	old.stopAll()
@@ -320,7 +320,7 @@ func TestAnOldFolderIsNoMember(t *testing.T) {
 	q.peers = old.peers[:1]
 	for _, peer := range old.peers[1:] {
 		q.onDisk(peer, folder(peer.ID))
-		if err := q.nodes[id].AddPeer(t.Context(), peer); err != nil {
+		if err := q.nodes[id].Members.Add(t.Context(), peer); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,10 +1,11 @@
 package raftlog
 
 import (
-	"github.com/tenderhq/tender/master/quorum"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tenderhq/tender/master/quorum"
 )
 
 // TestPatientElections: terms that do not last make a follower wait longer, and one that
@@ -18,19 +19,19 @@ func TestPatientElections(t *testing.T) {
 		if id == "m1" {
 			follower = q.nodes["m2"].Log
 		}
-		r := follower.runningRaft()
+		r := follower.engine.running()
 		usual := r.ReloadableConfig().ElectionTimeout
 		p := quorum.Patience{Term: r.CurrentTerm(), Since: time.Now(), Short: quorum.ShortTermsFree + 2}
-		follower.beAsPatient(r, &p)
+		follower.engine.beAsPatient(r, &p)
 		if now := r.ReloadableConfig(); now.ElectionTimeout != 4*usual || now.HeartbeatTimeout != 4*usual {
 			t.Errorf("after terms that did not last: %+v", now)
 		}
-		leader.beAsPatient(leader.runningRaft(), &quorum.Patience{Short: quorum.ShortTermsFree + 2})
-		if now := leader.runningRaft().ReloadableConfig().ElectionTimeout; now != usual {
+		leader.engine.beAsPatient(leader.engine.running(), &quorum.Patience{Short: quorum.ShortTermsFree + 2})
+		if now := leader.engine.running().ReloadableConfig().ElectionTimeout; now != usual {
 			t.Errorf("a leader has %v", now)
 		}
 		<-time.After(quorum.TermLasts + time.Second)
-		follower.beAsPatient(r, &p)
+		follower.engine.beAsPatient(r, &p)
 		if now := r.ReloadableConfig().ElectionTimeout; now != usual {
 			t.Errorf("after a term that lasted: %v", now)
 		}

@@ -127,10 +127,10 @@ func losesPower(t *testing.T, folder string) {
 			t.Fatal(err)
 		}
 		if i == powerChanges/2 {
-			if err := q.nodes["m1"].runningRaft().Snapshot().Error(); err != nil {
+			if err := q.nodes["m1"].engine.running().Snapshot().Error(); err != nil {
 				t.Fatal(err)
 			}
-			if q.nodes["m1"].SnapshotAt().IsZero() {
+			if q.nodes["m1"].Snapshots.At().IsZero() {
 				t.Fatal("nobody knows when the snapshot was made")
 			}
 		}

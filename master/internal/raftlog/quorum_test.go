@@ -219,7 +219,7 @@ func TestDeposedLeader(t *testing.T) {
 		}
 		q.mesh.isolate(addr, false)
 		q.agree()
-		if leader, _ := q.nodes[id].Leader(); leader != next {
+		if leader, _ := q.nodes[id].Members.Leader(); leader != next {
 			t.Errorf("%s takes %q for the leader, not %s", id, leader, next)
 		}
 	})
@@ -253,7 +253,7 @@ func TestCommitsFollowTheState(t *testing.T) {
 			if entries > 100 {
 				t.Errorf("201 commands made %d entries", entries)
 			}
-			if err := q.nodes[id].TransferLeader(context.Background(), ""); err != nil {
+			if err := q.nodes[id].Members.Transfer(context.Background(), ""); err != nil {
 				t.Fatal(err)
 			}
 			<-lead.Done()
@@ -278,12 +278,12 @@ func TestLaggard(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		config := q.nodes[id].runningRaft().ReloadableConfig()
+		config := q.nodes[id].engine.running().ReloadableConfig()
 		config.TrailingLogs = 1
-		if err := q.nodes[id].runningRaft().ReloadConfig(config); err != nil {
+		if err := q.nodes[id].engine.running().ReloadConfig(config); err != nil {
 			t.Fatal(err)
 		}
-		if err := q.nodes[id].Compact(); err != nil {
+		if err := q.nodes[id].Snapshots.Compact(); err != nil {
 			t.Fatal(err)
 		}
 		back := q.start(away, memory)
@@ -330,26 +330,26 @@ func TestChangingTheQuorum(t *testing.T) {
 		first := q.nodes["m1"]
 		for i := 2; i <= 3; i++ {
 			peer := Peer{ID: api.MasterID(fmt.Sprint("m", i)), Addr: fmt.Sprint("host", i, ":5070")}
-			if err := first.AddPeer(context.Background(), peer); !api.Is(err, api.Unavailable) {
+			if err := first.Members.Add(context.Background(), peer); !api.Is(err, api.Unavailable) {
 				t.Errorf("a master that is not there was added: %v", err)
 			}
 			q.start(peer, NewMemory()) // knows m1 only, so it joins
-			if err := first.AddPeer(context.Background(), peer); err != nil {
+			if err := first.Members.Add(context.Background(), peer); err != nil {
 				t.Fatal(err)
 			}
 		}
 		q.agree()
-		if members := first.Status().Members; len(members) != 3 || members[2].Role != "voter" {
+		if members := first.Members.Status().Members; len(members) != 3 || members[2].Role != "voter" {
 			t.Fatalf("members: %+v", members)
 		}
-		if err := first.TransferLeader(context.Background(), "m3"); err != nil {
+		if err := first.Members.Transfer(context.Background(), "m3"); err != nil {
 			t.Fatal(err)
 		}
 		id, lead := q.leader("")
 		if id != "m3" {
 			t.Errorf("%s leads", id)
 		}
-		if _, err := q.nodes["m3"].RemovePeer(context.Background(), Removal{ID: "m1"}); err != nil {
+		if _, err := q.nodes["m3"].Members.Remove(context.Background(), Removal{ID: "m1"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-first.ended; !api.Is(err, api.Removed) {
@@ -384,7 +384,7 @@ func TestARemovalKeepsAMajority(t *testing.T) {
 			return nil
 		}
 		for _, who := range []api.MasterID{living, id} {
-			_, err := q.nodes[id].RemovePeer(t.Context(), Removal{ID: who, First: first})
+			_, err := q.nodes[id].Members.Remove(t.Context(), Removal{ID: who, First: first})
 			if !api.Is(err, api.Unavailable) || !strings.Contains(err.Error(), string(dead)) || !strings.Contains(err.Error(), "--force") {
 				t.Errorf("the removal of %s came to %v", who, err)
 			}
@@ -392,17 +392,17 @@ func TestARemovalKeepsAMajority(t *testing.T) {
 		if _, err := commit(lead, admit("a", 1)); err != nil {
 			t.Errorf("the leadership has ended: %v", err)
 		}
-		if costs, err := q.nodes[id].RemovePeer(t.Context(), Removal{ID: dead}); err != nil || costs != "" {
+		if costs, err := q.nodes[id].Members.Remove(t.Context(), Removal{ID: dead}); err != nil || costs != "" {
 			t.Errorf("the removal of the dead one came to %v, %q", err, costs)
 		}
 		// By force it is done, and it is said what that costs.
 		q.stop(living)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := q.nodes[id].RemovePeer(ctx, Removal{ID: id}); !api.Is(err, api.Unavailable) {
+		if _, err := q.nodes[id].Members.Remove(ctx, Removal{ID: id}); !api.Is(err, api.Unavailable) {
 			t.Errorf("the leader is removed though the other does not answer: %v", err)
 		}
-		if _, err := q.nodes[id].RemovePeer(ctx, Removal{ID: id, Force: true}); err == nil || !strings.Contains(err.Error(), "nobody leads until") {
+		if _, err := q.nodes[id].Members.Remove(ctx, Removal{ID: id, Force: true}); err == nil || !strings.Contains(err.Error(), "nobody leads until") {
 			t.Errorf("a removal by force that can't be committed came to %v", err)
 		}
 	})
@@ -475,7 +475,7 @@ func TestARemovedFounderComesBackEmpty(t *testing.T) {
 		id, _ := q.leader("")
 		leader := q.nodes[id]
 		peer := q.peers[slices.IndexFunc(q.peers, func(p Peer) bool { return p.ID != id })]
-		if _, err := leader.RemovePeer(context.Background(), Removal{ID: peer.ID}); err != nil {
+		if _, err := leader.Members.Remove(context.Background(), Removal{ID: peer.ID}); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-q.nodes[peer.ID].ended; !api.Is(err, api.Removed) {
@@ -483,10 +483,10 @@ func TestARemovedFounderComesBackEmpty(t *testing.T) {
 		}
 		back := q.start(peer, NewMemory())
 		advance(time.Minute)
-		if members := back.Status().Members; len(members) != 0 || back.Cluster() != leader.Cluster() {
+		if members := back.Members.Status().Members; len(members) != 0 || back.Cluster() != leader.Cluster() {
 			t.Errorf("before it was added it is in a quorum %+v of %s", members, back.Cluster())
 		}
-		if err := leader.AddPeer(context.Background(), peer); err != nil {
+		if err := leader.Members.Add(context.Background(), peer); err != nil {
 			t.Fatal(err)
 		}
 		q.agree()

@@ -21,7 +21,7 @@ func TestAFileOfManyPagesIsTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &summed{store: bolt, from: 1, values: true}
+	s := summed{bolt}
 	next := uint64(1)
 	for round := range 20 {
 		var entries []*raft.Log

@@ -105,14 +105,14 @@ func TestSilentConnectionsLoseNoVote(t *testing.T) {
 		defer q.stopAll()
 		once, _ := q.leader("")
 		leads := other(q, once)
-		if err := q.nodes[once].TransferLeader(context.Background(), leads); err != nil {
+		if err := q.nodes[once].Members.Transfer(context.Background(), leads); err != nil {
 			t.Fatal(err)
 		}
 		_, lead := q.leader(once)
 		advance(5 * time.Second)
 		conns.die()
 		began := time.Now()
-		if err := q.nodes[leads].TransferLeader(context.Background(), once); err != nil {
+		if err := q.nodes[leads].Members.Transfer(context.Background(), once); err != nil {
 			t.Fatal(err)
 		}
 		if _, again := q.leader(leads); again.Term.Number != lead.Term.Number+1 {

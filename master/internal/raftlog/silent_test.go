@@ -38,7 +38,7 @@ func TestSilentStrangersKeepNoMasterOut(t *testing.T) {
 		if took := time.Since(began); took > 100*time.Millisecond {
 			t.Errorf("nine questions took %v", took)
 		}
-		if err := q.nodes[id].TransferLeader(context.Background(), ""); err != nil {
+		if err := q.nodes[id].Members.Transfer(context.Background(), ""); err != nil {
 			t.Error(err)
 		}
 		next, _ := q.leader(id)

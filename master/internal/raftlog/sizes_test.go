@@ -77,7 +77,7 @@ func TestUnreadableSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := q.nodes["m1"]
-	if err := n.Compact(); err != nil {
+	if err := n.Snapshots.Compact(); err != nil {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "m1", raftFolder, "snapshots", "*", "state.bin"))
@@ -104,7 +104,7 @@ func TestUnreadableSnapshot(t *testing.T) {
 	if err := os.Remove(files[0]); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.checkLeader(n.runningRaft()); err == nil || !strings.Contains(err.Error(), "read its snapshots") {
+	if err := n.Snapshots.check(n.engine.running()); err == nil || !strings.Contains(err.Error(), "read its snapshots") {
 		t.Errorf("a leader without its snapshot: %v", err)
 	}
 	q.stopAll()

@@ -91,7 +91,7 @@ func (f *folder) checkMeta(id string) (uint64, error) {
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("snapshot %s is damaged or can't be read: %w", id, err)
-	case meta.ID != id || meta.Size != size || head.MetaSum != "" && head.MetaSum != right:
+	case meta.ID != id || meta.Size != size || head.MetaSum != right:
 		return 0, fmt.Errorf("snapshot %s is damaged: its meta.json does not tell what it holds", id)
 	}
 	return meta.Index, nil

@@ -24,12 +24,12 @@ func TestAFollowerThatWasSentASnapshotStartsAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		config := q.nodes[id].runningRaft().ReloadableConfig()
+		config := q.nodes[id].engine.running().ReloadableConfig()
 		config.TrailingLogs = 1
-		if err := q.nodes[id].runningRaft().ReloadConfig(config); err != nil {
+		if err := q.nodes[id].engine.running().ReloadConfig(config); err != nil {
 			t.Fatal(err)
 		}
-		if err := q.nodes[id].Compact(); err != nil {
+		if err := q.nodes[id].Snapshots.Compact(); err != nil {
 			t.Fatal(err)
 		}
 		q.onDisk(Peer{ID: away, Addr: addr}, filepath.Join(dir, string(away)))

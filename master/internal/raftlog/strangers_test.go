@@ -71,7 +71,7 @@ func TestARemovedMasterEndsNoLeadership(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := leader.RemovePeer(context.Background(), Removal{ID: gone.ID}); err != nil {
+		if _, err := leader.Members.Remove(context.Background(), Removal{ID: gone.ID}); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-q.nodes[gone.ID].ended; !api.Is(err, api.Removed) {
@@ -85,13 +85,13 @@ func TestARemovedMasterEndsNoLeadership(t *testing.T) {
 			t.Errorf("a connection of before is not closed: %v", err)
 		}
 		for _, node := range q.nodes {
-			for _, name := range []raft.ServerID{serverID(gone.ID, incarnation), leader.ownServer()} {
+			for _, name := range []raft.ServerID{serverID(gone.ID, incarnation), leader.self.server()} {
 				as := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(name), Addr: []byte("host9:5070")}
 				exile{outside, node, make(chan struct{})}.lie(as, lead.Term.Number+1)
 			}
 		}
 		advance(5 * time.Second)
-		if now := leader.runningRaft(); lead.ended() || now.CurrentTerm() != lead.Term.Number {
+		if now := leader.engine.running(); lead.ended() || now.CurrentTerm() != lead.Term.Number {
 			t.Errorf("the leadership of term %d has ended: %v, the term is %d", lead.Term.Number, lead.ended(), now.CurrentTerm())
 		}
 	})
@@ -106,41 +106,41 @@ func TestWhoIsNewIsHeard(t *testing.T) {
 		defer q.stopAll()
 		id, _ := q.leader("")
 		behind := other(q, id)
-		follower := q.nodes[behind].runningRaft()
+		follower := q.nodes[behind].engine.running()
 		advance(time.Second)
 		for _, c := range []struct {
 			who  raft.ServerID
 			want bool
 		}{
-			{q.nodes[id].ownServer(), true}, {q.nodes[behind].ownServer(), true}, {q.nodes["m3"].ownServer(), true}, {"m9/i", false},
+			{q.nodes[id].self.server(), true}, {q.nodes[behind].self.server(), true}, {q.nodes["m3"].self.server(), true}, {"m9/i", false},
 			{serverID("m3", "another folder"), false},
 		} {
 			if follower.hears(c.who) != c.want {
 				t.Errorf("while a leader is heard, %s is heard: %v", c.who, !c.want)
 			}
 		}
-		if q.nodes[id].runningRaft().hears("m9/i") {
+		if q.nodes[id].engine.running().hears("m9/i") {
 			t.Error("a leader hears one outside the quorum")
 		}
 		q.mesh.isolate(q.nodes[behind].config.Advertise, true)
 		added := Peer{ID: "m4", Addr: "host4:5070"}
 		q.start(added, NewMemory())
-		if err := q.nodes[id].AddPeer(context.Background(), added); err != nil {
+		if err := q.nodes[id].Members.Add(context.Background(), added); err != nil {
 			t.Fatal(err)
 		}
 		advance(2 * time.Second)
-		if !follower.hears(q.nodes[added.ID].ownServer()) {
+		if !follower.hears(q.nodes[added.ID].self.server()) {
 			t.Error("without a leader the new one is not heard")
 		}
-		if err := q.nodes[id].TransferLeader(context.Background(), added.ID); err != nil {
+		if err := q.nodes[id].Members.Transfer(context.Background(), added.ID); err != nil {
 			t.Fatal(err)
 		}
 		if next, _ := q.leader(id); next != added.ID {
 			t.Fatalf("%s leads", next)
 		}
-		first := q.nodes[id].ownServer()
+		first := q.nodes[id].self.server()
 		// The one that is removed is the only living master that the other one knows.
-		if _, err := q.nodes[added.ID].RemovePeer(context.Background(), Removal{ID: id}); err != nil {
+		if _, err := q.nodes[added.ID].Members.Remove(context.Background(), Removal{ID: id}); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-q.nodes[id].ended; !api.Is(err, api.Removed) {
@@ -149,7 +149,7 @@ func TestWhoIsNewIsHeard(t *testing.T) {
 		delete(q.nodes, id)
 		q.mesh.isolate(q.nodes[behind].config.Advertise, false)
 		q.agree()
-		if next := q.nodes[added.ID].ownServer(); !follower.hears(next) || follower.hears(first) {
+		if next := q.nodes[added.ID].self.server(); !follower.hears(next) || follower.hears(first) {
 			t.Errorf("at last the new one is heard: %v, and the one that was removed: %v", follower.hears(next), follower.hears(first))
 		}
 	})

@@ -17,34 +17,27 @@ import (
 // askOtherTimeout bounds the question to another follower about its log.
 const askOtherTimeout = 100 * time.Millisecond
 
-// hasLeft is told of each closed connection. If one is missed here, the silence of its master is noticed instead.
-func (l *Log) hasLeft(id api.MasterID) {
-	select {
-	case l.departed <- id:
-	default:
-	}
-}
-
 // successor carries out what package quorum decides about the succession of a dead leader.
 type successor struct {
-	*Log
+	config    *Config
+	self      *identity
+	network   *network
 	raft      *life
 	transport raft.Transport
 	decides   quorum.Succession
 }
 
-// watchSuccession checks each leader whose connection to us was closed, until stop is called.
-func (l *Log) watchSuccession(ctx context.Context, r *life, transport raft.Transport) (stop func()) {
+// watch checks each leader whose connection to us was closed, until stop is called.
+func (s *successor) watch(ctx context.Context, departed <-chan api.MasterID, founded bool) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &successor{Log: l, raft: r, transport: transport}
 	var busy sync.WaitGroup
 	busy.Go(func() {
-		s.play(ctx, quorum.Begun{Founded: l.founded})
+		s.play(ctx, quorum.Begun{Founded: founded})
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case id := <-l.departed:
+			case id := <-departed:
 				s.play(ctx, quorum.Left{Master: id})
 			}
 		}
@@ -55,7 +48,7 @@ func (l *Log) watchSuccession(ctx context.Context, r *life, transport raft.Trans
 // play passes an event to the decider, then the result of each step, until there is nothing to do.
 func (s *successor) play(ctx context.Context, event any) {
 	for event != nil && ctx.Err() == nil {
-		event = s.perform(ctx, s.decides.Step(s.raft.view(s.ID()), event))
+		event = s.perform(ctx, s.decides.Step(s.raft.view(s.self.id()), event))
 	}
 }
 
@@ -106,7 +99,7 @@ const meetAgainAfter = 20 * time.Millisecond
 
 // stand begins an election in which we are the candidate.
 func (s *successor) stand() {
-	self, addr := s.ownServer(), raft.ServerAddress(s.config.Advertise)
+	self, addr := s.self.server(), raft.ServerAddress(s.config.Advertise)
 	s.config.Logger.Info().Msg("nobody can lead; this master stands for election at once")
 	header := raft.RPCHeader{
 		ProtocolVersion: raft.ProtocolVersionMax,

@@ -1,10 +1,11 @@
 package raftlog
 
 import (
-	"github.com/tenderhq/tender/master/quorum"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tenderhq/tender/master/quorum"
 )
 
 // TestDeadLeaderIsFollowedAtOnce: a leader whose machine refuses connections is not waited for. A leader that is only

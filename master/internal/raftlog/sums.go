@@ -17,13 +17,8 @@ type store interface {
 }
 
 // summed adds a checksum to each entry and each value that Raft writes, because the file itself has none for them. In
-// an entry it stands behind its extensions, in a value behind its end. A version that knows no checksums ignores it
-// there.
-type summed struct {
-	store
-	from   uint64 // the first entry that surely has a checksum; earlier ones may have none
-	values bool   // all values have a checksum
-}
+// an entry it stands behind its extensions, in a value behind its end.
+type summed struct{ store }
 
 const sumMark = "SUM1"
 
@@ -43,19 +38,14 @@ func sumOf(data []byte, over ...[]byte) uint32 {
 	return sum
 }
 
-var (
-	errSumMissing = errors.New("it is damaged: its checksum is missing")
-	errSumWrong   = errors.New("it is damaged: its checksum is wrong")
-)
-
-// unsealed removes the checksum, if it is there and right.
+// unsealed removes the checksum, which must be there and right.
 func unsealed(data []byte, over ...[]byte) ([]byte, error) {
 	n := len(data) - len(sumMark) - crc32.Size
 	switch {
 	case n < 0 || string(data[n:n+len(sumMark)]) != sumMark:
-		return data, errSumMissing
+		return nil, errors.New("it is damaged: its checksum is missing")
 	case binary.LittleEndian.Uint32(data[n+len(sumMark):]) != sumOf(data[:n], over...):
-		return data, errSumWrong
+		return nil, errors.New("it is damaged: its checksum is wrong")
 	}
 	return data[:n:n], nil
 }
@@ -66,9 +56,9 @@ func identityOf(entry *raft.Log) []byte {
 	return append(binary.LittleEndian.AppendUint64(id, entry.Term), byte(entry.Type))
 }
 
-func (s *summed) StoreLog(entry *raft.Log) error { return s.StoreLogs([]*raft.Log{entry}) }
+func (s summed) StoreLog(entry *raft.Log) error { return s.StoreLogs([]*raft.Log{entry}) }
 
-func (s *summed) StoreLogs(entries []*raft.Log) error {
+func (s summed) StoreLogs(entries []*raft.Log) error {
 	all := make([]*raft.Log, len(entries))
 	for i, entry := range entries {
 		written := *entry
@@ -78,7 +68,7 @@ func (s *summed) StoreLogs(entries []*raft.Log) error {
 	return s.store.StoreLogs(all)
 }
 
-func (s *summed) GetLog(index uint64, entry *raft.Log) error {
+func (s summed) GetLog(index uint64, entry *raft.Log) error {
 	if err := s.store.GetLog(index, entry); err != nil {
 		return err
 	}
@@ -86,37 +76,30 @@ func (s *summed) GetLog(index uint64, entry *raft.Log) error {
 		return fmt.Errorf("it is damaged: it says that it is entry %d", entry.Index)
 	}
 	extensions, err := unsealed(entry.Extensions, identityOf(entry), entry.Data)
-	if errors.Is(err, errSumMissing) && index < s.from {
-		return nil // a version without checksums wrote it
-	}
 	if entry.Extensions = extensions; len(extensions) == 0 {
 		entry.Extensions = nil
 	}
 	return err
 }
 
-func (s *summed) Set(key, value []byte) error { return s.store.Set(key, sealed(value, key)) }
+func (s summed) Set(key, value []byte) error { return s.store.Set(key, sealed(value, key)) }
 
-func (s *summed) Get(key []byte) ([]byte, error) {
+func (s summed) Get(key []byte) ([]byte, error) {
 	value, err := s.store.Get(key)
 	if err != nil {
 		return value, err
 	}
-	read, err := unsealed(value, key)
-	switch {
-	case err == nil:
-		return read, nil
-	case errors.Is(err, errSumMissing) && !s.values:
-		return value, nil
+	if value, err = unsealed(value, key); err != nil {
+		return nil, fmt.Errorf("what Raft keeps as %s can't be read: %w", key, err)
 	}
-	return nil, fmt.Errorf("what Raft keeps as %s can't be read: %w", key, err)
+	return value, nil
 }
 
-func (s *summed) SetUint64(key []byte, value uint64) error {
+func (s summed) SetUint64(key []byte, value uint64) error {
 	return s.Set(key, binary.BigEndian.AppendUint64(nil, value))
 }
 
-func (s *summed) GetUint64(key []byte) (uint64, error) {
+func (s summed) GetUint64(key []byte) (uint64, error) {
 	value, err := s.Get(key)
 	if err != nil {
 		return 0, err
@@ -130,26 +113,8 @@ func (s *summed) GetUint64(key []byte) (uint64, error) {
 // stableKeys are the names of the values that Raft stores beside its log.
 var stableKeys = [][]byte{[]byte("CurrentTerm"), []byte("LastVoteTerm"), []byte("LastVoteCand")}
 
-// sealValues adds a checksum to every value, once.
-func (s *summed) sealValues() error {
-	for _, key := range stableKeys {
-		value, err := s.Get(key)
-		if err != nil && err.Error() == "not found" { // the library's error has only this text
-			continue
-		}
-		if err == nil {
-			err = s.Set(key, value)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	s.values = true
-	return nil
-}
-
 // checkValues reads every value. A folder that has voted must have a term.
-func (s *summed) checkValues(voted bool) error {
+func (s summed) checkValues(voted bool) error {
 	for i, key := range stableKeys {
 		_, err := s.Get(key)
 		missing := err != nil && err.Error() == "not found" // the library's error has only this text

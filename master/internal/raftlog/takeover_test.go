@@ -66,19 +66,19 @@ func handOverBesideACandidate(t *testing.T, to func(first, lonely api.MasterID) 
 		lonely := other(q, id)
 		third := q.peers[slices.IndexFunc(q.peers, func(p Peer) bool { return p.ID != id && p.ID != lonely })].ID
 		who.Store(&lonely)
-		if err := q.nodes[id].TransferLeader(context.Background(), lonely); err != nil {
+		if err := q.nodes[id].Members.Transfer(context.Background(), lonely); err != nil {
 			t.Fatal(err)
 		}
 		log := q.nodes[third].Log
 		link, _ := links.Load(third)
-		(&successor{Log: log, raft: log.runningRaft(), transport: link.(unheard)}).stand()
+		(&successor{config: log.config, self: log.self, raft: log.engine.running(), transport: link.(unheard)}).stand()
 		next, again := q.leader("")
-		if next != third || again.Term.Number != lead.Term.Number+1 || q.nodes[lonely].Status().State != "candidate" {
-			t.Fatalf("%s leads in %v after %v, %s is a %s", next, again.Term, lead.Term, lonely, q.nodes[lonely].Status().State)
+		if next != third || again.Term.Number != lead.Term.Number+1 || q.nodes[lonely].Members.Status().State != "candidate" {
+			t.Fatalf("%s leads in %v after %v, %s is a %s", next, again.Term, lead.Term, lonely, q.nodes[lonely].Members.Status().State)
 		}
 		who.Store(nil)
 		began := time.Now()
-		if err := log.TransferLeader(context.Background(), to(id, lonely)); err != nil {
+		if err := log.Members.Transfer(context.Background(), to(id, lonely)); err != nil {
 			t.Fatal(err)
 		}
 		took := time.Since(began)
@@ -100,7 +100,7 @@ func TestWhoIsAwayIsHandedNothing(t *testing.T) {
 		id, lead := q.leader("")
 		away := other(q, id)
 		q.mesh.isolate(q.nodes[away].config.Advertise, true)
-		err := q.nodes[id].TransferLeader(context.Background(), away)
+		err := q.nodes[id].Members.Transfer(context.Background(), away)
 		if !api.Is(err, api.Unavailable) || !strings.Contains(err.Error(), string(away)+" does not answer at ") {
 			t.Errorf("handed to who is away: %v", err)
 		}
@@ -110,7 +110,7 @@ func TestWhoIsAwayIsHandedNothing(t *testing.T) {
 			}
 			advance(time.Second)
 		}
-		if err := q.nodes[id].TransferLeader(context.Background(), ""); err != nil { // not to the first that comes
+		if err := q.nodes[id].Members.Transfer(context.Background(), ""); err != nil { // not to the first that comes
 			t.Fatal(err)
 		}
 		if next, again := q.leader(id); next == away || again.Term.Number != lead.Term.Number+1 {

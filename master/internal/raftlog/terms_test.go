@@ -125,7 +125,7 @@ func TestAnImpossibleTermMovesNobody(t *testing.T) {
 		if link.asked.Load() == 0 || link.answered.Load() == 0 {
 			t.Errorf("it has asked %d times and answered %d times with its term", link.asked.Load(), link.answered.Load())
 		}
-		if term := q.nodes[id].Status().Term; lead.ended() || term != lead.Term.Number {
+		if term := q.nodes[id].Members.Status().Term; lead.ended() || term != lead.Term.Number {
 			t.Errorf("the leader of term %d is in term %d", lead.Term.Number, term)
 		}
 		q.stopAll()

@@ -30,10 +30,10 @@ func TestTransferOncePerTerm(t *testing.T) {
 		}
 		var first, second error
 		resigned, done := true, make(chan struct{})
-		q.nodes[id].requests <- func(r *life) { // between two looks, so in one term
+		q.nodes[id].loop.requests <- func(r *life) { // between two looks, so in one term
 			defer close(done)
-			first, second = q.nodes[id].transferLeadership(r, slow.ID()), q.nodes[id].transferLeadership(r, slow.ID())
-			resigned = q.nodes[id].resignLeadership(r)
+			first, second = q.nodes[id].reign.transfer(r, slow.ID()), q.nodes[id].reign.transfer(r, slow.ID())
+			resigned = q.nodes[id].reign.resign(r)
 		}
 		<-done
 		if !api.Is(first, api.Unavailable) {
@@ -73,7 +73,7 @@ func (wedge) Error() error { return raft.ErrLeadershipTransferInProgress }
 func TestWedgedLeaderStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &cluster{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}, peers: []Peer{{ID: "m1", Addr: "host1:5070"}}}
-		q.open = func(l *Log) { l.barrier = func(*life) raft.Future { return wedge{} } }
+		q.open = func(l *Log) { l.reign.barrier = func(*life) raft.Future { return wedge{} } }
 		q.start(q.peers[0], NewMemory())
 		began := time.Now()
 		err := <-q.nodes["m1"].ended

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"syscall"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/pause"
-	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/quorum"
 )
 
@@ -34,10 +32,24 @@ type Member struct {
 	Silent time.Time
 }
 
+// Members is who belongs to the quorum, and who leads it: for those who ask, and for operators who change it. Any
+// goroutine may call it.
+type Members struct {
+	config  *Config
+	machine *machine
+	network *network
+	loop    *loop
+	self    *identity
+	engine  *engine
+	others  *others
+	reign   *reign
+	place   *place
+}
+
 // Status returns what Raft says now.
-func (l *Log) Status() Status {
+func (m *Members) Status() Status {
 	status := Status{State: "starting"}
-	r := l.runningRaft()
+	r := m.engine.running()
 	if r == nil {
 		return status
 	}
@@ -53,17 +65,17 @@ func (l *Log) Status() Status {
 	default:
 		status.State = "follower"
 	}
-	for _, m := range r.members() {
+	for _, listed := range r.members() {
 		role := "voter"
 		switch {
-		case m.ID == status.Leader:
+		case listed.ID == status.Leader:
 			role = "leader"
-		case !m.Voter:
+		case !listed.Voter:
 			role = "non-voter"
 		}
-		member := Member{Peer: m.Peer, Role: role}
+		member := Member{Peer: listed.Peer, Role: role}
 		if status.State == "leader" {
-			member.Silent = l.silentSince(member.ID)
+			member.Silent = m.others.silentSince(member.ID)
 		}
 		status.Members = append(status.Members, member)
 	}
@@ -71,8 +83,8 @@ func (l *Log) Status() Status {
 }
 
 // LeaderInTerm returns the leader as far as this master knows, and its Raft term; "" when it does not know.
-func (l *Log) LeaderInTerm() (api.MasterID, uint64) {
-	r := l.runningRaft()
+func (m *Members) LeaderInTerm() (api.MasterID, uint64) {
+	r := m.engine.running()
 	if r == nil {
 		return "", 0
 	}
@@ -84,61 +96,34 @@ func (l *Log) LeaderInTerm() (api.MasterID, uint64) {
 	return idOf(before), term
 }
 
-func (l *Log) silentSince(id api.MasterID) time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.silent[id]
-}
-
-// noteHeard notes which followers answer our heartbeats and which do not.
-func (l *Log) noteHeard(r *life, observation raft.Observation) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch data := observation.Data.(type) {
-	case raft.FailedHeartbeatObservation:
-		if id := idOf(data.PeerID); l.silent[id].IsZero() {
-			l.silent[id] = data.LastContact
-		}
-	case raft.ResumedHeartbeatObservation:
-		delete(l.silent, idOf(data.PeerID))
-		for _, m := range r.members() {
-			if m.ID == idOf(data.PeerID) {
-				l.chatter.forget(m.Addr)
-			}
-		}
-	case raft.RaftState:
-		clear(l.silent) // they belong to another term
-	}
-}
-
 // leadingRaft returns Raft if this master leads.
-func (l *Log) leadingRaft(op string) (*life, error) {
-	if r := l.runningRaft(); r != nil && r.leads() {
+func (m *Members) leadingRaft(op string) (*life, error) {
+	if r := m.engine.running(); r != nil && r.leads() {
 		return r, nil
 	}
-	return nil, api.E(op, api.NotLeader, l.ID(), errors.New("another master leads"))
+	return nil, api.E(op, api.NotLeader, m.self.id(), errors.New("another master leads"))
 }
 
 // caughtUpWithin is how many entries a new master may be behind when it becomes a voter.
 const caughtUpWithin = 64
 
-// AddPeer adds a master that waits at its address as a non-voter, and makes it a voter once it has caught up. If ctx
+// Add adds a master that waits at its address as a non-voter, and makes it a voter once it has caught up. If ctx
 // ends before that, it stays a non-voter, and the same call continues where this one stopped.
-func (l *Log) AddPeer(ctx context.Context, peer Peer) error {
+func (m *Members) Add(ctx context.Context, peer Peer) error {
 	const op = "raft.add"
-	r, err := l.leadingRaft(op)
+	r, err := m.leadingRaft(op)
 	if err != nil {
 		return err
 	}
-	incarnation, err := l.checkNewPeer(ctx, r, peer)
+	incarnation, err := m.checkNewPeer(ctx, r, peer)
 	if err != nil {
 		return api.E(op, api.KindOf(err), peer.ID, err)
 	}
 	if err := await(ctx, r.addNonvoter(peer, incarnation)); err != nil {
-		return l.noteChanged(op, peer.ID, err)
+		return m.noteChanged(op, peer.ID, err)
 	}
 	for {
-		answer, err := l.network.ask(peer.Addr, askTimeout)
+		answer, err := m.network.ask(peer.Addr, askTimeout)
 		if err == nil && answer.ID == peer.ID && answer.Incarnation == incarnation && answer.Applied+caughtUpWithin >= r.CommitIndex() {
 			break
 		}
@@ -146,7 +131,7 @@ func (l *Log) AddPeer(ctx context.Context, peer Peer) error {
 			return api.E(op, api.Unavailable, peer.ID, behind(answer.Applied, r.CommitIndex(), err))
 		}
 	}
-	return l.noteChanged(op, peer.ID, await(ctx, r.addVoter(peer)))
+	return m.noteChanged(op, peer.ID, await(ctx, r.addVoter(peer)))
 }
 
 // behind returns why a new master has no vote yet. err is the error of the last question to it.
@@ -158,15 +143,15 @@ func behind(applied, committed uint64, err error) error {
 }
 
 // checkNewPeer says why a master may not be added. It returns the incarnation of the folder that answers there.
-func (l *Log) checkNewPeer(ctx context.Context, r *life, peer Peer) (incarnation string, err error) {
+func (m *Members) checkNewPeer(ctx context.Context, r *life, peer Peer) (incarnation string, err error) {
 	_, listed := masterOf(r.server(peer.ID))
 	if _, err := quorum.CheckListed(peer, listed, r.members()); err != nil {
 		return "", err // whether it answers or not
 	}
-	answer, err := l.network.ask(peer.Addr, askTimeout)
+	answer, err := m.network.ask(peer.Addr, askTimeout)
 	for tries := 0; tries < joinTriesMax && isComing(answer, err, tries); tries++ {
 		pause.For(ctx, askAgainAfter)
-		answer, err = l.network.ask(peer.Addr, askTimeout)
+		answer, err = m.network.ask(peer.Addr, askTimeout)
 	}
 	if err != nil {
 		return "", api.E("", api.Unavailable, peer.Addr,
@@ -175,7 +160,7 @@ func (l *Log) checkNewPeer(ctx context.Context, r *life, peer Peer) (incarnation
 	if known, err := quorum.CheckListed(peer, answer.Incarnation, r.members()); known || err != nil {
 		return answer.Incarnation, err
 	}
-	return answer.Incarnation, quorum.CheckNew(peer, answer, l.aboutUs(), l.machine.format())
+	return answer.Incarnation, quorum.CheckNew(peer, answer, m.others.aboutUs(), m.machine.format())
 }
 
 // isComing reports whether a new master that has been asked so often before is still asking the others, or is about to
@@ -208,17 +193,17 @@ type Removal struct {
 	First func() error
 }
 
-// RemovePeer removes a master from the quorum. Its process ends when it learns of that. costs says what was accepted by
+// Remove removes a master from the quorum. Its process ends when it learns of that. costs says what was accepted by
 // force; "" if nothing was.
-func (l *Log) RemovePeer(ctx context.Context, removal Removal) (costs string, err error) {
+func (m *Members) Remove(ctx context.Context, removal Removal) (costs string, err error) {
 	id := removal.ID
 	const op = "raft.remove"
-	r, err := l.leadingRaft(op)
+	r, err := m.leadingRaft(op)
 	if err != nil {
 		return "", err
 	}
 	members := r.members()
-	if costs, err = quorum.CheckRemoval(op, id, l.ID(), members, l.askAll(members), removal.Force); err != nil {
+	if costs, err = quorum.CheckRemoval(op, id, m.self.id(), members, m.others.askAll(members), removal.Force); err != nil {
 		return "", err
 	}
 	if removal.First != nil {
@@ -230,13 +215,13 @@ func (l *Log) RemovePeer(ctx context.Context, removal Removal) (costs string, er
 	if err != nil && costs != "" {
 		err = fmt.Errorf("%w; %s", err, costs)
 	}
-	return costs, l.noteChanged(op, id, err)
+	return costs, m.noteChanged(op, id, err)
 }
 
-func (l *Log) noteChanged(op string, id api.MasterID, err error) error {
+func (m *Members) noteChanged(op string, id api.MasterID, err error) error {
 	switch {
 	case err == nil:
-		l.config.Logger.Info().Str("master", string(id)).Msg(op)
+		m.config.Logger.Info().Str("master", string(id)).Msg(op)
 		return nil
 	case errors.Is(err, raft.ErrNotLeader):
 		return api.E(op, api.NotLeader, id, err)
@@ -244,27 +229,27 @@ func (l *Log) noteChanged(op string, id api.MasterID, err error) error {
 	return api.E(op, api.Unknown, id, err)
 }
 
-// TransferLeader hands leadership to another voter; "" means the most up-to-date one. It can be done only once in a
+// Transfer hands leadership to another voter; "" means the most up-to-date one. It can be done only once in a
 // term (P3). So it first asks who can take over, and changes nothing while nobody can.
-func (l *Log) TransferLeader(ctx context.Context, to api.MasterID) error {
+func (m *Members) Transfer(ctx context.Context, to api.MasterID) error {
 	const op = "raft.transfer"
-	r, err := l.leadingRaft(op)
+	r, err := m.leadingRaft(op)
 	if err != nil {
 		return err
 	}
-	if voters := l.otherVoters(r, to); len(voters) > 0 {
-		next, err := l.awaitWhoTakesOver(ctx, r, voters)
+	if voters := m.others.otherVoters(r, to); len(voters) > 0 {
+		next, err := m.awaitWhoTakesOver(ctx, r, voters)
 		switch {
 		case err == nil:
 			to = next.ID
 		case r.leads():
-			return api.E(op, api.Unavailable, to, fmt.Errorf("%s leads on: %w", l.ID(), err))
+			return api.E(op, api.Unavailable, to, fmt.Errorf("%s leads on: %w", m.self.id(), err))
 		}
 	}
 	answer := make(chan error, 1)
-	request := func(r *life) { answer <- l.transferLeadership(r, to) }
+	request := func(r *life) { answer <- m.reign.transfer(r, to) }
 	select {
-	case l.requests <- request:
+	case m.loop.requests <- request:
 	case <-r.over:
 		return api.E(op, api.NotLeader, to, raft.ErrRaftShutdown)
 	case <-ctx.Done():
@@ -278,23 +263,13 @@ func (l *Log) TransferLeader(ctx context.Context, to api.MasterID) error {
 	}
 }
 
-// otherVoters returns the voters that could take over leadership; with an ID, only that one.
-func (l *Log) otherVoters(r *life, id api.MasterID) (voters []quorum.Member) {
-	for _, m := range r.members() {
-		if m.Voter && m.ID != l.ID() && (id == "" || m.ID == id) {
-			voters = append(voters, m)
-		}
-	}
-	return voters
-}
-
 // takeOverPatience is how long a transfer waits for a master that can take over: about as long as a candidate stands.
 const takeOverPatience = 2 * time.Second
 
 // awaitWhoTakesOver asks until a voter can take over, we no longer lead, or the time for it is over.
-func (l *Log) awaitWhoTakesOver(ctx context.Context, r *life, voters []quorum.Member) (Peer, error) {
+func (m *Members) awaitWhoTakesOver(ctx context.Context, r *life, voters []quorum.Member) (Peer, error) {
 	for began := time.Now(); ; {
-		next, err := l.askWhoTakesOver(voters)
+		next, err := m.others.askWhoTakesOver(voters)
 		if err == nil || time.Since(began) >= takeOverPatience || !r.leads() {
 			return next, err
 		}
@@ -304,61 +279,23 @@ func (l *Log) awaitWhoTakesOver(ctx context.Context, r *life, voters []quorum.Me
 	}
 }
 
-// askWhoTakesOver asks voters which of them can take over leadership. Its wait for a voter that has been silent is
-// shorter.
-func (l *Log) askWhoTakesOver(voters []quorum.Member) (Peer, error) {
-	return quorum.TakeOver(voters, l.askEach(voters, func(peer Peer, timeout time.Duration) (quorum.About, error) {
-		if l.silentSince(peer.ID).IsZero() {
-			timeout = askTimeout
-		}
-		return l.network.askMember(peer, timeout)
-	}))
-}
-
-func (l *Log) transferLeadership(r *life, to api.MasterID) error {
-	const op = "raft.transfer"
-	addr := ""
-	for _, m := range r.members() {
-		if m.ID == to && m.Voter {
-			addr = m.Addr
-		}
-	}
-	switch {
-	case r.State() != raft.Leader:
-		return api.E(op, api.NotLeader, to, errors.New("another master leads"))
-	case to == l.id():
-		return nil
-	case to != "" && addr == "":
-		return api.E(op, api.NotFound, to, errors.New("no such voter is in the quorum"))
-	case !l.mayTransfer(r):
-		return api.E(op, api.Unavailable, to, errors.New("there is no other voter, or a transfer was tried in this term already"))
-	}
-	l.endLeadership("handing over")
-	if err := settled(r.handOver(Peer{ID: to, Addr: addr})); err != nil {
-		l.lookAgain() // we still lead, but can't use this term any more
-		return api.E(op, api.Unavailable, to, err)
-	}
-	return nil
-}
-
-// Snapshot writes this master's present registry.
-func (l *Log) Snapshot(w io.Writer) error {
-	l.machine.mu.Lock()
-	state, term := l.machine.state.Clone(), l.machine.term
-	l.machine.shown = nil
-	l.machine.mu.Unlock()
-	return registrycodec.WriteSnapshot(w, state, term)
-}
-
-// Compact makes Raft take a snapshot now.
-func (l *Log) Compact() error {
-	r := l.runningRaft()
+// Leader returns the leader and its Raft address, as far as this master knows; "" when it does not know.
+func (m *Members) Leader() (api.MasterID, string) {
+	r := m.engine.running()
 	if r == nil {
-		return api.E("raft.compact", api.Unavailable, l.ID(), errors.New("raft is not running"))
+		return "", ""
 	}
-	err := r.snapshot().Error()
-	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
-		return nil
+	addr, id := r.LeaderWithID()
+	return idOf(id), string(addr)
+}
+
+// Missing says, while nobody leads, which masters answer and how many are needed. It is "" while somebody leads, when
+// enough masters answer, or when this master has not looked yet.
+func (m *Members) Missing() string {
+	if r := m.engine.running(); r != nil {
+		if addr, _ := r.LeaderWithID(); addr != "" {
+			return ""
+		}
 	}
-	return wrap("raft.compact", string(l.ID()), err)
+	return m.place.whatIsMissing()
 }
