@@ -76,9 +76,13 @@ func figuresOf(one *copied) []figure {
 		for _, usage := range one.used { // order: irrelevant because they are added
 			used += usedOf(usage, kind.name)
 		}
+		really := " really used"
+		if one.pieced != nil {
+			used, really = one.mean.of(kind.name), " really used, on average of the hour"
+		}
 		f := figure{
 			name: kind.called, value: amountText(kind.name, allocated), of: "of " + amountText(kind.name, total), href: "/agents",
-			note: percent(allocated, total) + " allocated, " + percent(used, total) + " really used",
+			note: percent(allocated, total) + " allocated, " + percent(used, total) + really,
 		}
 		if total > 0 {
 			f.parts = []part{{"allocated", 0, min(1, allocated/total)}, {"really", 0, min(1, used/total)}}

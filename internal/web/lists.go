@@ -192,7 +192,12 @@ func (s *Server) tasks(r *http.Request) (page, error) {
 	query := r.URL.Query()
 	empty, next := "There are no tasks"+suchAs(query)+".", "tender run --name hello -- sleep 60"
 	var shown table
-	all := query.Get("all") != ""
+	one, err := look(r.Context())
+	if err != nil {
+		return page{}, err
+	}
+	past := !one.then.IsZero()
+	all := query.Get("all") != "" && !past
 	if all { // the watch forgets what has ended
 		list, err := s.operator.ListTasks(r.Context(), &apiv1.ListTasksRequest{
 			Limit: windowRows, PageToken: query.Get("page"), Prefix: query.Get("q"), FrameworkId: query.Get("framework"), AgentId: query.Get("agent"),
@@ -203,16 +208,14 @@ func (s *Server) tasks(r *http.Request) (page, error) {
 		}
 		shown = table{more: further(r, list.GetNextPageToken())}.withTasks(list.GetItems(), empty, next)
 	} else {
-		one, err := look(r.Context())
-		if err != nil {
-			return page{}, err
-		}
 		tasks, of := windowOf(r, only(one.tasks, tasksSuchAs(query)))
 		shown = of.withTasks(tasks, empty, next)
 	}
 	command := "tender get tasks" + flags(query, "q", "", "framework", "--framework", "agent", "--agent", "role", "--role", "state", "--state")
 	other := link{"those that have ended too", "/tasks?all=1"}
-	if all {
+	if past {
+		other = link{"what had happened before", "/history?all=1"}
+	} else if all {
 		command, other = command+" --all", link{"only those that have not ended", "/tasks"}
 	}
 	return page{

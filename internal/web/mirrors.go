@@ -63,11 +63,14 @@ type copied struct {
 	tasks      []*apiv1.TaskView
 	offers     []*apiv1.OfferView
 	roles      []*apiv1.RoleView
+	masters    []*apiv1.MasterView
+	principals []*apiv1.PrincipalView
 	used       map[string]*apiv1.Usage // by agent
 	sums       sums
 	whole      bool      // everything has been told
 	then       time.Time // the moment that it shows; zero: now
 	pieced     []string  // what is to be said of a moment that was pieced together from events
+	mean       amounts   // what was really used on average, of such a moment
 	err        error     // why nothing is
 }
 
@@ -264,7 +267,7 @@ func (m *mirror) look() *copied {
 	if m.shown == nil {
 		m.shown = &copied{
 			agents: m.copy.Agents(), frameworks: m.copy.Frameworks(), tasks: m.copy.Tasks(), offers: m.copy.Offers(), roles: m.copy.Roles(),
-			used: maps.Clone(m.used), sums: m.tally.sums(), whole: m.copy.Whole(), err: m.err,
+			masters: m.copy.Masters(), principals: m.copy.Principals(), used: maps.Clone(m.used), sums: m.tally.sums(), whole: m.copy.Whole(), err: m.err,
 		}
 	}
 	return m.shown

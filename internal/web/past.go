@@ -34,6 +34,7 @@ const (
 
 // past is what a mirror knows of how it was. It is part of a mirror, and guarded by its mutex.
 type past struct {
+	hours   hours
 	since   time.Time // it knows every moment from here on; zero: none yet
 	undo    []undo    // the latest changes, the oldest first
 	gaps    []span    // in which it was told nothing
@@ -54,9 +55,10 @@ type span struct{ from, to time.Time }
 
 // sample is who held how much at a moment.
 type sample struct {
-	at    time.Time
-	total amounts
-	held  []holding // sorted by holder; shared with the next sample if that is equal
+	at     time.Time
+	total  amounts
+	held   []holding // sorted by holder; shared with the next sample if that is equal
+	joined bool      // it was so since the sample before, or nearly
 }
 
 // note takes down how a thing was before a change.
@@ -91,7 +93,7 @@ func (m *mirror) sample(now time.Time) {
 		return
 	}
 	all := m.tally.sums()
-	next := sample{now, all.total, all.all}
+	next := sample{at: now, total: all.total, held: all.all}
 	if len(next.held) > sampledMax {
 		slices.SortStableFunc(next.held, func(a, b holding) int { return int(b.amounts[0] - a.amounts[0]) })
 		rest := holding{holder: holder{"others", "others"}}
@@ -103,6 +105,9 @@ func (m *mirror) sample(now time.Time) {
 	}
 	if last := len(m.past.samples) - 1; last >= 0 && slices.Equal(m.past.samples[last].held, next.held) {
 		next.held = m.past.samples[last].held
+	}
+	if last := len(m.past.samples) - 1; last >= 0 {
+		next.joined = now.Sub(m.past.samples[last].at) < 4*sampleEvery
 	}
 	if len(m.past.samples) >= samplesMax {
 		m.past.samples = slices.Delete(m.past.samples, 0, 1)
@@ -267,25 +272,33 @@ func spanOf(back string) time.Duration {
 	return map[string]time.Duration{"hour": time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour, "month": 31 * 24 * time.Hour}[back]
 }
 
+// reachOf returns how far back the line goes for an address, and from when on: as the address says, or so far that the
+// moment that is shown is on it.
+func reachOf(query url.Values, when, until time.Time) (back string, begins time.Time) {
+	for _, back = range backs {
+		if begins = until.Add(-spanOf(back)); back == query.Get("back") || !query.Has("back") && !begins.After(when) {
+			break
+		}
+	}
+	return back, begins
+}
+
 // trackOf draws what a mirror knows of its past.
-func (m *mirror) trackOf(of *url.URL, one *copied, now time.Time) track {
+func (m *mirror) trackOf(of *url.URL, one *copied, now time.Time, before []sample) track {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	soon := now.Unix() + 1
+	var begins time.Time
 	t := track{path: of.Path, query: of.Query(), until: soon, at: soon, note: strings.Join(one.pieced, " ")}
 	if !one.then.IsZero() {
 		t.at, t.past = one.then.Unix(), true
 	}
-	for _, t.back = range backs {
-		if t.since = soon - int64(spanOf(t.back).Seconds()); t.back == t.query.Get("back") || !t.query.Has("back") && t.since <= t.at {
-			break
-		}
-	}
-	begins := time.Unix(t.since, 0)
+	t.back, begins = reachOf(t.query, time.Unix(t.at, 0), time.Unix(soon, 0))
+	t.since = begins.Unix()
 	span := max(1, float64(t.until-t.since))
 	x := func(at time.Time) float64 { return trackWidth * (at.Sub(begins).Seconds()) / span }
 	var line pen
-	for _, s := range m.past.samples {
+	for _, s := range m.past.after(before) {
 		if s.at.Before(begins) || s.total[0] <= 0 {
 			continue
 		}
@@ -314,19 +327,16 @@ func (m *mirror) trackOf(of *url.URL, one *copied, now time.Time) track {
 	return t
 }
 
-// asNow are the beginnings of the addresses of views that are made by asking the cluster, and so show it as it is now.
-var asNow = []string{"/jobs", "/masters", "/why", "/access", "/help"}
-
-// isNow has a view of the past do nothing, and say so where it can't show the past.
-func (p *page) isNow(path string) {
+// ofThen has a view of the past do nothing, and name no command that would show the present.
+func (p *page) ofThen(when time.Time) {
 	if !p.track.past {
 		return
 	}
 	p.still = true
 	for i := range p.blocks {
-		p.blocks[i].actions = nil
+		p.blocks[i].actions, p.blocks[i].command = nil, ""
 	}
-	if slices.ContainsFunc(asNow, func(prefix string) bool { return strings.HasPrefix(path, prefix) }) {
-		p.track.note = "of this view the page keeps no past: it is as it is now"
+	if !strings.Contains(p.command, thenText(when)) {
+		p.command = "tender events --until " + thenText(when)
 	}
 }

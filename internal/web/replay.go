@@ -39,6 +39,7 @@ type replay struct {
 	// things are the views of what there was, by kind and name.
 	things map[[2]string]*apiv1.Change
 	ended  map[string]*apiv1.TaskView // those that masters still know, by FRAMEWORK/TASK
+	known  []*apiv1.PrincipalView     // also those that were revoked
 	looks  int
 	vague  int // things whose state the next event tells, and nothing before
 	gaps   []string
@@ -61,22 +62,27 @@ func (s *Server) earlier(ctx context.Context, m *mirror, when time.Time) (*copie
 		return nil, err
 	}
 	r.know(ctx, touched)
+	if err := r.recallOffers(ctx, since); err != nil {
+		return nil, err
+	}
 	for thing, event := range touched { // order: irrelevant because each is settled by itself
 		r.settle(ctx, thing, event)
 	}
 	r.count(first)
 	one := copiedAt(slices.Collect(maps.Values(r.things)), r.when) // which sorts them
-	one.pieced = r.sentences(when, since)
+	one.pieced, one.mean = r.sentences(when, since), r.meanUse(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.past.pieced.keep(when, one)
 	return one, nil
 }
 
-// begin takes the state from which one goes back. Of offers nothing is left soon, so none is shown.
+// begin takes the state from which one goes back.
 func (r *replay) begin(first *copied) {
 	for _, one := range first.agents {
 		if !timeOf(one.GetAdmitted()).After(r.when) {
+			one = proto.CloneOf(one)
+			one.Usage = nil // which is of another time
 			r.things[[2]string{"agent", one.GetId()}] = &apiv1.Change{View: &apiv1.Change_Agent{Agent: one}}
 		}
 	}
@@ -93,13 +99,26 @@ func (r *replay) begin(first *copied) {
 	for _, one := range first.roles {
 		r.things[[2]string{"role", one.GetRole()}] = &apiv1.Change{View: &apiv1.Change_Role{Role: one}}
 	}
+	for _, one := range first.masters {
+		r.things[[2]string{"master", one.GetId()}] = &apiv1.Change{View: &apiv1.Change_Master{Master: one}}
+	}
+	for _, one := range first.principals {
+		if !timeOf(one.GetCreated()).After(r.when) {
+			r.things[[2]string{"principal", one.GetName()}] = &apiv1.Change{View: &apiv1.Change_Principal{Principal: one}}
+		}
+	}
+	for _, one := range first.offers {
+		if !timeOf(one.GetSince()).After(r.when) {
+			r.things[[2]string{"offer", one.GetId()}] = &apiv1.Change{View: &apiv1.Change_Offer{Offer: one}}
+		}
+	}
 }
 
 // read reads what has happened between the moment and the first state. It returns the first event of each thing. If there
 // are too many events the moment becomes the first one that all of them reach back to.
 func (r *replay) read(ctx context.Context, since time.Time) (touched map[[2]string]*apiv1.Event, err error) {
 	touched = map[[2]string]*apiv1.Event{}
-	for _, of := range []*apiv1.ListEventsRequest{{Kinds: []string{"agent", "framework"}, NotableOnly: true}, {Kinds: []string{"task"}}} {
+	for _, of := range []*apiv1.ListEventsRequest{{Kinds: []string{"agent", "framework", "role", "master", "election", "principal"}, NotableOnly: true}, {Kinds: []string{"task"}}} {
 		of.Since, of.Until = timestamppb.New(r.when), timestamppb.New(since.Add(time.Minute)) // clocks differ, and one event more does no harm
 		for read := 0; ; {
 			page, err := apiv1.NewWatchServiceClient(r.s.config.Cluster).ListEvents(ctx, of)
@@ -108,7 +127,9 @@ func (r *replay) read(ctx context.Context, since time.Time) (touched map[[2]stri
 			}
 			r.gaps, r.master = page.GetGaps(), page.GetMasterId()
 			for _, event := range page.GetItems() {
-				if timeOf(event.GetAt()).After(r.when) {
+				if event.GetKind() == "principal" && timeOf(event.GetAt()).After(r.when) {
+					r.takeBackGrant(ctx, event) // one after the other, the newest first
+				} else if timeOf(event.GetAt()).After(r.when) {
 					touched[[2]string{event.GetKind(), event.GetName()}] = event
 				}
 			}
@@ -143,8 +164,12 @@ func (r *replay) know(ctx context.Context, touched map[[2]string]*apiv1.Event) {
 
 // settle says what a thing was at the moment, of which the event is the first one behind it.
 func (r *replay) settle(ctx context.Context, thing [2]string, event *apiv1.Event) {
-	if what := event.GetWhat(); what == "launched" || what == "admitted" { // it came later
+	switch what := event.GetWhat(); {
+	case what == "launched" || what == "admitted": // it came later
 		delete(r.things, thing)
+		return
+	case thing[0] == "election": // whose name is its term's
+		r.settleLeader(ctx)
 		return
 	}
 	var before []*apiv1.Event
@@ -166,6 +191,10 @@ func (r *replay) settle(ctx context.Context, thing [2]string, event *apiv1.Event
 		r.settleAgent(thing, before)
 	case "framework":
 		r.settleFramework(thing, before)
+	case "role":
+		r.settleRole(thing, before)
+	case "master":
+		r.settleMaster(thing, event)
 	}
 }
 
@@ -325,7 +354,7 @@ func moved(of *structpb.Struct, by amounts, times float64) *structpb.Struct {
 // sentences say what is known of the moment, and what is not.
 func (r *replay) sentences(when, since time.Time) []string {
 	said := []string{fmt.Sprintf("This is from before %s, when this page began to look: it is pieced together from the events that master %s has kept. "+
-		"What things held is known as far as masters still know them; offers, use and the settings of roles of that time are not known.", momentText(since), r.master)}
+		"What things held is known as far as masters still know them. Nobody has written down what was in an offer, nor what single agents and tasks really used.", momentText(since), r.master)}
 	if r.when.After(when) {
 		said = append(said, fmt.Sprintf("More than %s events lie between. This is as it was at %s.", grouped(eventsMax), momentText(r.when)))
 	}

@@ -205,8 +205,8 @@ func (s *Server) viewed(r *http.Request, of view) (context.Context, page) {
 		_, shown.still = momentOf(r.URL.Query())
 	}
 	if one, _ := look(ctx); shown.code == 0 && !shown.still {
-		shown.track = m.trackOf(r.URL, one, s.config.Clock())
-		shown.isNow(r.URL.Path)
+		shown.track = m.trackOf(r.URL, one, s.config.Clock(), s.accounted(ctx, m, r.URL.Query()))
+		shown.ofThen(one.then)
 	}
 	return ctx, shown
 }

@@ -20,6 +20,7 @@ type chart struct {
 	legend     []swatch
 	from, to   time.Time
 	empty      string
+	told       string            // from what it is drawn
 	of         map[string]string // the colours of the holders
 }
 
@@ -39,7 +40,7 @@ func (s *Server) shares(r *http.Request) (page, error) {
 	c := chart{fill: cmp.Or(query.Get("fill"), "role"), size: cmp.Or(query.Get("size"), "cpus"), empty: "Nothing was noted yet; the first figures come in a few seconds."}
 	var events []*apiv1.Event
 	if m, is := r.Context().Value(mirrorKey{}).(*mirror); is {
-		events = m.draw(&c, one)
+		events = m.draw(&c, one, s.accounted(r.Context(), m, r.URL.Query()))
 	}
 	moved := table{columns: []string{"When", "What", "Happened", "By", "Why"}, empty: "Nobody came, left, was set up anew or had to give something back."}
 	for i, event := range slices.Backward(events) {
@@ -49,7 +50,7 @@ func (s *Server) shares(r *http.Request) (page, error) {
 	return page{
 		title: "Shares", nav: "/shares", command: "tender get roles",
 		blocks: []block{
-			{key: "chart", title: "Who held how much", note: "of all " + c.size + ", by " + c.fill + ", since this page watches and for an hour at most", wide: true, body: chartView(c)},
+			{key: "chart", title: "Who held how much", note: "of all " + c.size + ", by " + c.fill + "; " + c.told, wide: true, body: chartView(c)},
 			{key: "now", title: "Against weights, guarantees and limits", note: "thick line: by weight; dashed: guarantee; dotted: limit", wide: true, body: standingsView(standingsOf(one, c.size, c.of)), command: "tender get roles"},
 			{key: "moved", title: "What has moved shares", wide: true, body: tableView(moved), command: "tender events"},
 		},
@@ -57,12 +58,15 @@ func (s *Server) shares(r *http.Request) (page, error) {
 }
 
 // draw draws what the mirror has noted, and returns the events that may have moved shares.
-func (m *mirror) draw(c *chart, one *copied) (events []*apiv1.Event) {
+func (m *mirror) draw(c *chart, one *copied, before []sample) (events []*apiv1.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	samples := m.past.samples
+	samples := m.past.after(before)
+	if c.told = "as this page was told it, for an hour at most; the line at the foot goes further back"; before != nil {
+		c.told = "hour by hour, by the accounting, until this page began to look; shares of all that there is now"
+	}
 	if !one.then.IsZero() {
-		samples = slices.DeleteFunc(slices.Clone(samples), func(s sample) bool { return s.at.After(one.then) })
+		samples = upTo(samples, one.then)
 	}
 	if len(samples) < 2 {
 		return nil
@@ -127,7 +131,7 @@ func areaOf(class string, samples []sample, x func(time.Time) float64, low, high
 	var path []byte
 	for from := 0; from < len(samples); {
 		to := from + 1
-		for to < len(samples) && samples[to].at.Sub(samples[to-1].at) < 4*sampleEvery {
+		for to < len(samples) && samples[to].joined {
 			to++
 		}
 		command := byte('M')

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -67,6 +68,9 @@ func (s *Server) offers(r *http.Request) (page, error) {
 
 // masters are the masters of the quorum.
 func (s *Server) masters(r *http.Request) (page, error) {
+	if one, _ := look(r.Context()); !one.then.IsZero() {
+		return s.mastersThen(r, one), nil
+	}
 	list, err := s.operator.ListMasters(r.Context(), &apiv1.ListRequest{})
 	if err != nil {
 		return page{}, err
@@ -77,21 +81,18 @@ func (s *Server) masters(r *http.Request) (page, error) {
 	}
 	shown := table{columns: []string{"Master", "Is", "Since", "gRPC", "HTTP", "Raft", "Entries behind", "Allocator", "Version", "Why"}}
 	for _, master := range list.GetItems() {
-		class, behind := "good", ""
-		if master.GetState() == "unreachable" || master.GetWhy() != "" {
-			class = "bad"
-		}
+		behind := ""
 		if master.GetState() != "unreachable" {
 			behind = grouped(int(newest - master.GetAppliedIndex()))
 		}
 		shown.rows = append(shown.rows, row{master.GetId(), []cell{
-			text(master.GetId()), {text: master.GetState(), class: class}, since(timeOf(master.GetSince())), text(master.GetGrpcAddress()), text(master.GetHttpAddress()),
+			text(master.GetId()), {text: master.GetState(), class: masterClass(master)}, since(timeOf(master.GetSince())), text(master.GetGrpcAddress()), text(master.GetHttpAddress()),
 			text(master.GetRaftAddress()), number(behind), text(master.GetAllocator()), text(master.GetVersion()), text(master.GetWhy()),
 		}})
 	}
 	all := page{
 		title: "Masters", nav: "/masters", command: "tender get masters",
-		blocks: []block{{key: "list", title: "Masters", body: tableView(shown), wide: true, command: "tender raft peers"}},
+		blocks: []block{{key: "list", title: "Masters", body: tableView(shown), wide: true, command: "tender raft peers"}, s.electionsUntil(r.Context(), s.config.Clock())},
 	}
 	authority, err := s.operator.GetAuthority(r.Context(), &apiv1.GetAuthorityRequest{})
 	if err == nil {
@@ -112,9 +113,12 @@ func certificates(authority *apiv1.AuthorityView) table {
 
 // jobList is the list of the jobs.
 func (s *Server) jobList(r *http.Request) (page, error) {
+	if one, _ := look(r.Context()); !one.then.IsZero() {
+		return s.jobListThen(r, one)
+	}
 	query := r.URL.Query()
 	list, err := s.jobs.ListJobs(r.Context(), &apiv1.ListJobsRequest{Prefix: query.Get("q"), All: query.Get("all") != "", Limit: windowRows, PageToken: query.Get("page")})
-	if err != nil && (wire.Error(err).Kind == api.NotFound || wire.Error(err).Kind == api.Unavailable) { // no job manager runs
+	if err != nil && noManager(err) {
 		return page{
 			title: "Jobs", nav: "/jobs", command: "tender job list",
 			blocks: []block{{key: "list", title: "Jobs", body: tableView(table{empty: sentenceOf(err), next: "tender jobs"}), wide: true}},
@@ -147,6 +151,11 @@ func (s *Server) jobList(r *http.Request) (page, error) {
 	}, nil
 }
 
+// noManager reports whether a call has failed because no job manager runs.
+func noManager(err error) bool {
+	return wire.Error(err).Kind == api.NotFound || wire.Error(err).Kind == api.Unavailable
+}
+
 func phaseClass(phase string) string {
 	switch phase {
 	case "RUNNING", "SUCCEEDED":
@@ -160,6 +169,9 @@ func phaseClass(phase string) string {
 
 // job is one job, its groups of tasks, its tasks and its versions.
 func (s *Server) job(r *http.Request) (page, error) {
+	if one, _ := look(r.Context()); !one.then.IsZero() {
+		return s.jobAsThen(r, one)
+	}
 	job, err := s.jobs.GetJob(r.Context(), &apiv1.GetJobRequest{Name: r.PathValue("name")})
 	if err != nil {
 		return page{}, err
@@ -209,18 +221,22 @@ func (s *Server) job(r *http.Request) (page, error) {
 		}, jobBlocks(job, present, s.config.Clock()), []block{
 			{key: "tasks", title: "Its tasks", body: tableView(tasks), wide: true},
 			{key: "notes", title: "What has happened", body: tableView(notes)},
-			{key: "versions", title: "Its versions", body: tableView(s.versions(r.Context(), name)), command: "tender job history " + words.Quote(name)},
+			{key: "versions", title: "Its versions", body: tableView(s.versions(r.Context(), name, s.config.Clock())), command: "tender job history " + words.Quote(name)},
 		}),
 	}, nil
 }
 
-func (s *Server) versions(ctx context.Context, name string) table {
+// versions lists the versions of a job that are kept, and that it had at a moment.
+func (s *Server) versions(ctx context.Context, name string, when time.Time) table {
 	shown := table{columns: []string{"Version", "At", "For", "How", "Proven"}, empty: "No version is kept."}
 	history, err := s.jobs.GetJobHistory(ctx, &apiv1.GetJobHistoryRequest{Name: name})
 	if err != nil {
 		shown.empty = sentenceOf(err)
 	}
 	for _, version := range history.GetItems() {
+		if timeOf(version.GetAt()).After(when) {
+			continue
+		}
 		proven := cell{text: "not yet", class: "soft"}
 		switch {
 		case version.GetBad() != "":
@@ -241,13 +257,16 @@ func (s *Server) why(r *http.Request) (page, error) {
 	shown := page{title: "Why is it not running?", nav: "/why", command: "tender explain FRAMEWORK|TASK"}
 	asked := block{key: "asked", title: "Type the name of a framework, a job or a task", wide: true}
 	shown.blocks = []block{asked}
+	one, err := look(r.Context())
+	if err != nil {
+		return page{}, err
+	}
 	if name == "" {
-		one, err := look(r.Context())
-		if err != nil {
-			return page{}, err
-		}
 		shown.blocks[0].body = listView(waiting(one), filter{"/why", "", "Name"})
 		return shown, nil
+	}
+	if !one.then.IsZero() {
+		return s.whyThen(r, one, name), nil
 	}
 	shown.command = "tender explain " + words.Quote(name)
 	said := table{columns: []string{"Agent", "Host", "Why it is not offered, or is"}, empty: "No agent is concerned."}
@@ -308,23 +327,29 @@ func decisions(answer *apiv1.ExplainResponse) table {
 
 // access says who may what, and who has changed what.
 func (s *Server) access(r *http.Request) (page, error) {
+	one, _ := look(r.Context())
+	past := !one.then.IsZero()
 	who, err := s.operator.WhoAmI(r.Context(), &apiv1.WhoAmIRequest{})
 	if err != nil {
 		return page{}, err
 	}
 	own := []field{{"You are", text(strings.TrimSpace(who.GetKind() + " " + who.GetName()))}, {"You may", text(strings.Join(grantTexts(who.GetGrants()), "; "))}}
 	principals := table{columns: []string{"Principal", "May", "Since", "Revoked", "Why"}, empty: "Nothing was granted to anybody."}
-	list, err := s.operator.ListPrincipals(r.Context(), &apiv1.ListRequest{All: true, Limit: windowRows})
-	if err != nil {
-		principals.empty = sentenceOf(err)
+	there := one.principals
+	if !past {
+		list, err := s.operator.ListPrincipals(r.Context(), &apiv1.ListRequest{All: true, Limit: windowRows})
+		if err != nil {
+			principals.empty = sentenceOf(err)
+		}
+		there = list.GetItems()
 	}
-	for _, one := range list.GetItems() {
+	for _, one := range there[:min(len(there), windowRows)] {
 		principals.rows = append(principals.rows, row{one.GetName(), []cell{
 			text(one.GetName()), text(strings.Join(grantTexts(one.GetGrants()), "; ")), since(timeOf(one.GetCreated())), since(timeOf(one.GetRevoked())), text(one.GetWhy()),
 		}})
 	}
 	changes := table{columns: []string{"When", "Who", "Call", "On", "Result", "Why"}, empty: "This master was asked to change nothing."}
-	audit, err := s.operator.ListChanges(r.Context(), &apiv1.ListChangesRequest{Limit: windowRows})
+	audit, err := s.operator.ListChanges(r.Context(), &apiv1.ListChangesRequest{Limit: windowRows, Until: untilOf(r.URL.Query())})
 	if err != nil {
 		changes.empty = sentenceOf(err)
 	}
@@ -338,14 +363,18 @@ func (s *Server) access(r *http.Request) (page, error) {
 			{text: one.GetResult(), class: class}, text(one.GetWhy()),
 		}})
 	}
-	return page{
+	shown := page{
 		title: "Access", nav: "/access", command: "tender whoami",
 		blocks: []block{
 			{key: "own", title: "You", body: fieldsView(own), wide: true},
 			{key: "principals", title: "Who may what", command: "tender get principals --all", body: tableView(principals), wide: true},
 			{key: "changes", title: "Who has changed what", note: "as the master knows it that was asked", command: "tender audit", body: tableView(changes), wide: true},
 		},
-	}, nil
+	}
+	if past { // what you may is as it is now
+		shown.blocks, shown.command = shown.blocks[1:], "tender audit --until "+thenText(one.then)
+	}
+	return shown, nil
 }
 
 // grantTexts writes grants as people type them.

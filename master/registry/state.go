@@ -7,6 +7,8 @@
 package registry
 
 import (
+	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -154,6 +156,15 @@ type Role struct {
 	Priority  int
 	Guarantee api.Resources
 	Limit     api.Resources
+}
+
+// Describe says all that is set, for the history: who looks at the past reads the settings of that time out of it.
+func (r Role) Describe() string {
+	limit := "none"
+	if !r.Limit.IsZero() {
+		limit = r.Limit.String()
+	}
+	return fmt.Sprintf("weight %v, priority %d, guarantee %v, limit %s", cmp.Or(r.Weight, 1), r.Priority, r.Guarantee, limit)
 }
 
 // Client is the last command of a proposer, kept so that a repeated command gets the same result.
