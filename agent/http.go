@@ -185,6 +185,9 @@ func (a *Agent) servePicture(show func(core.Picture) any) http.HandlerFunc {
 			visitors.Answer(w, api.E("agent.state", api.Unavailable, "", errors.New("the agent is stopping")))
 			return
 		}
+		for i := range picture.Volumes {
+			picture.Volumes[i].Lost = !a.folder.hasVolume(picture.Volumes[i].Volume)
+		}
 		visitors.AnswerJSON(w, show(picture))
 	})
 }

@@ -58,6 +58,12 @@ func (f *dataFolder) makeVolume(id api.VolumeID) error {
 	return root.Close()
 }
 
+// hasVolume says whether the volume's folder is there. It is safe for concurrent use.
+func (f *dataFolder) hasVolume(id api.VolumeID) bool {
+	info, err := os.Lstat(f.volumeFolder(id))
+	return f.path == "" || err == nil && info.IsDir()
+}
+
 // sweepVolumes moves the folders of volumes that the agent does not have aside, so that a volume with the same ID never
 // shows another one's data. Only a person deletes them (R22).
 func (f *dataFolder) sweepVolumes(owner api.AgentID, has func(api.VolumeID) bool) error {

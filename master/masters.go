@@ -30,7 +30,7 @@ func (m *Master) listMasters(r *apiv1.ListRequest) *apiv1.ListMastersResponse {
 		known := state.Masters[member.ID]
 		view := &apiv1.MasterView{
 			Id: string(member.ID), State: member.Role, GrpcAddress: known.GRPC, HttpAddress: known.HTTP, RaftAddress: member.Addr,
-			Version: known.Version, Allocator: known.Allocator,
+			Version: known.Version, Allocator: known.Allocator, Incarnation: member.Incarnation,
 		}
 		if member.Role == "voter" {
 			view.State = "follower"

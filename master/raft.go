@@ -119,7 +119,10 @@ func (c *chunks) Write(data []byte) (int, error) {
 }
 
 func (s raftService) StateHash(ctx context.Context, _ *apiv1.StateHashRequest) (*apiv1.StateHashResponse, error) {
-	answer, err := s.master.hash.Now(ctx)
+	hash, err := s.master.hash.Now(ctx)
 	intake.SenderOf(ctx).Charge(intake.CallsExpense, intake.WholePrice)
-	return answer, err
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.StateHashResponse{AppliedIndex: hash.GetAppliedIndex(), Hash: hash.GetHash(), Incarnation: s.master.raft.Members.Status().Incarnation}, nil
 }

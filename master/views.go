@@ -34,7 +34,13 @@ func showAgent(v view.Agent) *apiv1.AgentView {
 	for _, stub := range v.Apart[:min(len(v.Apart), apartShownMax)] {
 		shown.Apart = append(shown.Apart, stub.TaskRef.String())
 	}
-	for _, o := range v.Orphans {
+	if booked := v.Volumes.Booked; len(booked) > 0 {
+		shown.Volumes = make(map[string]uint64, len(booked))
+		for id, generation := range booked {
+			shown.Volumes[string(id)] = generation
+		}
+	}
+	for _, o := range v.Volumes.Orphans {
 		shown.Orphaned = append(shown.Orphaned, &apiv1.OrphanedVolume{
 			Volume: string(o.Volume.Volume), Role: string(o.Volume.Reserved), SizeMb: int64(o.Volume.Scalar) / 1000, Why: o.Why,
 		})

@@ -225,7 +225,7 @@ type Picture struct {
 	Resources  string            `json:"resources"`  // what it has, with what was reserved when it was started
 	Executors  []PictureExecutor `json:"executors"`
 	Tasks      []PictureTask     `json:"tasks"`
-	Volumes    []api.VolumeID    `json:"volumes"`
+	Volumes    []PictureVolume   `json:"volumes"`
 	// Kept is how many ended tasks are remembered, and KeptBytes the size of their sandboxes, as far as they were
 	// measured.
 	Kept      int   `json:"kept"`
@@ -242,6 +242,14 @@ type PictureExecutor struct {
 	Connected bool            `json:"connected"`
 	Resources string          `json:"resources"` // its own, without those of its tasks
 	Folder    string          `json:"folder"`
+}
+
+// PictureVolume is a persistent volume in a Picture.
+type PictureVolume struct {
+	Volume     api.VolumeID `json:"id"`
+	Generation uint64       `json:"generation"`
+	// Lost says that its folder is not there, so that no task can have it. Only the shell knows.
+	Lost bool `json:"lost,omitempty"`
 }
 
 // PictureTask is a task in a Picture. It leaves out what the task runs: those who know who may see that add it.
@@ -263,7 +271,10 @@ type PictureTask struct {
 func (c *Core) Picture() Picture {
 	p := Picture{
 		Agent: c.state.identity.Agent, Registered: c.leader.registered, Resources: c.config.Agent.Resources.String(), Kept: len(c.state.stubs), KeptBytes: c.sandboxes.sum,
-		Executors: []PictureExecutor{}, Tasks: []PictureTask{}, Volumes: append([]api.VolumeID{}, slices.Sorted(maps.Keys(c.state.volumes))...),
+		Executors: []PictureExecutor{}, Tasks: []PictureTask{}, Volumes: []PictureVolume{},
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.state.volumes)) {
+		p.Volumes = append(p.Volumes, PictureVolume{Volume: id, Generation: c.state.volumes[id].Generation})
 	}
 	for _, e := range c.state.executorsInOrder() {
 		p.Executors = append(p.Executors, PictureExecutor{

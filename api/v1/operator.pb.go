@@ -1644,7 +1644,9 @@ type MasterView struct {
 	Since        *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=since,proto3" json:"since,omitempty"`
 	AppliedIndex uint64                 `protobuf:"varint,9,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
 	// What is wrong, for people: an allocator that differs from the others', or a master that lags behind.
-	Why           string `protobuf:"bytes,10,opt,name=why,proto3" json:"why,omitempty"`
+	Why string `protobuf:"bytes,10,opt,name=why,proto3" json:"why,omitempty"`
+	// That of the folder which is a member of the quorum (R51).
+	Incarnation   string `protobuf:"bytes,11,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1745,6 +1747,13 @@ func (x *MasterView) GetAppliedIndex() uint64 {
 func (x *MasterView) GetWhy() string {
 	if x != nil {
 		return x.Why
+	}
+	return ""
+}
+
+func (x *MasterView) GetIncarnation() string {
+	if x != nil {
+		return x.Incarnation
 	}
 	return ""
 }
@@ -1855,7 +1864,9 @@ type AgentView struct {
 	Unacknowledged []string `protobuf:"bytes,31,rep,name=unacknowledged,proto3" json:"unacknowledged,omitempty"`
 	// Tasks that the agent reports and that no leader has launched there, as FRAMEWORK/TASK; at most 100. They are set
 	// apart, neither counted nor killed (R40).
-	Apart         []string `protobuf:"bytes,30,rep,name=apart,proto3" json:"apart,omitempty"`
+	Apart []string `protobuf:"bytes,30,rep,name=apart,proto3" json:"apart,omitempty"`
+	// Its persistent volumes, by ID, each with its generation (R22).
+	Volumes       map[string]uint64 `protobuf:"bytes,32,rep,name=volumes,proto3" json:"volumes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2068,6 +2079,13 @@ func (x *AgentView) GetUnacknowledged() []string {
 func (x *AgentView) GetApart() []string {
 	if x != nil {
 		return x.Apart
+	}
+	return nil
+}
+
+func (x *AgentView) GetVolumes() map[string]uint64 {
+	if x != nil {
+		return x.Volumes
 	}
 	return nil
 }
@@ -5330,9 +5348,11 @@ func (*StateHashRequest) Descriptor() ([]byte, []int) {
 
 // StateHashResponse has the hash and the applied index to which it belongs.
 type StateHashResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	AppliedIndex  uint64                 `protobuf:"varint,1,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
-	Hash          string                 `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	AppliedIndex uint64                 `protobuf:"varint,1,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
+	Hash         string                 `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"`
+	// That of the folder of the master that answers (R51).
+	Incarnation   string `protobuf:"bytes,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5377,6 +5397,13 @@ func (x *StateHashResponse) GetAppliedIndex() uint64 {
 func (x *StateHashResponse) GetHash() string {
 	if x != nil {
 		return x.Hash
+	}
+	return ""
+}
+
+func (x *StateHashResponse) GetIncarnation() string {
+	if x != nil {
+		return x.Incarnation
 	}
 	return ""
 }
@@ -6056,7 +6083,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\tallocator\x18\x05 \x01(\tR\tallocator\x12\x18\n" +
 	"\aversion\x18\x06 \x01(\tR\aversion\x12\x14\n" +
 	"\x05index\x18\a \x01(\x04R\x05index\x12)\n" +
-	"\x10master_addresses\x18\b \x03(\tR\x0fmasterAddresses\"\xbc\x02\n" +
+	"\x10master_addresses\x18\b \x03(\tR\x0fmasterAddresses\"\xde\x02\n" +
 	"\n" +
 	"MasterView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
@@ -6069,11 +6096,12 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x05since\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12#\n" +
 	"\rapplied_index\x18\t \x01(\x04R\fappliedIndex\x12\x10\n" +
 	"\x03why\x18\n" +
-	" \x01(\tR\x03why\"\x8f\x01\n" +
+	" \x01(\tR\x03why\x12 \n" +
+	"\vincarnation\x18\v \x01(\tR\vincarnation\"\x8f\x01\n" +
 	"\x13ListMastersResponse\x12+\n" +
 	"\x05items\x18\x01 \x03(\v2\x15.tender.v1.MasterViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\x81\t\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xfa\t\n" +
 	"\tAgentView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12\x14\n" +
@@ -6103,13 +6131,17 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\boccupied\x18\x17 \x01(\v2\x17.google.protobuf.StructR\boccupied\x12(\n" +
 	"\x10tasks_maybe_more\x18\x18 \x01(\bR\x0etasksMaybeMore\x12&\n" +
 	"\x0eunacknowledged\x18\x1f \x03(\tR\x0eunacknowledged\x12\x14\n" +
-	"\x05apart\x18\x1e \x03(\tR\x05apart\x1a=\n" +
+	"\x05apart\x18\x1e \x03(\tR\x05apart\x12;\n" +
+	"\avolumes\x18  \x03(\v2!.tender.v1.AgentView.VolumesEntryR\avolumes\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
 	"\fLeavingEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"g\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
+	"\fVolumesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"g\n" +
 	"\x0eOrphanedVolume\x12\x16\n" +
 	"\x06volume\x18\x01 \x01(\tR\x06volume\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x17\n" +
@@ -6408,10 +6440,11 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x13SaveSnapshotRequest\"#\n" +
 	"\rSnapshotChunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\x12\n" +
-	"\x10StateHashRequest\"L\n" +
+	"\x10StateHashRequest\"n\n" +
 	"\x11StateHashResponse\x12#\n" +
 	"\rapplied_index\x18\x01 \x01(\x04R\fappliedIndex\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\tR\x04hash\"g\n" +
+	"\x04hash\x18\x02 \x01(\tR\x04hash\x12 \n" +
+	"\vincarnation\x18\x03 \x01(\tR\vincarnation\"g\n" +
 	"\fStoreSession\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x1a\n" +
@@ -6534,7 +6567,7 @@ func file_api_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 85)
+var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
 var file_api_v1_operator_proto_goTypes = []any{
 	(AgentAction)(0),                // 0: tender.v1.AgentAction
 	(*ListChangesRequest)(nil),      // 1: tender.v1.ListChangesRequest
@@ -6615,233 +6648,235 @@ var file_api_v1_operator_proto_goTypes = []any{
 	(*StoreWatchRequest)(nil),       // 76: tender.v1.StoreWatchRequest
 	nil,                             // 77: tender.v1.AgentView.AttributesEntry
 	nil,                             // 78: tender.v1.AgentView.LeavingEntry
-	nil,                             // 79: tender.v1.FrameworkView.LabelsEntry
-	nil,                             // 80: tender.v1.FrameworkView.EndpointsEntry
-	nil,                             // 81: tender.v1.TaskView.LabelsEntry
-	nil,                             // 82: tender.v1.TaskView.PortsEntry
-	nil,                             // 83: tender.v1.UsageView.AllocatedEntry
-	nil,                             // 84: tender.v1.UsageView.UsedEntry
-	nil,                             // 85: tender.v1.UsageView.EndedEntry
-	(*timestamppb.Timestamp)(nil),   // 86: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 87: google.protobuf.Duration
-	(*PrincipalGrant)(nil),          // 88: tender.v1.PrincipalGrant
-	(*Term)(nil),                    // 89: tender.v1.Term
-	(*structpb.Struct)(nil),         // 90: google.protobuf.Struct
-	(*Usage)(nil),                   // 91: tender.v1.Usage
-	(*Window)(nil),                  // 92: tender.v1.Window
-	(*Spread)(nil),                  // 93: tender.v1.Spread
-	(*Command)(nil),                 // 94: tender.v1.Command
-	(*Secret)(nil),                  // 95: tender.v1.Secret
-	(OperationKind)(0),              // 96: tender.v1.OperationKind
-	(*Shape)(nil),                   // 97: tender.v1.Shape
-	(*CreateTokenRequest)(nil),      // 98: tender.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),       // 99: tender.v1.ListTokensRequest
-	(*RevokeTokenRequest)(nil),      // 100: tender.v1.RevokeTokenRequest
-	(*GetAuthorityRequest)(nil),     // 101: tender.v1.GetAuthorityRequest
-	(*RotateAuthorityRequest)(nil),  // 102: tender.v1.RotateAuthorityRequest
-	(*CreateTokenResponse)(nil),     // 103: tender.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),      // 104: tender.v1.ListTokensResponse
-	(*AuthorityView)(nil),           // 105: tender.v1.AuthorityView
+	nil,                             // 79: tender.v1.AgentView.VolumesEntry
+	nil,                             // 80: tender.v1.FrameworkView.LabelsEntry
+	nil,                             // 81: tender.v1.FrameworkView.EndpointsEntry
+	nil,                             // 82: tender.v1.TaskView.LabelsEntry
+	nil,                             // 83: tender.v1.TaskView.PortsEntry
+	nil,                             // 84: tender.v1.UsageView.AllocatedEntry
+	nil,                             // 85: tender.v1.UsageView.UsedEntry
+	nil,                             // 86: tender.v1.UsageView.EndedEntry
+	(*timestamppb.Timestamp)(nil),   // 87: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 88: google.protobuf.Duration
+	(*PrincipalGrant)(nil),          // 89: tender.v1.PrincipalGrant
+	(*Term)(nil),                    // 90: tender.v1.Term
+	(*structpb.Struct)(nil),         // 91: google.protobuf.Struct
+	(*Usage)(nil),                   // 92: tender.v1.Usage
+	(*Window)(nil),                  // 93: tender.v1.Window
+	(*Spread)(nil),                  // 94: tender.v1.Spread
+	(*Command)(nil),                 // 95: tender.v1.Command
+	(*Secret)(nil),                  // 96: tender.v1.Secret
+	(OperationKind)(0),              // 97: tender.v1.OperationKind
+	(*Shape)(nil),                   // 98: tender.v1.Shape
+	(*CreateTokenRequest)(nil),      // 99: tender.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),       // 100: tender.v1.ListTokensRequest
+	(*RevokeTokenRequest)(nil),      // 101: tender.v1.RevokeTokenRequest
+	(*GetAuthorityRequest)(nil),     // 102: tender.v1.GetAuthorityRequest
+	(*RotateAuthorityRequest)(nil),  // 103: tender.v1.RotateAuthorityRequest
+	(*CreateTokenResponse)(nil),     // 104: tender.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),      // 105: tender.v1.ListTokensResponse
+	(*AuthorityView)(nil),           // 106: tender.v1.AuthorityView
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
-	86,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
-	86,  // 1: tender.v1.ListChangesRequest.until:type_name -> google.protobuf.Timestamp
+	87,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
+	87,  // 1: tender.v1.ListChangesRequest.until:type_name -> google.protobuf.Timestamp
 	3,   // 2: tender.v1.ListChangesResponse.items:type_name -> tender.v1.ChangeView
-	86,  // 3: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
-	86,  // 4: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
+	87,  // 3: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
+	87,  // 4: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
 	7,   // 5: tender.v1.ListSecretsResponse.items:type_name -> tender.v1.SecretView
-	86,  // 6: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
-	87,  // 7: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
-	88,  // 8: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
-	88,  // 9: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
-	88,  // 10: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
-	86,  // 11: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
-	86,  // 12: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
+	87,  // 6: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
+	88,  // 7: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
+	89,  // 8: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
+	89,  // 9: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
+	89,  // 10: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
+	87,  // 11: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
+	87,  // 12: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
 	14,  // 13: tender.v1.ListPrincipalsResponse.items:type_name -> tender.v1.PrincipalView
-	88,  // 14: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
-	88,  // 15: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
-	89,  // 16: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	86,  // 17: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	89,  // 14: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
+	89,  // 15: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
+	90,  // 16: tender.v1.ClusterView.term:type_name -> tender.v1.Term
+	87,  // 17: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
 	24,  // 18: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	86,  // 19: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
-	90,  // 20: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
-	90,  // 21: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
-	90,  // 22: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
-	90,  // 23: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
+	87,  // 19: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	91,  // 20: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
+	91,  // 21: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
+	91,  // 22: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
+	91,  // 23: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
 	77,  // 24: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
-	91,  // 25: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	86,  // 26: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
-	92,  // 27: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
+	92,  // 25: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
+	87,  // 26: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	93,  // 27: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
 	78,  // 28: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
-	90,  // 29: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
+	91,  // 29: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
 	27,  // 30: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
-	90,  // 31: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
-	26,  // 32: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	86,  // 33: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	90,  // 34: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	90,  // 35: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	87,  // 36: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	79,  // 37: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	80,  // 38: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
-	31,  // 39: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	86,  // 40: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
-	30,  // 41: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
-	90,  // 42: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
-	90,  // 43: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
-	87,  // 44: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
-	87,  // 45: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	87,  // 46: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
-	90,  // 47: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	93,  // 48: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
-	29,  // 49: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	90,  // 50: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	86,  // 51: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	86,  // 52: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	81,  // 53: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	82,  // 54: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	91,  // 55: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	94,  // 56: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	95,  // 57: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
-	33,  // 58: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	90,  // 59: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	86,  // 60: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	86,  // 61: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
-	35,  // 62: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	90,  // 63: tender.v1.ExecutorView.resources:type_name -> google.protobuf.Struct
-	91,  // 64: tender.v1.ExecutorView.usage:type_name -> tender.v1.Usage
-	37,  // 65: tender.v1.ListExecutorsResponse.items:type_name -> tender.v1.ExecutorView
-	96,  // 66: tender.v1.OperationView.kind:type_name -> tender.v1.OperationKind
-	90,  // 67: tender.v1.OperationView.resources:type_name -> google.protobuf.Struct
-	39,  // 68: tender.v1.ListOperationsResponse.items:type_name -> tender.v1.OperationView
-	90,  // 69: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	90,  // 70: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	90,  // 71: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	90,  // 72: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	90,  // 73: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
-	41,  // 74: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	86,  // 75: tender.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
-	86,  // 76: tender.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
-	86,  // 77: tender.v1.UsageView.begin:type_name -> google.protobuf.Timestamp
-	86,  // 78: tender.v1.UsageView.end:type_name -> google.protobuf.Timestamp
-	83,  // 79: tender.v1.UsageView.allocated:type_name -> tender.v1.UsageView.AllocatedEntry
-	84,  // 80: tender.v1.UsageView.used:type_name -> tender.v1.UsageView.UsedEntry
-	85,  // 81: tender.v1.UsageView.ended:type_name -> tender.v1.UsageView.EndedEntry
-	44,  // 82: tender.v1.ListUsageResponse.items:type_name -> tender.v1.UsageView
-	47,  // 83: tender.v1.ExplainRequest.shape:type_name -> tender.v1.ExplainShape
-	97,  // 84: tender.v1.ExplainShape.shape:type_name -> tender.v1.Shape
-	50,  // 85: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	49,  // 86: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
-	86,  // 87: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
-	86,  // 88: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
-	90,  // 89: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
-	87,  // 90: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,   // 91: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	87,  // 92: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	92,  // 93: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	96,  // 94: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	60,  // 95: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	89,  // 96: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	69,  // 97: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	69,  // 98: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	69,  // 99: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	69,  // 100: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	70,  // 101: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	69,  // 102: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	22,  // 103: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	20,  // 104: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	20,  // 105: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	20,  // 106: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	21,  // 107: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	20,  // 108: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	20,  // 109: tender.v1.OperatorService.ListExecutors:input_type -> tender.v1.ListRequest
-	20,  // 110: tender.v1.OperatorService.ListOperations:input_type -> tender.v1.ListRequest
-	20,  // 111: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	43,  // 112: tender.v1.OperatorService.ListUsage:input_type -> tender.v1.ListUsageRequest
-	46,  // 113: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	51,  // 114: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	53,  // 115: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	54,  // 116: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	55,  // 117: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	57,  // 118: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	58,  // 119: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	18,  // 120: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
-	98,  // 121: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
-	99,  // 122: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
-	100, // 123: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
-	101, // 124: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
-	102, // 125: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
-	10,  // 126: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
-	12,  // 127: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
-	20,  // 128: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
-	16,  // 129: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
-	17,  // 130: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
-	1,   // 131: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
-	4,   // 132: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
-	20,  // 133: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
-	5,   // 134: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
-	8,   // 135: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
-	8,   // 136: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
-	59,  // 137: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	62,  // 138: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	63,  // 139: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	64,  // 140: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	65,  // 141: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	67,  // 142: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	71,  // 143: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	72,  // 144: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	73,  // 145: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	74,  // 146: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	76,  // 147: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	23,  // 148: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	25,  // 149: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	28,  // 150: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	32,  // 151: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	34,  // 152: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	36,  // 153: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	38,  // 154: tender.v1.OperatorService.ListExecutors:output_type -> tender.v1.ListExecutorsResponse
-	40,  // 155: tender.v1.OperatorService.ListOperations:output_type -> tender.v1.ListOperationsResponse
-	42,  // 156: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	45,  // 157: tender.v1.OperatorService.ListUsage:output_type -> tender.v1.ListUsageResponse
-	48,  // 158: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	52,  // 159: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	56,  // 160: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	56,  // 161: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	56,  // 162: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	56,  // 163: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	41,  // 164: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	19,  // 165: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
-	103, // 166: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
-	104, // 167: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
-	56,  // 168: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
-	105, // 169: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
-	105, // 170: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
-	11,  // 171: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
-	13,  // 172: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
-	15,  // 173: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
-	56,  // 174: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
-	56,  // 175: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
-	2,   // 176: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
-	56,  // 177: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
-	6,   // 178: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
-	56,  // 179: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
-	9,   // 180: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
-	9,   // 181: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
-	61,  // 182: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	56,  // 183: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	56,  // 184: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	56,  // 185: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	66,  // 186: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	68,  // 187: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	70,  // 188: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	70,  // 189: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	70,  // 190: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	75,  // 191: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	70,  // 192: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	148, // [148:193] is the sub-list for method output_type
-	103, // [103:148] is the sub-list for method input_type
-	103, // [103:103] is the sub-list for extension type_name
-	103, // [103:103] is the sub-list for extension extendee
-	0,   // [0:103] is the sub-list for field type_name
+	91,  // 31: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
+	79,  // 32: tender.v1.AgentView.volumes:type_name -> tender.v1.AgentView.VolumesEntry
+	26,  // 33: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
+	87,  // 34: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	91,  // 35: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	91,  // 36: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	88,  // 37: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	80,  // 38: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	81,  // 39: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	31,  // 40: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
+	87,  // 41: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	30,  // 42: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
+	91,  // 43: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
+	91,  // 44: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
+	88,  // 45: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
+	88,  // 46: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
+	88,  // 47: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
+	91,  // 48: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	94,  // 49: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
+	29,  // 50: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
+	91,  // 51: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	87,  // 52: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	87,  // 53: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	82,  // 54: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	83,  // 55: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	92,  // 56: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	95,  // 57: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	96,  // 58: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
+	33,  // 59: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
+	91,  // 60: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	87,  // 61: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	87,  // 62: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	35,  // 63: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
+	91,  // 64: tender.v1.ExecutorView.resources:type_name -> google.protobuf.Struct
+	92,  // 65: tender.v1.ExecutorView.usage:type_name -> tender.v1.Usage
+	37,  // 66: tender.v1.ListExecutorsResponse.items:type_name -> tender.v1.ExecutorView
+	97,  // 67: tender.v1.OperationView.kind:type_name -> tender.v1.OperationKind
+	91,  // 68: tender.v1.OperationView.resources:type_name -> google.protobuf.Struct
+	39,  // 69: tender.v1.ListOperationsResponse.items:type_name -> tender.v1.OperationView
+	91,  // 70: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	91,  // 71: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	91,  // 72: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	91,  // 73: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	91,  // 74: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	41,  // 75: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
+	87,  // 76: tender.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
+	87,  // 77: tender.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
+	87,  // 78: tender.v1.UsageView.begin:type_name -> google.protobuf.Timestamp
+	87,  // 79: tender.v1.UsageView.end:type_name -> google.protobuf.Timestamp
+	84,  // 80: tender.v1.UsageView.allocated:type_name -> tender.v1.UsageView.AllocatedEntry
+	85,  // 81: tender.v1.UsageView.used:type_name -> tender.v1.UsageView.UsedEntry
+	86,  // 82: tender.v1.UsageView.ended:type_name -> tender.v1.UsageView.EndedEntry
+	44,  // 83: tender.v1.ListUsageResponse.items:type_name -> tender.v1.UsageView
+	47,  // 84: tender.v1.ExplainRequest.shape:type_name -> tender.v1.ExplainShape
+	98,  // 85: tender.v1.ExplainShape.shape:type_name -> tender.v1.Shape
+	50,  // 86: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	49,  // 87: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
+	87,  // 88: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	87,  // 89: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	91,  // 90: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
+	88,  // 91: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,   // 92: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	88,  // 93: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	93,  // 94: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	97,  // 95: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	60,  // 96: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	90,  // 97: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	69,  // 98: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	69,  // 99: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	69,  // 100: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	69,  // 101: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	70,  // 102: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	69,  // 103: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	22,  // 104: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	20,  // 105: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	20,  // 106: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	20,  // 107: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	21,  // 108: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	20,  // 109: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	20,  // 110: tender.v1.OperatorService.ListExecutors:input_type -> tender.v1.ListRequest
+	20,  // 111: tender.v1.OperatorService.ListOperations:input_type -> tender.v1.ListRequest
+	20,  // 112: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	43,  // 113: tender.v1.OperatorService.ListUsage:input_type -> tender.v1.ListUsageRequest
+	46,  // 114: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	51,  // 115: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	53,  // 116: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	54,  // 117: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	55,  // 118: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	57,  // 119: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	58,  // 120: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	18,  // 121: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
+	99,  // 122: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
+	100, // 123: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
+	101, // 124: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
+	102, // 125: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
+	103, // 126: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
+	10,  // 127: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
+	12,  // 128: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
+	20,  // 129: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
+	16,  // 130: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
+	17,  // 131: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
+	1,   // 132: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
+	4,   // 133: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
+	20,  // 134: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
+	5,   // 135: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
+	8,   // 136: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
+	8,   // 137: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
+	59,  // 138: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	62,  // 139: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	63,  // 140: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	64,  // 141: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	65,  // 142: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	67,  // 143: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	71,  // 144: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	72,  // 145: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	73,  // 146: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	74,  // 147: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	76,  // 148: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	23,  // 149: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	25,  // 150: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	28,  // 151: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	32,  // 152: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	34,  // 153: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	36,  // 154: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	38,  // 155: tender.v1.OperatorService.ListExecutors:output_type -> tender.v1.ListExecutorsResponse
+	40,  // 156: tender.v1.OperatorService.ListOperations:output_type -> tender.v1.ListOperationsResponse
+	42,  // 157: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	45,  // 158: tender.v1.OperatorService.ListUsage:output_type -> tender.v1.ListUsageResponse
+	48,  // 159: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	52,  // 160: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	56,  // 161: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	56,  // 162: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	56,  // 163: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	56,  // 164: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	41,  // 165: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	19,  // 166: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	104, // 167: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
+	105, // 168: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
+	56,  // 169: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
+	106, // 170: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
+	106, // 171: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
+	11,  // 172: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
+	13,  // 173: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
+	15,  // 174: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
+	56,  // 175: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
+	56,  // 176: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
+	2,   // 177: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
+	56,  // 178: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
+	6,   // 179: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
+	56,  // 180: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
+	9,   // 181: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
+	9,   // 182: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
+	61,  // 183: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	56,  // 184: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	56,  // 185: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	56,  // 186: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	66,  // 187: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	68,  // 188: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	70,  // 189: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	70,  // 190: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	70,  // 191: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	75,  // 192: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	70,  // 193: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	149, // [149:194] is the sub-list for method output_type
+	104, // [104:149] is the sub-list for method input_type
+	104, // [104:104] is the sub-list for extension type_name
+	104, // [104:104] is the sub-list for extension extendee
+	0,   // [0:104] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }
@@ -6862,7 +6897,7 @@ func file_api_v1_operator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_operator_proto_rawDesc), len(file_api_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   85,
+			NumMessages:   86,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -111,6 +111,9 @@ func (c *checker) masters() {
 			c.add("R51", what, time.Time{}, "belongs to cluster %s, and master %s to %s", m.Cluster, first.Name, first.Cluster)
 			continue
 		}
+		if m.Folder != m.Member {
+			c.add("R51", what, time.Time{}, "answers from the folder %s, and the quorum counts the folder %s", m.Folder, m.Member)
+		}
 		if m.Why != "" {
 			c.add("R51", what, time.Time{}, "is not well: %s", m.Why)
 		}
@@ -171,7 +174,7 @@ func (c *checker) agent(a *Agent) {
 	if a.Oversold() {
 		c.add("promise 1", a.what(), time.Time{}, "has %v and lends %v; %v of it is allocated and %v offered", a.Total, a.Revocable, a.Allocated, a.Offered)
 	}
-	for _, v := range a.Volumes {
+	for _, v := range a.Orphaned {
 		if !strings.Contains(v.Why, beingDestroyed) {
 			c.add("R22", a.what(), time.Time{}, "has volume %s, which the registry does not know: %s", v.ID, v.Why)
 			c.found[len(c.found)-1].Waits = true
@@ -245,19 +248,28 @@ func unreserved(total api.Resources) api.Resources { return total.Firm().Plain()
 
 // volumes compares the volumes of the registry with those that the agent has.
 func (c *checker) volumes(a *Agent, said *Said) {
-	var known []api.VolumeID
-	for _, item := range a.Total.Items() {
-		if item.Volume == "" || slices.Contains(known, item.Volume) {
-			continue
+	has := map[api.VolumeID]Volume{}
+	for _, v := range said.Volumes {
+		has[v.ID] = v
+		_, known := a.Volumes[v.ID]
+		if !known && !slices.ContainsFunc(a.Orphaned, func(o OrphanedVolume) bool { return o.ID == string(v.ID) }) {
+			c.add("R22", a.what(), time.Time{}, "has volume %s, of which the leader does not know", v.ID)
 		}
-		known = append(known, item.Volume)
-		if !slices.Contains(said.Volumes, item.Volume) {
-			c.add("R22", a.what(), time.Time{}, "does not have volume %s, which is booked there", item.Volume)
+		if v.Lost {
+			c.add("R22", a.what(), time.Time{}, "has volume %s, and no folder with its data", v.ID)
 		}
 	}
-	for _, v := range said.Volumes {
-		if !slices.Contains(known, v) && !slices.ContainsFunc(a.Volumes, func(o OrphanedVolume) bool { return o.ID == string(v) }) {
-			c.add("R22", a.what(), time.Time{}, "has volume %s, of which the leader does not know", v)
+	for _, id := range slices.Sorted(maps.Keys(a.Volumes)) {
+		switch v, is := has[id]; {
+		case !is:
+			c.add("R22", a.what(), time.Time{}, "does not have volume %s, which is booked there", id)
+		case v.Generation != a.Volumes[id]:
+			c.add("R22", a.what(), time.Time{}, "has generation %d of volume %s, and generation %d is booked there", v.Generation, id, a.Volumes[id])
+		}
+	}
+	for _, item := range a.Total.Items() {
+		if _, known := a.Volumes[item.Volume]; item.Volume != "" && !known {
+			c.add("R22", a.what(), time.Time{}, "is booked with volume %s, which the registry does not have", item.Volume)
 		}
 	}
 }

@@ -26,15 +26,16 @@ func well() Look {
 	return Look{
 		At: at,
 		Masters: []Master{
-			{Name: "m1", Cluster: "c", Leads: true, Index: 7, Hash: "h"}, {Name: "m2", Cluster: "c", Index: 7, Hash: "h"},
+			{Name: "m1", Cluster: "c", Folder: "x", Member: "x", Leads: true, Index: 7, Hash: "h"},
+			{Name: "m2", Cluster: "c", Folder: "y", Member: "y", Index: 7, Hash: "h"},
 		},
 		Agents: []Agent{
 			{ID: "a1", Address: "h1:1", State: "RUNNING", Total: own, Allocated: bundle("cpus:1.1;mem:20"), Tasks: 1, Said: &Said{
 				Agent: "a1", Registered: true, Resources: own, Tasks: []AgentTask{{ref, api.TaskRunning, bundle("cpus:1;mem:10")}},
 				Executors: []Executor{{api.ExecutorRef{Framework: "f1", Executor: "e"}, bundle("cpus:0.1;mem:10")}},
 			}},
-			{ID: "a2", Address: "h2:1", State: "RUNNING", Total: bundle(volume), Offered: bundle("cpus:2;ports:[1-2]"), Said: &Said{
-				Agent: "a2", Registered: true, Resources: bundle("cpus:4;mem:100;disk:10;ports:[1-9]"), Volumes: []api.VolumeID{"v1"},
+			{ID: "a2", Address: "h2:1", State: "RUNNING", Total: bundle(volume), Offered: bundle("cpus:2;ports:[1-2]"), Volumes: map[api.VolumeID]uint64{"v1": 5}, Said: &Said{
+				Agent: "a2", Registered: true, Resources: bundle("cpus:4;mem:100;disk:10;ports:[1-9]"), Volumes: []Volume{{ID: "v1", Generation: 5}},
 			}},
 		},
 		Frameworks: []Framework{{
@@ -134,10 +135,18 @@ func TestEachBreakIsNamed(t *testing.T) {
 			"agent a1 is booked with cpus:4;mem:100, and has cpus:3;mem:100 (R25)"},
 		"a volume is missing": {func(l *Look) { l.Agents[1].Said.Volumes = nil },
 			"agent a2 does not have volume v1, which is booked there (R22)"},
-		"a volume too many": {func(l *Look) { l.Agents[0].Said.Volumes = []api.VolumeID{"v2"} },
+		"an earlier volume of that ID": {func(l *Look) { l.Agents[1].Said.Volumes[0].Generation = 3 },
+			"agent a2 has generation 3 of volume v1, and generation 5 is booked there (R22)"},
+		"a volume without its folder": {func(l *Look) { l.Agents[1].Said.Volumes[0].Lost = true },
+			"agent a2 has volume v1, and no folder with its data (R22)"},
+		"a volume that is only reserved": {func(l *Look) { l.Agents[1].Volumes = nil; l.Agents[1].Said.Volumes = nil },
+			"agent a2 is booked with volume v1, which the registry does not have (R22)"},
+		"another folder": {func(l *Look) { l.Masters[1].Folder = "z" },
+			"master m2 answers from the folder z, and the quorum counts the folder y (R51)"},
+		"a volume too many": {func(l *Look) { l.Agents[0].Said.Volumes = []Volume{{ID: "v2"}} },
 			"agent a1 has volume v2, of which the leader does not know (R22)"},
 		"an orphaned volume": {func(l *Look) {
-			l.Agents[0].Said.Volumes, l.Agents[0].Volumes = []api.VolumeID{"v2"}, []OrphanedVolume{{"v2", "nobody knows it"}}
+			l.Agents[0].Said.Volumes, l.Agents[0].Orphaned = []Volume{{ID: "v2"}}, []OrphanedVolume{{"v2", "nobody knows it"}}
 		}, "agent a1 has volume v2, which the registry does not know: nobody knows it (R22)"},
 		"a task that nobody launched": {func(l *Look) { l.Agents[1].Apart = []string{"f9/t9"} },
 			"agent a2 reports task f9/t9, which no leader has launched there (R40)"},

@@ -33,8 +33,9 @@ type Unseen struct {
 type Master struct {
 	Name    string // its ID, or the address at which it was asked
 	Cluster string
-	Term    api.Term
 	Leads   bool
+	// Folder is the incarnation of its folder, and Member that of the folder which the leader counts as this master.
+	Folder, Member string
 	// Index is how far it has applied the log, and Hash the hash of its registry there.
 	Index uint64
 	Hash  string
@@ -55,8 +56,9 @@ type Agent struct {
 	Offered   api.Resources
 	Revocable api.Resources // what its tasks leave unused (R28)
 	Tasks     int
-	Volumes   []OrphanedVolume // that the registry does not know
-	Apart     []string         // tasks that no leader has launched there (R40)
+	Volumes   map[api.VolumeID]uint64 // the generation of each that the registry has
+	Orphaned  []OrphanedVolume        // that the registry does not know
+	Apart     []string                // tasks that no leader has launched there (R40)
 	// Said is what the agent itself says; nil: it was not asked, or has not answered.
 	Said *Said
 }
@@ -69,9 +71,16 @@ type Said struct {
 	Agent      api.AgentID
 	Registered bool
 	Resources  api.Resources // its own, without reservations
-	Volumes    []api.VolumeID
+	Volumes    []Volume
 	Executors  []Executor
 	Tasks      []AgentTask
+}
+
+// Volume is a persistent volume as its agent says.
+type Volume struct {
+	ID         api.VolumeID
+	Generation uint64
+	Lost       bool // its folder is not there
 }
 
 // Executor is an executor on an agent.

@@ -62,7 +62,7 @@ func (r reader) Agent(id api.AgentID) view.Agent {
 		Free:      free,
 		Revocable: a.Gap,
 		Occupied:  a.Used.Firm().Plus(a.meter.Told()),
-		Orphans:   a.showOrphans(),
+		Volumes:   view.Volumes{Orphans: a.showOrphans()},
 		Apart:     a.apart,
 		Tasks:     c.livingTasks(a),
 		MaybeMore: c.answers.maybeMore(a),

@@ -36,7 +36,7 @@ func (w *world) verbOfViews(verb string, args transcript.Line) bool {
 		for _, v := range page.Items {
 			w.say("%s %s%s%s total=%v allocated=%v offered=%v free=%v tasks=%d%s%s", v.Agent.ID, v.StateWord(), because(v.Why), markWords(v.Marks),
 				v.Agent.Resources, v.Allocated, v.Offered, v.Free, v.Tasks, map[bool]string{true: "+"}[v.MaybeMore], w.windowWords(v)+awaitedWords(v))
-			for _, o := range v.Orphans {
+			for _, o := range v.Volumes.Orphans {
 				w.say("  orphaned %v: %s", o.Volume, o.Why)
 			}
 		}

@@ -22,6 +22,19 @@ func (v Volume) is(id api.VolumeID, generation uint64) bool {
 	return v.Resource.Volume == id && v.Generation == generation
 }
 
+// Generations returns the generation of each volume that is not being destroyed; nil if there is none.
+func (a Agent) Generations() (generations map[api.VolumeID]uint64) {
+	for _, v := range a.Volumes {
+		if !v.Destroying && generations == nil {
+			generations = make(map[api.VolumeID]uint64, len(a.Volumes))
+		}
+		if !v.Destroying {
+			generations[v.Resource.Volume] = v.Generation
+		}
+	}
+	return generations
+}
+
 // VolumesDestroyingMax bounds the volumes of one agent whose data is to be deleted. While there are as many, no further
 // volume is destroyed there.
 const VolumesDestroyingMax = 1000

@@ -26,7 +26,7 @@ type Agent struct {
 	Free      api.Resources
 	Revocable api.Resources // what its tasks leave unused (R28)
 	Occupied  api.Resources // the larger of asked for and used, summed over all executors (R28)
-	Orphans   []OrphanedVolume
+	Volumes   Volumes
 	Apart     []protocol.TaskStub // tasks that no leader has launched there (R40)
 	Tasks     int
 	// MaybeMore says that the agent has not reported to this master yet, so that Tasks are only those that others know
@@ -63,6 +63,12 @@ type AgentSize struct {
 	Offered   api.Resources
 	Revocable api.Resources // what its tasks leave unused (R28)
 	Usage     api.Usage     // of everything on it, as it last reported
+}
+
+// Volumes are the persistent volumes of an agent.
+type Volumes struct {
+	Booked  map[api.VolumeID]uint64 // the generation of each that the registry has; nil: it has none
+	Orphans []OrphanedVolume
 }
 
 // OrphanedVolume is a volume that an agent holds and the registry does not know. It is kept until somebody destroys it
@@ -163,7 +169,7 @@ func (c Cluster) agent(id api.AgentID) Agent {
 	}
 	known := c.Registry.Agents[id]
 	a.Agent, a.Marks, a.Admitted, a.Maintenance = known.Agent, known.Marks, known.Admitted, known.Maintenance
-	a.Agent.Resources = known.Total()
+	a.Agent.Resources, a.Volumes.Booked = known.Total(), known.Generations()
 	if !c.Sees.Covers(c.on(id, rights.Object{})) {
 		a.Agent.Address = ""
 	}

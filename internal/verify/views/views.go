@@ -83,9 +83,13 @@ func (r *reader) agent(v *apiv1.AgentView) verify.Agent {
 		ID: api.AgentID(v.GetId()), Hostname: v.GetHostname(), Address: v.GetAddress(), State: v.GetState(), Why: v.GetWhy(),
 		Since: v.GetSince().AsTime(), Marks: v.GetMarks(), Total: r.resources(v.GetTotal()), Allocated: r.resources(v.GetAllocated()),
 		Offered: r.resources(v.GetOffered()), Revocable: r.resources(v.GetRevocable()), Tasks: int(v.GetTasks()), Apart: v.GetApart(),
+		Volumes: map[api.VolumeID]uint64{},
+	}
+	for id, generation := range v.GetVolumes() {
+		a.Volumes[api.VolumeID(id)] = generation
 	}
 	for _, o := range v.GetOrphaned() {
-		a.Volumes = append(a.Volumes, verify.OrphanedVolume{ID: o.GetVolume(), Why: o.GetWhy()})
+		a.Orphaned = append(a.Orphaned, verify.OrphanedVolume{ID: o.GetVolume(), Why: o.GetWhy()})
 	}
 	return a
 }
@@ -107,11 +111,15 @@ func (r *reader) framework(v *apiv1.FrameworkView) verify.Framework {
 // Said reads what an agent says of itself, its answer to GET /v1/state.
 func Said(answer []byte) (*verify.Said, error) {
 	var shown struct {
-		Agent      api.AgentID    `json:"agent"`
-		Registered bool           `json:"registered"`
-		Resources  string         `json:"resources"`
-		Volumes    []api.VolumeID `json:"volumes"`
-		Executors  []struct {
+		Agent      api.AgentID `json:"agent"`
+		Registered bool        `json:"registered"`
+		Resources  string      `json:"resources"`
+		Volumes    []struct {
+			ID         api.VolumeID `json:"id"`
+			Generation uint64       `json:"generation"`
+			Lost       bool         `json:"lost"`
+		} `json:"volumes"`
+		Executors []struct {
 			Framework string `json:"framework_id"`
 			ID        string `json:"id"`
 			Resources string `json:"resources"`
@@ -127,7 +135,10 @@ func Said(answer []byte) (*verify.Said, error) {
 		return nil, err
 	}
 	var r reader
-	said := &verify.Said{Agent: shown.Agent, Registered: shown.Registered, Resources: r.text(shown.Resources), Volumes: shown.Volumes}
+	said := &verify.Said{Agent: shown.Agent, Registered: shown.Registered, Resources: r.text(shown.Resources)}
+	for _, v := range shown.Volumes {
+		said.Volumes = append(said.Volumes, verify.Volume(v))
+	}
 	for _, e := range shown.Executors {
 		ref := api.ExecutorRef{Framework: api.FrameworkID(e.Framework), Executor: api.ExecutorID(e.ID)}
 		said.Executors = append(said.Executors, verify.Executor{Ref: ref, Resources: r.text(e.Resources)})

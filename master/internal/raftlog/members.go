@@ -22,12 +22,15 @@ type Status struct {
 	Applied uint64
 	Last    uint64
 	Members []Member
+	// Incarnation is that of this master's own folder (R51).
+	Incarnation string
 }
 
 // Member is one master of the quorum.
 type Member struct {
 	Peer
-	Role string // leader, voter or non-voter
+	Role        string // leader, voter or non-voter
+	Incarnation string // of the folder that is the member (R51)
 	// Silent is since when the master has not answered this one, which leads; zero: it answers.
 	Silent time.Time
 }
@@ -48,7 +51,8 @@ type Members struct {
 
 // Status returns what Raft says now.
 func (m *Members) Status() Status {
-	status := Status{State: "starting"}
+	said, _ := m.self.saved()
+	status := Status{State: "starting", Incarnation: said.Incarnation}
 	r := m.engine.running()
 	if r == nil {
 		return status
@@ -73,7 +77,7 @@ func (m *Members) Status() Status {
 		case !listed.Voter:
 			role = "non-voter"
 		}
-		member := Member{Peer: listed.Peer, Role: role}
+		member := Member{Peer: listed.Peer, Role: role, Incarnation: listed.Incarnation}
 		if status.State == "leader" {
 			member.Silent = m.others.silentSince(member.ID)
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/verify"
 	"github.com/tenderhq/tender/internal/verify/views"
-	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
@@ -32,8 +31,8 @@ func verifyCommand(who *caller.Caller) *cobra.Command {
 		Use:   "verify",
 		Short: "Check that what masters and agents say fits together",
 		Long: "Ask all masters and agents what they have, and compare: the leader's books with what is on its agents, tasks with\n" +
-			"their agents and frameworks, offers, reservations, volumes, marks and demand with each other, and the registries of\n" +
-			"all masters. Nothing is changed.\n\n" +
+			"their agents and frameworks, offers, reservations, marks and demand with each other, volumes by their generations and\n" +
+			"folders, and the folders and registries of all masters. Nothing is changed.\n\n" +
 			"The cluster goes on meanwhile. A difference counts only if every look finds the same one, for as long as --wait says;\n" +
 			"what is in flight is never shown. When all fits together the first look is enough.\n\n" +
 			"The exit code is 0 if all is well, and 1 with a list if something is broken. It is 3 if nothing is, as far as could\n" +
@@ -223,7 +222,7 @@ func (l looker) master(ctx context.Context, member *apiv1.MasterView) (verify.Ma
 	}
 	hash, err := apiv1.NewRaftServiceClient(at).StateHash(ctx, &apiv1.StateHashRequest{})
 	return verify.Master{
-		Name: member.GetId(), Cluster: cluster.GetClusterId(), Term: wire.TermFromProto(cluster.GetTerm()),
+		Name: member.GetId(), Cluster: cluster.GetClusterId(), Folder: hash.GetIncarnation(), Member: member.GetIncarnation(),
 		Leads: cluster.GetLeaderId() == member.GetId(), Index: hash.GetAppliedIndex(), Hash: hash.GetHash(), Why: member.GetWhy(),
 	}, err
 }

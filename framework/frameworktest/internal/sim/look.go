@@ -34,7 +34,7 @@ func (t *truth) look(l *leader) (look verify.Look) {
 	cluster := l.core.View()
 	for _, a := range all(cluster.Agents) {
 		var orphaned []verify.OrphanedVolume
-		for _, o := range a.Orphans {
+		for _, o := range a.Volumes.Orphans {
 			orphaned = append(orphaned, verify.OrphanedVolume{ID: string(o.Volume.Volume), Why: o.Why})
 		}
 		var apart []string
@@ -44,7 +44,7 @@ func (t *truth) look(l *leader) (look verify.Look) {
 		look.Agents = append(look.Agents, verify.Agent{
 			ID: a.Agent.ID, State: a.State.String(), Why: a.Why, Since: a.Since, Marks: a.Marks.Strings(), Total: a.Agent.Resources,
 			Allocated: a.Allocated, Offered: a.Offered, Revocable: a.Revocable, Tasks: a.Tasks,
-			Volumes: orphaned, Apart: apart, Said: t.said(a.Agent.ID),
+			Volumes: a.Volumes.Booked, Orphaned: orphaned, Apart: apart, Said: t.said(a.Agent.ID),
 		})
 	}
 	for _, f := range all(cluster.Frameworks) {
@@ -83,7 +83,10 @@ func (t *truth) said(id api.AgentID) *verify.Said {
 			continue
 		}
 		picture := m.daemon.core.Picture()
-		said := &verify.Said{Agent: picture.Agent, Registered: picture.Registered, Resources: m.config.Agent.Resources, Volumes: picture.Volumes}
+		said := &verify.Said{Agent: picture.Agent, Registered: picture.Registered, Resources: m.config.Agent.Resources}
+		for _, v := range picture.Volumes {
+			said.Volumes = append(said.Volumes, verify.Volume{ID: v.Volume, Generation: v.Generation})
+		}
 		for _, e := range picture.Executors {
 			said.Executors = append(said.Executors, verify.Executor{
 				Ref: api.ExecutorRef{Framework: e.Framework, Executor: e.Executor}, Resources: parsed(e.Resources),
