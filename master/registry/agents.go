@@ -53,6 +53,8 @@ func (change AdmitAgent) apply(s *State, at time.Time) Result {
 	return Result{Agent: change.Agent.ID}
 }
 
+func (AdmitAgent) saw() sight { return blind("an agent says it of itself; its nonce and ID decide") }
+
 // IsNew reports whether an agent with this nonce and ID would be admitted as one that was never here: no remembered
 // agent has the nonce, and the ID was never given out. A registry that was restored has forgotten IDs that were given
 // out (R37), so for an agent with an ID it answers no.
@@ -135,6 +137,10 @@ func (change UpdateAgent) apply(s *State, _ time.Time) Result {
 	return Result{Agent: change.Agent.ID}
 }
 
+func (UpdateAgent) saw() sight {
+	return blind("an agent says it of itself; what it said last is right")
+}
+
 const allMarks = api.MarkDraining | api.MarkDrained | api.MarkDeactivated | api.MarkGone
 
 // MarkAgent sets and clears marks of an agent, if its marks and maintenance are still those of the version Saw. It is
@@ -189,6 +195,10 @@ func (change MarkAgent) apply(s *State, at time.Time) Result {
 	return Result{Agent: change.ID}
 }
 
+func (change MarkAgent) saw() sight {
+	return sawAgent("agent.mark", change.ID, change.Saw)
+}
+
 // RemoveAgent removes an agent, if it is the one of this nonce, and its marks and maintenance are still those of the
 // version Saw.
 type RemoveAgent struct {
@@ -209,6 +219,10 @@ func (change RemoveAgent) apply(s *State, at time.Time) Result {
 	s.forgetAgent(change.ID)
 	s.bar(agent.Nonce, at)
 	return Result{Agent: change.ID}
+}
+
+func (change RemoveAgent) saw() sight {
+	return sawAgent("agent.remove", change.ID, change.Saw)
 }
 
 // bar keeps out agents with the nonce of an agent that was removed, because a copy of its certificate may be in other
@@ -268,6 +282,8 @@ func (change SetReserved) apply(s *State, _ time.Time) Result {
 	s.operationsDone(change)
 	return Result{Agent: change.ID}
 }
+
+func (change SetReserved) saw() sight { return sawReserved{change.ID, change.Saw} }
 
 // operationsDone remembers which operations were done, so that the framework can ask (R26). A framework that was
 // removed meanwhile does not ask.

@@ -43,4 +43,8 @@ func (change RotateAuthority) apply(s *State, at time.Time) Result {
 	return Result{}
 }
 
+func (change RotateAuthority) saw() sight {
+	return sawAuthority{change.Saw, change.Digest}
+}
+
 func (RotateAuthority) onlyKept() {}

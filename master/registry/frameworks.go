@@ -56,6 +56,10 @@ func (change Subscribe) apply(s *State, at time.Time) Result {
 	return Result{Framework: id, Session: old.Session}
 }
 
+func (Subscribe) saw() sight {
+	return blind("whoever subscribes last takes over, and gets a session above all others (R5)")
+}
+
 // identify returns which framework a subscription means: the one that it names, the one that its instance got before
 // (R7), or with Standby the one with its name (R6). "" means a new one.
 func (s *State) identify(wish api.Framework, instance api.Nonce) (api.FrameworkID, *Result) {
@@ -148,6 +152,8 @@ func (change Readmit) apply(s *State, at time.Time) Result {
 	return Result{Framework: id, Session: old.Session}
 }
 
+func (Readmit) saw() sight { return blind("a framework that is known stays as it is (R21)") }
+
 // UpdateFramework replaces what Subscribe said, except the identity, if the session is current.
 type UpdateFramework struct {
 	Framework api.Framework
@@ -165,6 +171,10 @@ func (change UpdateFramework) apply(s *State, _ time.Time) Result {
 	}
 	s.replace(old)
 	return Result{Framework: old.Framework.ID, Session: old.Session}
+}
+
+func (change UpdateFramework) saw() sight {
+	return sawSession{"framework.update", change.Framework.ID, change.Session}
 }
 
 func (s *State) noRoomForFramework(op string, now Framework) *Result {
@@ -230,6 +240,10 @@ func (change RemoveFramework) apply(s *State, at time.Time) Result {
 	s.forgetInstance(old.Instance)
 	s.forgetTombstones()
 	return Result{Framework: change.ID, Session: old.Session}
+}
+
+func (change RemoveFramework) saw() sight {
+	return sawScheduler{"framework.remove", change.ID, change.Session}
 }
 
 func rolesBytes(roles []api.Role) int {
@@ -298,6 +312,10 @@ func (change Expire) apply(s *State, _ time.Time) Result {
 	s.expirePrincipals(change)
 	s.expireClients(change)
 	return Result{}
+}
+
+func (Expire) saw() sight {
+	return blind("only the registry's own times are compared with the one that it names")
 }
 
 // expireGone forgets agents that were marked gone long ago. If one comes back after all, it is refused because of its

@@ -49,6 +49,10 @@ func (change KeepKill) apply(s *State, _ time.Time) Result {
 	return Result{Agent: change.ID}
 }
 
+func (KeepKill) saw() sight {
+	return blind("it adds one kill; of a task that has ended it is forgotten when its agent is back")
+}
+
 // ForgetKills forgets the kills of these tasks: the agent has them, or has no such tasks that run.
 type ForgetKills struct {
 	ID    api.AgentID
@@ -66,6 +70,10 @@ func (change ForgetKills) apply(s *State, _ time.Time) Result {
 	}
 	s.setAgent(old)
 	return Result{Agent: change.ID}
+}
+
+func (ForgetKills) saw() sight {
+	return blind("it follows what the agent has said of tasks whose IDs are never used twice")
 }
 
 func (ForgetKills) onlyKept() {}

@@ -37,6 +37,10 @@ func (change SetMaintenance) apply(s *State, _ time.Time) Result {
 	return Result{}
 }
 
+func (change SetMaintenance) saw() sight {
+	return sawAgents{"maintenance.set", change.Agents, change.Saw}
+}
+
 func (s *State) checkMaintenance(op string, change SetMaintenance) *Result {
 	if err := checkWindow(change.Window); err != nil {
 		return &Result{Err: api.E(op, api.Invalid, "", err)}
@@ -102,6 +106,10 @@ func (change BeginMaintenance) apply(s *State, _ time.Time) Result {
 	old.Maintained, old.Grace, old.Why = true, 0, maintenanceWhy(old.Maintenance)
 	s.setAgent(old)
 	return Result{Agent: change.ID}
+}
+
+func (change BeginMaintenance) saw() sight {
+	return sawAgent("maintenance.begin", change.ID, change.Saw)
 }
 
 func maintenanceWhy(window api.Window) string {

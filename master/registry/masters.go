@@ -20,6 +20,8 @@ func (change Bootstrap) apply(s *State, _ time.Time) Result {
 	return Result{}
 }
 
+func (Bootstrap) saw() sight { return blind("a cluster gets its name once; another one is refused") }
+
 func (Bootstrap) onlyKept() {}
 
 // RaiseEpoch starts a new epoch, after a restore or a recovery.
@@ -32,6 +34,8 @@ func (change RaiseEpoch) apply(s *State, _ time.Time) Result {
 	s.Epoch = change.Epoch
 	return Result{}
 }
+
+func (RaiseEpoch) saw() sight { return blind("an epoch only grows; an older one is refused") }
 
 func (RaiseEpoch) onlyKept() {}
 
@@ -48,6 +52,8 @@ func (change RaiseFormat) apply(s *State, _ time.Time) Result {
 	s.Format = change.Format
 	return Result{}
 }
+
+func (RaiseFormat) saw() sight { return blind("a format only grows; an older one is refused") }
 
 func (RaiseFormat) onlyKept() {}
 
@@ -70,6 +76,8 @@ func (change SetMaster) apply(s *State, _ time.Time) Result {
 	return Result{}
 }
 
+func (SetMaster) saw() sight { return blind("a master says it of itself; what it said last is right") }
+
 // RemoveMaster forgets a master that left the quorum.
 type RemoveMaster struct{ ID api.MasterID }
 
@@ -81,6 +89,10 @@ func (change RemoveMaster) apply(s *State, _ time.Time) Result {
 	return Result{}
 }
 
+func (RemoveMaster) saw() sight {
+	return blind("Raft's membership says who is a master; this only forgets the addresses of one")
+}
+
 // CheckHash says which hash the registries of the majority had after an entry of the log. It changes nothing. A master
 // that had another hash stops.
 type CheckHash struct {
@@ -89,5 +101,9 @@ type CheckHash struct {
 }
 
 func (CheckHash) apply(*State, time.Time) Result { return Result{} }
+
+func (CheckHash) saw() sight {
+	return blind("it states what was at an index of the log, and changes nothing")
+}
 
 func (CheckHash) onlyKept() {}

@@ -51,6 +51,10 @@ func (change Grant) apply(s *State, at time.Time) Result {
 	return Result{}
 }
 
+func (Grant) saw() sight {
+	return blind("it adds one grant, whatever there are besides; to a principal that was revoked it is refused")
+}
+
 // TakeGrant takes a grant back.
 type TakeGrant struct {
 	Principal string
@@ -70,6 +74,10 @@ func (change TakeGrant) apply(s *State, _ time.Time) Result {
 	was.Grants = slices.Delete(slices.Clone(was.Grants), i, i+1)
 	s.setPrincipal(change.Principal, was)
 	return Result{}
+}
+
+func (TakeGrant) saw() sight {
+	return blind("it names what it takes; when that is not there, it is refused")
 }
 
 // RevokePrincipal revokes a principal, so that its certificates are no longer accepted. Its name is remembered until
@@ -96,6 +104,10 @@ func (change RevokePrincipal) apply(s *State, at time.Time) Result {
 	was.Grants, was.Revoked, was.Why = nil, at, change.Why
 	s.setPrincipal(change.Principal, was)
 	return Result{}
+}
+
+func (change RevokePrincipal) saw() sight {
+	return sawGrants{change.Principal, change.SawGrants}
 }
 
 // ChangesRights reports whether a change may give or take rights, or concerns the certificates by which somebody is

@@ -38,3 +38,7 @@ func (change BeginReceipts) apply(s *State, at time.Time) Result {
 	s.Receipts = Receipts{Mark: change.Mark, Since: change.Since, Began: at}
 	return Result{}
 }
+
+func (BeginReceipts) saw() sight {
+	return blind("it is the key of the leader that proposes it, and no later leader decides before it is applied")
+}

@@ -18,4 +18,6 @@ func (change RecordUsage) apply(s *State, _ time.Time) Result {
 	return Result{}
 }
 
+func (change RecordUsage) saw() sight { return sawUsage{change.Saw} }
+
 func (RecordUsage) onlyKept() {}

@@ -50,6 +50,8 @@ func (change SetRole) apply(s *State, _ time.Time) Result {
 	return Result{}
 }
 
+func (change SetRole) saw() sight { return sawRole{change.Role, change.Saw, change.SawQuotas} }
+
 // IsAsSeen reports whether the role's own settings are still those that the proposer saw.
 func (change SetRole) IsAsSeen(s *State) bool { return s.Roles[change.Role].equal(change.Saw) }
 

@@ -41,6 +41,10 @@ func (change SetSecret) apply(s *State, at time.Time) Result {
 	return Result{}
 }
 
+func (SetSecret) saw() sight {
+	return blind("the new value is right whatever there was before; who set it last is shown with its time")
+}
+
 func (SetSecret) onlyKept() {}
 
 // RemoveSecret forgets a secret, if it was not set anew since Saw.
@@ -57,6 +61,8 @@ func (change RemoveSecret) apply(s *State, _ time.Time) Result {
 	delete(s.Secrets, change.ID)
 	return Result{}
 }
+
+func (change RemoveSecret) saw() sight { return sawSecret{change.ID, change.Saw} }
 
 func (RemoveSecret) onlyKept() {}
 

@@ -65,6 +65,10 @@ func (change PutEntry) apply(s *State, _ time.Time) Result {
 	return Result{Version: framework.StoreVersion}
 }
 
+func (change PutEntry) saw() sight {
+	return sawSession{"store.put", change.Framework, change.Session} // and IfVersion, if the writer names one
+}
+
 func (PutEntry) onlyKept() {}
 
 // DeleteEntry deletes a key of a framework's store.
@@ -94,6 +98,10 @@ func (change DeleteEntry) apply(s *State, _ time.Time) Result {
 	delete(s.store(&framework), change.Key)
 	s.replace(framework)
 	return Result{Version: framework.StoreVersion}
+}
+
+func (change DeleteEntry) saw() sight {
+	return sawSession{"store.delete", change.Framework, change.Session} // and IfVersion, if the writer names one
 }
 
 func (DeleteEntry) onlyKept() {}

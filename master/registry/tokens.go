@@ -94,6 +94,8 @@ func (change CreateToken) apply(s *State, at time.Time) Result {
 	return Result{}
 }
 
+func (CreateToken) saw() sight { return blind("an ID that is taken by another token is refused") }
+
 func (CreateToken) onlyKept() {}
 
 func (t Token) check(op string, at time.Time) *Result {
@@ -148,6 +150,10 @@ func (change UseToken) apply(s *State, at time.Time) Result {
 	return Result{}
 }
 
+func (UseToken) saw() sight {
+	return blind("a token that was revoked, has expired or is used up is refused")
+}
+
 func (UseToken) onlyKept() {}
 
 // RevokeToken revokes a token, so that nobody can join with it any more. Whoever has joined with it stays.
@@ -165,6 +171,10 @@ func (change RevokeToken) apply(s *State, at time.Time) Result {
 		s.setToken(token)
 	}
 	return Result{}
+}
+
+func (RevokeToken) saw() sight {
+	return blind("a token never changes; revoking it is right whenever it is done")
 }
 
 func (RevokeToken) onlyKept() {}

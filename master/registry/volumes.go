@@ -123,6 +123,10 @@ func (change DestroyOrphan) apply(s *State, _ time.Time) Result {
 	return Result{Agent: change.ID}
 }
 
+func (change DestroyOrphan) saw() sight {
+	return sawOrphan{change.ID, change.Volume.Volume, change.Generation}
+}
+
 // VolumeGone says that the data of a destroyed volume is gone from its agent.
 type VolumeGone struct {
 	ID         api.AgentID
@@ -143,4 +147,8 @@ func (change VolumeGone) apply(s *State, _ time.Time) Result {
 	old.Volumes = slices.Delete(slices.Clone(old.Volumes), i, i+1)
 	s.setAgent(old)
 	return Result{Agent: change.ID}
+}
+
+func (VolumeGone) saw() sight {
+	return blind("it is about one generation of a volume, which is never given to another one (R22)")
 }
