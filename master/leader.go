@@ -104,7 +104,7 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 		tally:  tally.New(func(took time.Duration) { m.metrics.starts.Observe(took.Seconds()) }),
 		seen:   now,
 
-		changes: &watching.Stream{Term: lead.Term, Leader: m.config.ID},
+		changes: &watching.Stream{Term: lead.Term, Leader: m.config.ID, Ended: sync.OnceValue(m.watches.events.Ended)},
 	}
 	l.changes.Append(l.core.Changes())
 	return l

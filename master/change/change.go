@@ -33,6 +33,8 @@ type Record struct {
 	Why string // a sentence, or ""
 	// Routine is what a framework says of an event of its jobs; of all others the kind and the word say it.
 	Routine bool
+	// Heard is set at the end of a task that a new leader hears from a report: the leader before may have told it.
+	Heard bool
 	// Reason is that of a task's status.
 	Reason api.Reason
 	// Asked is what a framework has asked for in a role: all that it wants there from now on. Never edited.

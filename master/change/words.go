@@ -108,6 +108,12 @@ var Whats = map[Kind][]What{
 // StateOfTask returns the word for a task's new state.
 func StateOfTask(state api.TaskState) What { return taskWords[state] }
 
+// EndOf returns the state in which a task has ended that this has happened to; false if it has not ended.
+func EndOf(what What) (api.TaskState, bool) {
+	state, is := taskEnds[what]
+	return state, is
+}
+
 // StateOfAgent returns the word for an agent's new state.
 func StateOfAgent(state api.AgentState) What { return What(strings.ToLower(state.String())) }
 
@@ -115,6 +121,16 @@ func StateOfAgent(state api.AgentState) What { return What(strings.ToLower(state
 var taskWords = func() (all [api.TaskUnknown + 1]What) {
 	for state := range all {
 		all[state] = What(strings.ToLower(api.TaskState(state).String()))
+	}
+	return all
+}()
+
+var taskEnds = func() map[What]api.TaskState {
+	all := make(map[What]api.TaskState)
+	for state, word := range taskWords {
+		if api.TaskState(state).Terminal() {
+			all[word] = api.TaskState(state)
+		}
 	}
 	return all
 }()

@@ -416,6 +416,7 @@ func (r *tasks) taskReported(a *agent, fw *framework, got *report, rt protocol.R
 	}
 	ended := rt.Ended || t.status.State.Terminal()
 	r.countUnheard(t, before.State, got.first)
+	r.noteReported(t, before.State)
 	switch {
 	case ended && fw.removed:
 		r.tellAgent(a, protocol.AcknowledgeStatus{TaskRef: ref, Number: t.number})
@@ -427,19 +428,29 @@ func (r *tasks) taskReported(a *agent, fw *framework, got *report, rt protocol.R
 		r.holdReported(t)
 	}
 	switch {
-	case before.State == api.TaskUnspecified:
-		r.noteTask(t, change.Reported, "its agent has it: "+t.status.State.String(), t.status.Reason)
-	case before.State != t.status.State:
-		r.noteStatus(t)
-	default:
-		r.noteTask(t, change.Figures, "", api.ReasonNone)
-	}
-	switch {
 	case t.duplicate, fw.removed:
 	case back:
 		r.answers.tellTask(t, api.ReasonAgentReregistered)
 	case before.State != t.status.State || before.Number != t.status.Number:
 		r.answers.tellTask(t, api.ReasonNone)
+	}
+}
+
+// noteReported notes what a report has said of a task. An end that this leader hears first from a report is noted as an
+// end: the leader before may have died without having heard of it, or with what it had told.
+func (r *tasks) noteReported(t *task, before api.TaskState) {
+	switch {
+	case before == t.status.State:
+		r.noteTask(t, change.Figures, "", api.ReasonNone)
+	case before != api.TaskUnspecified:
+		r.noteStatus(t)
+	case t.status.State.Terminal():
+		r.noteStatus(t)
+		if !t.duplicate {
+			r.changes[len(r.changes)-1].Heard = true
+		}
+	default:
+		r.noteTask(t, change.Reported, "its agent has it: "+t.status.State.String(), t.status.Reason)
 	}
 }
 

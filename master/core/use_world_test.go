@@ -10,6 +10,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/transcript"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/view"
 )
 
@@ -37,6 +38,12 @@ func (w *world) verbOfUse(verb string, args transcript.Line) bool {
 		w.spent(args)
 	case "remembers": // the agent reports tasks that have ended
 		a.remembers = true
+	case "noted": // what was noted of a kind since it was asked last: noted task
+		seen := w.follows.seen[change.Kind(args.Words[0])]
+		for _, what := range slices.Sorted(maps.Keys(seen)) {
+			w.say("%s %s: %d", args.Words[0], what, seen[what])
+		}
+		clear(seen)
 	case "boast": // the agent remembers a task that has held so much since the last record: boast a1 f1/t9=cpus:4
 		a.remembers = true
 		for name, text := range args.Named {

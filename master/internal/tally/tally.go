@@ -110,7 +110,7 @@ func (t *Tally) countTask(r *change.Record) {
 		}
 		return
 	}
-	state, is := ends[r.What]
+	state, is := change.EndOf(r.What)
 	if !is {
 		return
 	}
@@ -168,14 +168,3 @@ func (t *Tally) NameOf(framework api.FrameworkID) string {
 }
 
 var running = change.StateOfTask(api.TaskRunning)
-
-// ends has the states in which tasks end, by the word of their change.
-var ends = func() map[change.What]api.TaskState {
-	all := make(map[change.What]api.TaskState)
-	for state := api.TaskStaging; state <= api.TaskUnknown; state++ {
-		if state.Terminal() {
-			all[change.StateOfTask(state)] = state
-		}
-	}
-	return all
-}()

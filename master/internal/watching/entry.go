@@ -124,6 +124,9 @@ func (t *describer) eventOf(r *numbered) *wire.Event {
 	case r.By.Kind != "":
 		t.event.By = t.join(r.By.Kind, " ", r.By.Name)
 	}
+	if r.Heard && t.stream.Ended != nil && t.stream.Ended()[t.event.Name] {
+		t.event.What, t.event.Why, t.event.Notable = string(change.Reported), "its agent has told its end again", false
+	}
 	t.about("agent", string(r.Agent))
 	t.about("framework", string(r.Framework))
 	t.about("role", string(r.Role))

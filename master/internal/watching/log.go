@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/internal/words"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -75,6 +77,24 @@ func (l *Log) Cursor() wire.Cursor {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cursor
+}
+
+// Ended returns the tasks whose ends are in the log.
+func (l *Log) Ended() map[string]bool {
+	l.mu.Lock()
+	entries := slices.Clone(l.entries)
+	l.mu.Unlock()
+	ended := make(map[string]bool)
+	var event wire.Event
+	for i := range entries {
+		if entries[i].event == nil || event.Read(entries[i].event) != nil || event.Kind != string(change.Task) {
+			continue
+		}
+		if _, is := change.EndOf(change.What(event.What)); is {
+			ended[strings.Clone(event.Name)] = true
+		}
+	}
+	return ended
 }
 
 // Forget says that what follows does not continue what the log has: watchers are told why, and the state is empty until

@@ -3,6 +3,7 @@ package watching
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -12,6 +13,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/change"
 )
 
 // teller stands for the leaders: what there is, and how many events its term has had.
@@ -261,5 +263,34 @@ func TestAFrameworkOfAnotherRole(t *testing.T) {
 	log.Put([]Entry{in("batch")}, at, true)
 	if _, _, err := r.step(t.Context()); err != nil || told != 1 {
 		t.Errorf("told %d things, %v", told, err)
+	}
+}
+
+// TestAnEndIsToldOnce: an end that a new leader hears from a report is told as an end, unless the log has it from the
+// leader before (R65).
+func TestAnEndIsToldOnce(t *testing.T) {
+	log := NewLog(false)
+	tell := func(term uint64, records ...change.Record) (whats []string) {
+		stream := &Stream{Term: api.Term{Number: term}, Ended: log.Ended}
+		log.Forget(wire.Cursor{Term: stream.Term}, "another master leads")
+		for i := range records {
+			records[i].Kind, records[i].Framework, records[i].What = change.Task, "f1", change.StateOfTask(api.TaskFinished)
+		}
+		stream.Append(records)
+		batch, _, _ := stream.Next(0, len(records), nil)
+		for _, e := range batch.Entries {
+			var event wire.Event
+			if err := event.Read(e.event); err != nil {
+				t.Fatal(err)
+			}
+			whats = append(whats, event.Name+" "+event.What)
+		}
+		log.Put(batch.Entries, batch.At, true)
+		return whats
+	}
+	tell(1, change.Record{Task: "t1"})
+	got := tell(2, change.Record{Task: "t1", Heard: true}, change.Record{Task: "t2", Heard: true})
+	if want := []string{"f1/t1 reported", "f1/t2 finished"}; !slices.Equal(got, want) {
+		t.Errorf("told are %q, want %q", got, want)
 	}
 }

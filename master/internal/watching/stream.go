@@ -19,6 +19,8 @@ const streamRecordsMax = 65_536
 type Stream struct {
 	Term   api.Term
 	Leader api.MasterID
+	// Ended returns the tasks whose ends earlier leaders have told, as far as that is remembered. Nil: nothing is.
+	Ended func() map[string]bool
 
 	mu     sync.Mutex
 	ring   []numbered    // guarded by mu, as all below; place n is at n modulo its length once it is full
