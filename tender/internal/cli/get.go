@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/tender/internal/cli/caller"
+	"github.com/tenderhq/tender/tender/internal/cli/jobcmd"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
@@ -38,7 +39,8 @@ func getCommand(who *caller.Caller) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "get KIND [ID]",
 		Short: "List masters, agents, frameworks, tasks, jobs, offers, roles, ...",
-		Long:  "List what the cluster has. ID is a complete ID or name, or the start of an ID.\n\n" + kindsHelp(),
+		Long: "List what the cluster has. ID is a complete ID or name, or the start of an ID. With -w, executors and operations are\n" +
+			"listed again for what happens to them, once a second at most; jobs are followed at their managers.\n\n" + kindsHelp(),
 		Example: "  tender get agents\n" +
 			"  tender get tasks --all -o wide\n" +
 			"  tender get tasks -w\n" +
@@ -75,9 +77,6 @@ func getCommand(who *caller.Caller) *cobra.Command {
 			if *watch && command.Flags().Changed(name) {
 				return caller.Usagef("--%s means nothing with --watch, which shows what there is and then what changes", name)
 			}
-		}
-		if *watch && k.Watched() == "" {
-			return caller.Usagef("masters do not watch %s; %s follows them", k.Name, k.Followed())
 		}
 		return who.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			if *watch {
@@ -131,6 +130,9 @@ func watchList(ctx context.Context, who *caller.Caller, c *client.Client, k noun
 	w := nouns.Watcher{
 		Kind: k, Query: &q, Out: who.Stdout, Format: format.String(), Now: who.Now,
 		Say: func(sentence string) { fmt.Fprintf(who.Stderr, "tender: %s\n", sentence) },
+	}
+	if k.Name == nouns.Jobs.Name {
+		return jobcmd.Rows(ctx, who, c, &w)
 	}
 	return w.Watch(ctx, c)
 }

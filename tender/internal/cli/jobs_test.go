@@ -61,12 +61,15 @@ func TestJobsOutliveTheirManager(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(folder, "done"))
 		return err == nil && strings.Count(string(text), "\n") >= 4
 	})
+	rows := launch(t, d.env, true, []string{"get", "jobs", "-w"})
+	rows.await("web ")
 	all := launch(t, d.env, true, []string{"job", "watch"})
 	all.await("web is version 1 (RUNNING)")
 	watch := launch(t, d.env, true, []string{"job", "watch", "sum", "-o", "json"})
 	watch.await(`"phase":"RUNNING"`)
 	first.signal(syscall.SIGKILL)
 	good("job", "run", sum) // it waits for the second manager, and follows the job to its end
+	rows.await("SUCCEEDED")
 	text, err := os.ReadFile(filepath.Join(folder, "done"))
 	if err != nil || strings.Count(string(text), "\n") != 10 {
 		t.Errorf("the batch has done %q, %v", text, err)

@@ -230,7 +230,7 @@ func TestTables(t *testing.T) {
 	for _, args := range []string{
 		"get masters", "get agents", "get agents -o wide", "get agents agent-1", "get ag agent-2 -o name", "get agents --limit 1",
 		"get frameworks", "get framework -o wide", "get tasks", "get tasks --all", "get tasks --all -o wide", "get tasks nothing",
-		"get offers -o wide", "get executors", "get executors -o wide", "get operations --all", "get executors -w", "get roles", "describe agent agent-1", "describe agent agent-10", "describe framework web",
+		"get offers -o wide", "get executors", "get executors -o wide", "get operations --all", "get roles", "describe agent agent-1", "describe agent agent-10", "describe framework web",
 		"describe task hello.0", "describe task framework-1/hello.1", "describe role eng", "describe master m1", "describe offer offer-7",
 		"describe task hello", "describe agent nobody", "explain framework-1", "weight eng", "weight nobody",
 		"usage", "usage --by period,framework,job", "usage --by role -o csv", "usage --by colour",

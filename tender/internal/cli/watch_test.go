@@ -18,10 +18,14 @@ func TestGetWatches(t *testing.T) {
 	lines := start(t, d.env, "get", "agents", "-w", "-o", "json")
 	lines.await(`"id":"` + d.Agents[0].ID + `"`)
 	endpoints := start(t, d.env, "get", "endpoints", "--watch", "-o", "name")
+	executors := start(t, d.env, "get", "executors", "-w")
+	executors.await("AT ")
+	operations := start(t, d.env, "get", "operations", "-w", "-o", "json")
 
 	gate := filepath.Join(t.TempDir(), "gate")
 	run := start(t, d.env, "run", "--name", "first", "--", "sh", "-c", "echo up; while [ ! -e "+gate+" ]; do sleep 0.05; done; echo done")
 	table.await("RUNNING") // by a change, or by the first state if that was told only now
+	executors.await("/command ")
 	before := leader(t, d)
 	for _, master := range d.Masters {
 		if master.GRPC == before {
@@ -43,7 +47,11 @@ func TestGetWatches(t *testing.T) {
 	if code := run.wait(); code != 0 {
 		t.Errorf("the task's run ends with %d", code)
 	}
-	for _, p := range []*proc{table, lines, endpoints} {
+	until(t, "it is told that the executor is no more", func() bool {
+		text := executors.stdout.String()
+		return strings.Contains(text, "ended") || strings.Contains(text, "lost") || strings.Contains(text, "gone")
+	})
+	for _, p := range []*proc{table, lines, endpoints, executors, operations} {
 		p.signal(syscall.SIGINT)
 		if code := p.wait(); code != 130 {
 			t.Errorf("an interrupted watch ends with %d, %s", code, &p.stderr)

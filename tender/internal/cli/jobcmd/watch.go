@@ -11,7 +11,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/tender/internal/cli/caller"
+	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
@@ -82,6 +84,36 @@ func (e Env) tell(before string, lines []string) error {
 		}
 	}
 	return nil
+}
+
+// Rows has w show the jobs that have not ended, and then what changes of any, until ctx ends.
+func Rows(ctx context.Context, who *caller.Caller, c *client.Client, w *nouns.Watcher) error {
+	s := service{apiv1.NewJobServiceClient(c), c, who.Stderr, ""}
+	var picture []*apiv1.JobStatus
+	whole, begun := false, false
+	over := make(map[string]bool) // those that had ended when it began
+	return s.followAll(ctx, w.Query.Prefix, func(anew bool, news *apiv1.WatchJobsResponse) (bool, error) {
+		if anew {
+			picture, whole = nil, false
+		}
+		picture = append(picture, slices.DeleteFunc(news.GetItems(), func(status *apiv1.JobStatus) bool {
+			if is, _ := ended(status); is && !begun { // an error only says that it has failed
+				over[status.GetName()] = true
+			}
+			return over[status.GetName()]
+		})...)
+		switch {
+		case whole:
+			items := nouns.ListingOfJobs(picture, false).Items
+			picture = nil
+			return false, errors.Join(w.Saw(items, nil), w.Gone(news.GetRemovedNames(), nil))
+		case news.GetComplete():
+			list := nouns.ListingOfJobs(picture, false)
+			picture, whole, begun = nil, true, true
+			return false, w.Listed(list, nil)
+		}
+		return false, nil
+	})
 }
 
 // watchAll prints the changes of all jobs.

@@ -6,7 +6,6 @@ package nouns
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -48,20 +47,12 @@ type Kind struct {
 	Filters []string // flags that have an effect for it
 	States  []string // the values of --state
 	list    func(ctx context.Context, c *client.Client, q *Query) (*Listing, error)
-	watched string                       // the kind as a watch calls it; "": no watch tells of it
+	watched string                       // the kind as a watch calls it; "": a watch has only its events, or those of job managers
 	view    func(proto.Message) *Listing // lists the view of one thing
 }
 
-// Watched returns the kind as a watch calls it.
+// Watched returns the kind as a watch calls it; "": a watch shows none of them.
 func (k Kind) Watched() string { return k.watched }
-
-// Followed returns the command that follows a kind of which no watch tells.
-func (k Kind) Followed() string {
-	if k.Name == Jobs.Name {
-		return "'tender job watch'"
-	}
-	return fmt.Sprintf("'tender events -f --kind %s'", k.singular())
-}
 
 // Header returns the titles of the columns.
 func (k Kind) Header(wide bool) []string { return k.view(nil).header(wide) }

@@ -39,6 +39,9 @@ type shown struct {
 
 // Watch shows the kind until ctx ends.
 func (w *Watcher) Watch(ctx context.Context, c *client.Client) error {
+	if w.Kind.watched == "" {
+		return w.listAgain(ctx, c)
+	}
 	w.known = make(map[string]shown)
 	request := &apiv1.WatchRequest{Kinds: []string{w.Kind.watched}, AgentId: w.Query.Agent, FrameworkId: w.Query.Framework, Role: w.Query.Role}
 	var state []*apiv1.Change // until it is complete

@@ -1,0 +1,62 @@
+package nouns
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// TestListsThatFollowEachOther: who watches executors or operations is shown what has changed between two lists, and what
+// has happened to it where an event says so.
+func TestListsThatFollowEachOther(t *testing.T) {
+	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	event := func(kind, name, what string) *apiv1.Change {
+		return &apiv1.Change{Event: &apiv1.Event{Kind: kind, Name: name, What: what, About: []string{"agent/a1", "framework/f1"}}}
+	}
+	executor := func(agent string, tasks int32) *apiv1.ExecutorView {
+		return &apiv1.ExecutorView{Id: "x", FrameworkId: "f1", AgentId: agent, Tasks: tasks}
+	}
+	executors := func(all ...*apiv1.ExecutorView) *Listing {
+		return listingOf(nil, all, false, executorColumns, executorRef, nameless)
+	}
+	var out strings.Builder
+	w := Watcher{Kind: Executors, Out: &out, Format: "table", Now: func() time.Time { return now }}
+	for i, one := range []struct {
+		list   *Listing
+		events []*apiv1.Change
+		want   string
+	}{
+		{executors(executor("a1", 1), executor("a2", 2)), nil, "- f1/x a1 running 1, - f1/x a2 running 2"},
+		{executors(executor("a1", 1), executor("a2", 3)), nil, "- f1/x a2 running 3"},
+		{executors(executor("a2", 3)), []*apiv1.Change{event("executor", "f1/x", "started"), event("executor", "f1/x", "ended")}, "ended f1/x a1 running 1"},
+		{executors(), nil, "gone f1/x a2 running 3"},
+	} {
+		out.Reset()
+		if err := w.Listed(one.list, one.events); err != nil {
+			t.Fatal(err)
+		}
+		var rows []string
+		for line := range strings.Lines(out.String()) {
+			if cells := strings.Fields(line); cells[0] != "AT" {
+				rows = append(rows, strings.Join(cells[1:6], " "))
+			}
+		}
+		if got := strings.Join(rows, ", "); got != one.want {
+			t.Errorf("list %d: %s, want %s", i, got, one.want)
+		}
+	}
+	out.Reset()
+	w = Watcher{Kind: Operations, Out: &out, Format: "json", Now: func() time.Time { return now }}
+	done := &apiv1.OperationView{Id: "r1", FrameworkId: "f1", AgentId: "a1", State: "done"}
+	if err := w.Listed(listingOf(nil, []*apiv1.OperationView{done}, false, operationColumns, operationRef, nameless), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Listed(listingOf(nil, nil, false, operationColumns, operationRef, nameless), nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, `"done"`) || !strings.Contains(got, `"removed":"operation/f1/r1"`) {
+		t.Errorf("as JSON: %s", got)
+	}
+}
