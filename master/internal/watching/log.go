@@ -59,11 +59,13 @@ type Log struct {
 	users   int
 	left    time.Time     // when the last user left
 	news    chan struct{} // closed and replaced when anything above has changed
+	written map[part]*written
+	parts   []part // the keys of written, the oldest first
 }
 
 // NewLog makes a log of events, or of events and views.
 func NewLog(views bool) *Log {
-	return &Log{views: views, state: make(map[string]*shown), news: make(chan struct{})}
+	return &Log{views: views, state: make(map[string]*shown), news: make(chan struct{}), written: make(map[part]*written)}
 }
 
 // tell wakes everybody who waits.
@@ -202,78 +204,6 @@ func (l *Log) append(e Entry) {
 	}
 }
 
-// Wanted returns a context that ends when nobody has used the log for a while, and waits until somebody does. It returns
-// nil when ctx has ended.
-func (l *Log) Wanted(ctx context.Context) (context.Context, context.CancelFunc) {
-	for {
-		l.mu.Lock()
-		users, news := l.users, l.news
-		l.mu.Unlock()
-		if users > 0 {
-			break
-		}
-		select {
-		case <-news:
-		case <-ctx.Done():
-			return nil, nil
-		}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		defer cancel()
-		for l.stillUsed(ctx) {
-		}
-	}()
-	return ctx, cancel
-}
-
-// stillUsed waits for a change of the users, or for the end of the idle time; false when the log is not used any more.
-func (l *Log) stillUsed(ctx context.Context) bool {
-	l.mu.Lock()
-	users, left, news := l.users, l.left, l.news
-	l.mu.Unlock()
-	var idle <-chan time.Time
-	if users == 0 {
-		rest := time.Until(left.Add(idleFor))
-		if rest <= 0 {
-			return false
-		}
-		timer := time.NewTimer(rest)
-		defer timer.Stop()
-		idle = timer.C
-	}
-	select {
-	case <-news:
-		return true
-	case <-idle:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// join begins to use the log.
-func (l *Log) join() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.users == watchersMax {
-		return api.E("watch", api.Limit, "", fmt.Errorf("%d watch already, which is the most", watchersMax))
-	}
-	if l.users++; l.users == 1 {
-		l.tell()
-	}
-	return nil
-}
-
-func (l *Log) leave() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.users--; l.users == 0 {
-		l.left = time.Now()
-		l.tell()
-	}
-}
-
 // Watcher is somebody who watches.
 type Watcher struct {
 	Request *apiv1.WatchRequest
@@ -292,6 +222,7 @@ type reading struct {
 	place uint64
 	after wire.Cursor // events up to here were told in an earlier watch
 	told  wire.Cursor // the last cursor that was sent
+	class string      // see classOf
 	at    time.Time
 }
 
@@ -301,7 +232,7 @@ func (l *Log) Serve(ctx context.Context, w Watcher) error {
 		return err
 	}
 	defer l.leave()
-	r := &reading{Watcher: w, log: l, at: time.Now()}
+	r := &reading{Watcher: w, log: l, at: time.Now(), class: classOf(&w)}
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
@@ -386,6 +317,8 @@ func (l *Log) Drop() {
 		l.base += uint64(len(l.entries))
 		l.entries, l.bytes, l.cursor, l.start, l.whole, l.gap = nil, 0, wire.Cursor{}, wire.Cursor{}, false, 0
 		clear(l.state)
+		clear(l.written)
+		l.parts = nil
 	}
 }
 
@@ -407,11 +340,12 @@ func (l *Log) placeAfter(after wire.Cursor) (uint64, bool) {
 
 // step sends what is new, and returns how many changes it took from the log for that: 0 means that there is no more.
 func (r *reading) step(ctx context.Context) (news <-chan struct{}, told int, err error) {
+	from := r.place
 	entries, news, at, missed, err := r.take()
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := r.send(entries, at, missed == ""); err != nil {
+	if err := r.send(r.responses(entries, from), at, missed == ""); err != nil {
 		return nil, 0, err
 	}
 	switch {
@@ -476,18 +410,21 @@ func (r *reading) sendState(ctx context.Context, missed string) error {
 			return err
 		}
 	}
-	return r.send(state, at, true)
+	return r.send(r.chosen(state), at, true)
 }
 
-// send sends those entries that the watcher has asked for and may see. With the last of them it knows everything up to
-// the cursor, if that is not zero and whole is set.
-func (r *reading) send(entries []Entry, at wire.Cursor, whole bool) error {
-	var responses []*apiv1.WatchResponse
+// chosen returns the responses with those entries that the watcher has asked for and may see.
+func (r *reading) chosen(entries []Entry) (responses []*apiv1.WatchResponse) {
 	if r.By.Everything {
-		responses = r.choose(entries, nil) // no names are needed
-	} else {
-		r.Read(func(state *registry.State) { responses = r.choose(entries, state) })
+		return r.choose(entries, nil) // no names are needed
 	}
+	r.Read(func(state *registry.State) { responses = r.choose(entries, state) })
+	return responses
+}
+
+// send sends responses. With the last of them the watcher knows everything up to the cursor, if that is not zero and
+// whole is set.
+func (r *reading) send(responses []*apiv1.WatchResponse, at wire.Cursor, whole bool) error {
 	if whole && !at.IsZero() {
 		idle := len(responses) == 0
 		if idle && (at == r.told || !r.told.IsZero() && time.Since(r.at) < cursorEvery) {
@@ -509,7 +446,7 @@ func (r *reading) send(entries []Entry, at wire.Cursor, whole bool) error {
 	return nil
 }
 
-// choose returns the responses with those entries that the watcher has asked for and may see.
+// choose does it by what the registry knows.
 func (r *reading) choose(entries []Entry, state *registry.State) (responses []*apiv1.WatchResponse) {
 	all := wantsAll(r.Request) && r.By.Everything
 	var response *apiv1.WatchResponse
@@ -559,7 +496,7 @@ func (l *Log) Follow(ctx context.Context, after *apiv1.Cursor, read func(func(*r
 	}
 	var watcher Watcher
 	watcher = Watcher{
-		Request: &apiv1.WatchRequest{EventsOnly: true, Packed: true, After: after}, By: rights.All(), Read: read,
+		Request: &apiv1.WatchRequest{EventsOnly: true, Packed: true, After: after}, By: rights.All(), Read: read, Decode: true,
 		Send: func(news *apiv1.WatchResponse) error {
 			if len(news.GetPacked()) > 0 || news.GetMissed() != "" {
 				keep(news.GetPacked(), news.GetMissed())

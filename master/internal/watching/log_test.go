@@ -77,6 +77,7 @@ type hearer struct {
 func (h *hearer) connect() {
 	h.read = &reading{log: h.log, Watcher: Watcher{By: rights.All(), Send: h.take,
 		Request: &apiv1.WatchRequest{After: h.after, EventsOnly: !h.log.views, Packed: h.packed}}}
+	h.read.class = classOf(&h.read.Watcher)
 	if err := h.read.begin(h.t.Context()); err != nil {
 		h.t.Fatal(err)
 	}
