@@ -4,17 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
 )
 
@@ -42,27 +39,6 @@ const (
 	// slowRetry is when to retry a call that takes some seconds and is served for few callers at a time.
 	slowRetry = 5 * time.Second
 )
-
-// underWay counts what is being served now.
-type underWay struct {
-	calls, streams atomic.Int64
-	leaving        atomic.Bool    // this master is ending: callers that wait for a leader must not wait any longer
-	beside         sync.WaitGroup // goroutines that read and write streams
-	snapshots      chan struct{}  // holds one entry for each snapshot that is being saved
-	saved          atomic.Int64   // when a snapshot was last saved as planned, in nanoseconds since 1970; 0: never
-}
-
-func newUnderWay() underWay { return underWay{snapshots: make(chan struct{}, snapshotsMax)} }
-
-// admit counts a call or stream that begins, or refuses it; the returned function ends it.
-func admit(under *atomic.Int64, limit int64, what, method string) (leave func(), err error) {
-	if under.Add(1) > limit {
-		under.Add(-1)
-		err := fmt.Errorf("%d %s are under way at this master, which is the most; come back in %v", limit, what, guard.BusyRetry)
-		return nil, api.E("master.call", api.Limit, method, err).RetryIn(guard.BusyRetry)
-	}
-	return func() { under.Add(-1) }, nil
-}
 
 // firstCall closes a stream whose first call does not come in time. When too many streams of one address are silent, it
 // also closes the one that has been silent for longest. The caller calls heard when the first call has come, and at the
@@ -96,29 +72,6 @@ func oneAtATime(handle http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// listen opens a listener; its error says what is wrong with the address.
-func (c Config) listen(what, address string) (net.Listener, error) {
-	listener, err := c.Listen(address)
-	return listener, listenError(what, address, err)
-}
-
-// listenError explains why a listener can't be opened; nil without an error.
-func listenError(what, address string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, syscall.EADDRINUSE):
-		return api.E("master.listen", api.Exists, address,
-			fmt.Errorf("the %s port is in use; end what listens there, or choose another port", what))
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return api.E("master.listen", api.Invalid, address,
-			fmt.Errorf("the %s listener can't be opened: this is no address of this machine; name one of its own, or 0.0.0.0 for all", what))
-	case errors.Is(err, syscall.EACCES):
-		return api.E("master.listen", api.Denied, address, fmt.Errorf("this user may not open the %s port: %w", what, err))
-	}
-	return api.E("master.listen", api.Unavailable, address, fmt.Errorf("the %s listener can't be opened: %w", what, err))
-}
-
 // LockFile is the file in a master's folder that its process locks. It stays behind when a start fails because a port
 // is taken.
 const LockFile = "LOCK"
@@ -143,27 +96,27 @@ func lockFolder(dir string) (*os.File, error) {
 // shutFolder removes the rights of the machine's other users to the data folder and to what is in it. A folder that
 // somebody else made, or that was copied from a backup, may be open to them. If the rights can't be removed, a warning
 // says so.
-func (m *Master) shutFolder() {
-	dir := m.config.DataDir
-	m.shut(dir)
+func shutFolder(dir string, log *zerolog.Logger) {
+	shut(dir, log)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		m.log.Warn().AnErr("why", err).Msg("the data folder can't be listed")
+		log.Warn().AnErr("why", err).Msg("the data folder can't be listed")
 	}
 	for _, entry := range entries {
 		if entry.IsDir() || entry.Type().IsRegular() {
-			m.shut(filepath.Join(dir, entry.Name()))
+			shut(filepath.Join(dir, entry.Name()), log)
 		}
 	}
 }
 
-func (m *Master) shut(path string) {
+// shut removes the rights of other users to a file or folder.
+func shut(path string, log *zerolog.Logger) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm()&othersMay == 0 {
 		return
 	}
 	now := info.Mode().Perm() &^ othersMay
-	said := m.log.Warn().Str("path", path).Stringer("mode", info.Mode().Perm())
+	said := log.Warn().Str("path", path).Stringer("mode", info.Mode().Perm())
 	if err := os.Chmod(path, now); err != nil {
 		said.AnErr("why", err).Msg("files of this master are accessible to other users of this machine; give the data folder to the master's own user, with mode 0700")
 		return

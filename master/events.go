@@ -46,27 +46,27 @@ func (h History) check() error {
 }
 
 // openHistory opens the history of the data folder. A master whose history can't be read goes on without one.
-func (m *Master) openHistory() {
-	if m.config.DataDir == "" {
-		m.watches.noHistory = api.E("events.list", api.Unsupported, m.config.ID, errors.New("this master keeps no history, because it has no data folder"))
+func (w *watchLogs) openHistory() {
+	if w.config.DataDir == "" {
+		w.noHistory = api.E("events.list", api.Unsupported, w.config.ID, errors.New("this master keeps no history, because it has no data folder"))
 		return
 	}
-	folder := filepath.Join(m.config.DataDir, historyFolder)
-	opened, err := history.Open(history.Config{Folder: folder, Bytes: m.config.History.Bytes, Age: m.config.History.Age, Logger: &m.log})
+	folder := filepath.Join(w.config.DataDir, historyFolder)
+	opened, err := history.Open(history.Config{Folder: folder, Bytes: w.config.History.Bytes, Age: w.config.History.Age, Logger: w.log})
 	if err != nil {
-		m.watches.noHistory = api.E("events.list", api.Unavailable, m.config.ID, fmt.Errorf("the history in %s can't be read: %w", folder, err))
-		m.log.Error().Err(err).Str("folder", folder).Msg("the history can't be read, and this master goes on without one")
+		w.noHistory = api.E("events.list", api.Unavailable, w.config.ID, fmt.Errorf("the history in %s can't be read: %w", folder, err))
+		w.log.Error().Err(err).Str("folder", folder).Msg("the history can't be read, and this master goes on without one")
 		return
 	}
-	m.watches.history = opened
+	w.history = opened
 }
 
 // historyAgain is how long keeping the history rests when its stream has broken.
 const historyAgain = 200 * time.Millisecond
 
 // keepHistory writes what happens until ctx ends. (Protocol rule R70.)
-func (m *Master) keepHistory(ctx context.Context) {
-	h := m.watches.history
+func (w *watchLogs) keepHistory(ctx context.Context) {
+	h := w.history
 	if h == nil {
 		return
 	}
@@ -77,7 +77,7 @@ func (m *Master) keepHistory(ctx context.Context) {
 			if last := h.Last(); !last.IsZero() {
 				after = last.Proto()
 			}
-			_ = m.watches.events.Follow(ctx, after, m.raft.Read, func(packed []byte, missed string) {
+			_ = w.events.Follow(ctx, after, w.raft.Read, func(packed []byte, missed string) {
 				if missed != "" {
 					h.Missed(time.Now(), missed)
 				}
@@ -87,16 +87,15 @@ func (m *Master) keepHistory(ctx context.Context) {
 		}
 	})
 	if err := h.Run(ctx); err != nil {
-		m.log.Warn().Err(err).Msg("the end of the history was not written")
+		w.log.Warn().Err(err).Msg("the end of the history was not written")
 	}
 	following.Wait()
 }
 
 // ListEvents lists what has happened, the newest first, as this master keeps it.
 func (s watchService) ListEvents(ctx context.Context, r *apiv1.ListEventsRequest) (*apiv1.ListEventsResponse, error) {
-	m := s.master
-	if m.watches.noHistory != nil {
-		return nil, m.watches.noHistory
+	if s.watches.noHistory != nil {
+		return nil, s.watches.noHistory
 	}
 	query, err := eventsQuery(r)
 	if err != nil {
@@ -104,15 +103,15 @@ func (s watchService) ListEvents(ctx context.Context, r *apiv1.ListEventsRequest
 	}
 	if by := guard.ScopeOf(ctx); !by.Everything {
 		query.Sees = func(e *apiv1.Event) (sees bool) {
-			m.raft.Read(func(state *registry.State) { sees = watching.Sees(e, by, state) })
+			s.raft.Read(func(state *registry.State) { sees = watching.Sees(e, by, state) })
 			return sees
 		}
 	}
-	page, err := m.watches.history.Select(query)
+	page, err := s.watches.history.Select(query)
 	if err != nil {
-		return nil, api.E("events.list", api.Unavailable, m.config.ID, fmt.Errorf("the history can't be read: %w", err))
+		return nil, api.E("events.list", api.Unavailable, s.config.ID, fmt.Errorf("the history can't be read: %w", err))
 	}
-	answer := &apiv1.ListEventsResponse{Items: page.Events, MasterId: string(m.config.ID), Gaps: page.Gaps}
+	answer := &apiv1.ListEventsResponse{Items: page.Events, MasterId: string(s.config.ID), Gaps: page.Gaps}
 	if !page.Next.IsZero() {
 		answer.NextPageToken = fmt.Sprintf("%d.%d.%d", page.Next.Term.Epoch, page.Next.Term.Number, page.Next.Number)
 	}

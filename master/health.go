@@ -15,7 +15,7 @@ import (
 // /readyz answers.
 type healthService struct {
 	healthv1.UnimplementedHealthServer
-	master *Master
+	leading *leadership
 }
 
 var errOneService = errors.New("a master is healthy as a whole; ask for the service whose name is empty")
@@ -24,7 +24,7 @@ var errOneService = errors.New("a master is healthy as a whole; ask for the serv
 const healthEvery = time.Second
 
 func (s healthService) status() healthv1.HealthCheckResponse_ServingStatus {
-	if ready, _ := s.master.ready(); ready {
+	if ready, _ := s.leading.ready(); ready {
 		return healthv1.HealthCheckResponse_SERVING
 	}
 	return healthv1.HealthCheckResponse_NOT_SERVING
@@ -49,7 +49,7 @@ func (s healthService) Watch(r *healthv1.HealthCheckRequest, stream grpc.ServerS
 	defer look.Stop()
 	last := healthv1.HealthCheckResponse_UNKNOWN
 	for {
-		news := s.master.news.wait()
+		news := s.leading.news.wait()
 		status := s.status()
 		if r.GetService() != "" {
 			status = healthv1.HealthCheckResponse_SERVICE_UNKNOWN

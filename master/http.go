@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/tenderhq/tender/api"
@@ -18,10 +19,24 @@ import (
 	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
+	"github.com/tenderhq/tender/master/internal/raftlog"
 )
 
-// httpServer is the listener for people, probes and Prometheus.
+// httpServer serves people, probes and Prometheus over HTTP.
 type httpServer struct {
+	config   *Config
+	raft     *raftlog.Log
+	intake   *intake.Intake
+	guard    *guard.Guard
+	metrics  *metrics
+	leading  *leadership
+	proof    *proof
+	masters  *masters
+	calls    *calls
+	watches  *watchLogs
+	services *services
+	log      *zerolog.Logger
+
 	server *http.Server
 	page   *pageCluster // nil: there is none
 }
@@ -33,30 +48,30 @@ const (
 	headerBytesMax = 64 << 10
 )
 
-func newHTTPServer(m *Master) *httpServer {
+// prepare makes the handler of all that is served.
+func (s *httpServer) prepare() {
 	mux := http.NewServeMux()
-	for pattern, handler := range m.routes() {
+	for pattern, handler := range s.routes() {
 		call := "master " + pattern
-		mux.Handle(pattern, m.guard.Route(call, handler, func(w http.ResponseWriter, r *http.Request, err error) {
-			if m.isTooEarly(r.Context(), err) {
-				err = m.tooEarly(call)
+		mux.Handle(pattern, s.guard.Route(call, handler, func(w http.ResponseWriter, r *http.Request, err error) {
+			if s.proof.isTooEarly(r.Context(), err) {
+				err = s.proof.tooEarly(call)
 			}
 			writeError(w, err)
 		}))
 	}
-	page := m.addPage(mux)
+	s.page = s.addPage(mux)
 	// A page of another site must not use the rights of its visitor.
 	origins := http.NewCrossOriginProtection()
-	s := serverOf(m.paid(m.known(origins.Handler(mux))))
-	if s.page = page; page != nil {
-		s.server.RegisterOnShutdown(page.server.End) // whoever keeps the page open is not waited for
+	s.server = serverOf(s.paid(s.proof.known(origins.Handler(mux))))
+	if s.page != nil {
+		s.server.RegisterOnShutdown(s.page.server.End) // whoever keeps the page open is not waited for
 	}
-	return s
 }
 
 // serverOf returns a server for the handler, with limits on the time and size of requests.
-func serverOf(handler http.Handler) *httpServer {
-	return &httpServer{server: &http.Server{
+func serverOf(handler http.Handler) *http.Server {
+	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       requestTimeout,
@@ -66,21 +81,21 @@ func serverOf(handler http.Handler) *httpServer {
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			return trust.WithConn(intake.WithSender(ctx, conn), conn)
 		},
-	}}
+	}
 }
 
 // routes returns all that is served over HTTP, by the patterns that the table of rights names.
-func (m *Master) routes() map[string]http.Handler {
+func (s *httpServer) routes() map[string]http.Handler {
 	return map[string]http.Handler{
-		"/v1/":                 newJSONHandler(m),
-		"GET /metrics":         m.serveMetrics(promhttp.HandlerFor(m.metrics.registry, promhttp.HandlerOpts{DisableCompression: true})),
-		"GET /v1/watch":        http.HandlerFunc(m.serveWatch),
-		"GET /v1/flags":        http.HandlerFunc(m.serveFlags),
-		"GET /v1/log":          http.HandlerFunc(m.config.Log.Written.Show),
-		"GET /v1/log-level":    http.HandlerFunc(m.serveLogLevel),
-		"PUT /v1/log-level":    http.HandlerFunc(m.setLogLevel),
+		"/v1/":                 s.newJSONHandler(),
+		"GET /metrics":         s.serveMetrics(promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{DisableCompression: true})),
+		"GET /v1/watch":        http.HandlerFunc(s.serveWatch),
+		"GET /v1/flags":        http.HandlerFunc(s.serveFlags),
+		"GET /v1/log":          http.HandlerFunc(s.config.Log.Written.Show),
+		"GET /v1/log-level":    http.HandlerFunc(s.serveLogLevel),
+		"PUT /v1/log-level":    http.HandlerFunc(s.setLogLevel),
 		"GET /healthz":         http.HandlerFunc(healthz),
-		"GET /readyz":          http.HandlerFunc(m.readyz),
+		"GET /readyz":          http.HandlerFunc(s.readyz),
 		"/debug/pprof/":        http.HandlerFunc(pprof.Index),
 		"/debug/pprof/profile": oneAtATime(pprof.Profile),
 		"/debug/pprof/trace":   oneAtATime(pprof.Trace),
@@ -91,37 +106,37 @@ func (m *Master) routes() map[string]http.Handler {
 func healthz(w http.ResponseWriter, _ *http.Request) { sentence(w, http.StatusOK, "ok") }
 
 // serveFlags shows the flags that this master was started with, as agents show theirs.
-func (m *Master) serveFlags(w http.ResponseWriter, _ *http.Request) {
+func (s *httpServer) serveFlags(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"version": m.config.Version, "flags": m.config.Log.Flags}) // an error only means that the client has gone
+	_ = json.NewEncoder(w).Encode(map[string]any{"version": s.config.Version, "flags": s.config.Log.Flags}) // an error only means that the client has gone
 }
 
 var errNoLogLevel = errors.New("the level of this process's log is not known; it can't be changed")
 
-func (m *Master) serveLogLevel(w http.ResponseWriter, _ *http.Request) {
-	if m.config.Log.Level == nil {
-		writeError(w, api.E("master.log-level", api.Unsupported, m.config.ID, errNoLogLevel))
+func (s *httpServer) serveLogLevel(w http.ResponseWriter, _ *http.Request) {
+	if s.config.Log.Level == nil {
+		writeError(w, api.E("master.log-level", api.Unsupported, s.config.ID, errNoLogLevel))
 		return
 	}
-	_ = m.config.Log.Level.Show(w) // an error only means that the client has gone
+	_ = s.config.Log.Level.Show(w) // an error only means that the client has gone
 }
 
 // setLogLevel changes the level from which on this process logs, until the process ends, and records who did so.
-func (m *Master) setLogLevel(w http.ResponseWriter, r *http.Request) {
+func (s *httpServer) setLogLevel(w http.ResponseWriter, r *http.Request) {
 	err := errNoLogLevel
 	wanted, kind := r.URL.Query().Get("level"), api.Unsupported
-	if m.config.Log.Level != nil {
-		err, kind = m.config.Log.Level.Set(wanted), api.Invalid
+	if s.config.Log.Level != nil {
+		err, kind = s.config.Log.Level.Set(wanted), api.Invalid
 	}
 	if err != nil {
-		err = api.E("master.log-level", kind, m.config.ID, err)
+		err = api.E("master.log-level", kind, s.config.ID, err)
 	}
-	m.guard.Done(r.Context(), structpb.NewStringValue(wanted), err)
+	s.guard.Done(r.Context(), structpb.NewStringValue(wanted), err)
 	if err != nil {
 		writeError(w, err)
 		return
 	}
-	m.serveLogLevel(w, r)
+	s.serveLogLevel(w, r)
 }
 
 func (s *httpServer) serve(listener net.Listener) error {
@@ -143,7 +158,7 @@ func (s *httpServer) stop(grace time.Duration) {
 }
 
 // paid serves a request only once its sender's allowance has room for it.
-func (m *Master) paid(handler http.Handler) http.Handler {
+func (s *httpServer) paid(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if intake.SenderOf(r.Context()).Pay(r.Context(), intake.CallsExpense, intake.LookPrice) {
 			handler.ServeHTTP(w, r)
@@ -153,12 +168,12 @@ func (m *Master) paid(handler http.Handler) http.Handler {
 
 // serveMetrics makes the page when it is this request's turn, and sends it afterwards, so that a slow reader delays
 // nobody else.
-func (m *Master) serveMetrics(text http.Handler) http.HandlerFunc {
+func (s *httpServer) serveMetrics(text http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by := intake.SenderOf(r.Context())
 		later, read, err := intake.Answer(r.Context(), by, true, (*unsent).len, func() (*unsent, error) {
 			later := &unsent{ResponseWriter: w, code: http.StatusOK}
-			if !by.Pay(r.Context(), intake.CallsExpense, intake.LookPrice) || !m.intake.Reads.During(r.Context(), by, intake.ReadWeight, func() { text.ServeHTTP(later, r) }) {
+			if !by.Pay(r.Context(), intake.CallsExpense, intake.LookPrice) || !s.intake.Reads.During(r.Context(), by, intake.ReadWeight, func() { text.ServeHTTP(later, r) }) {
 				return nil, r.Context().Err() // the client has gone
 			}
 			by.Charge(intake.CallsExpense, intake.WholePrice)
@@ -200,8 +215,8 @@ func sentence(w http.ResponseWriter, code int, text string) {
 	_, _ = w.Write([]byte(text + "\n"))
 }
 
-func (m *Master) readyz(w http.ResponseWriter, r *http.Request) {
-	ready, why := m.ready()
+func (s *httpServer) readyz(w http.ResponseWriter, r *http.Request) {
+	ready, why := s.leading.ready()
 	if ready && guard.CallerOf(r.Context()).Kind == rights.Nobody {
 		why = "somebody leads"
 	}
@@ -210,18 +225,4 @@ func (m *Master) readyz(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	sentence(w, http.StatusOK, "ok: "+why)
-}
-
-// ready reports whether this master knows a leader to which it can send clients.
-func (m *Master) ready() (ready bool, why string) {
-	switch id, address := m.Leader(); {
-	case m.raft.Cluster() == "":
-		return false, "waiting for the other masters to found or join a cluster"
-	case id == "" && m.raft.Members.Missing() != "":
-		return false, "nobody leads: " + m.raft.Members.Missing()
-	case id == "":
-		return false, "nobody leads; is a majority of the masters up?"
-	default:
-		return true, string(id) + " leads at " + address
-	}
 }

@@ -28,7 +28,7 @@ import (
 // jsonHandler serves every unary method of the operator's services: as POST /v1/METHOD with a JSON body, or, for
 // methods that only read, as GET /v1/METHOD?field=value.
 type jsonHandler struct {
-	master  *Master
+	http    *httpServer
 	methods map[string]jsonMethod
 }
 
@@ -38,12 +38,12 @@ type jsonMethod struct {
 	name   string // the full method name in gRPC
 }
 
-func newJSONHandler(m *Master) *jsonHandler {
-	h := &jsonHandler{master: m, methods: make(map[string]jsonMethod)}
-	h.add(apiv1.OperatorService_ServiceDesc, operatorService{master: m})
-	h.add(apiv1.RaftService_ServiceDesc, raftService{master: m})
-	h.add(forward.Service(), m.jobs)
-	h.add(apiv1.WatchService_ServiceDesc, watchService{master: m})
+func (s *httpServer) newJSONHandler() *jsonHandler {
+	h := &jsonHandler{http: s, methods: make(map[string]jsonMethod)}
+	h.add(apiv1.OperatorService_ServiceDesc, s.services.operator)
+	h.add(apiv1.RaftService_ServiceDesc, s.services.raft)
+	h.add(forward.Service(), s.services.jobs)
+	h.add(apiv1.WatchService_ServiceDesc, s.services.watch)
 	return h
 }
 
@@ -60,7 +60,7 @@ func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, api.E("http", api.NotFound, name, errors.New("no such method; the methods are those of OperatorService, RaftService, JobService and WatchService, such as /v1/ListAgents")))
 		return
 	}
-	ctx, err := h.master.guard.Admit(r.Context(), method.name)
+	ctx, err := h.http.guard.Admit(r.Context(), method.name)
 	if err != nil {
 		h.deny(ctx, method, name, w, r, err)
 		return
@@ -70,10 +70,10 @@ func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	body, read, err := answerTo(ctx, h.master, method, decode, wire.JSON, func(body []byte) int { return len(body) })
+	body, read, err := answerTo(ctx, h.http.calls, method, decode, wire.JSON, func(body []byte) int { return len(body) })
 	defer read()
 	if err != nil {
-		writeError(w, h.master.overHTTP(wire.Error(err)))
+		writeError(w, h.http.overHTTP(wire.Error(err)))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -83,12 +83,12 @@ func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // deny refuses a call. If the audit log has a line for such calls, the request is read first, so that the line can name
 // it.
 func (h *jsonHandler) deny(ctx context.Context, method jsonMethod, name string, w http.ResponseWriter, r *http.Request, err error) {
-	h.master.tellDenied(ctx, err, func() error {
+	h.http.calls.tellDenied(ctx, err, func() error {
 		decode, err := decoder(name, w, r)
 		if err != nil {
 			return err
 		}
-		_, read, err := answerTo(ctx, h.master, method, decode, wire.JSON, func(body []byte) int { return len(body) })
+		_, read, err := answerTo(ctx, h.http.calls, method, decode, wire.JSON, func(body []byte) int { return len(body) })
 		read()
 		return err
 	})
@@ -97,12 +97,12 @@ func (h *jsonHandler) deny(ctx context.Context, method jsonMethod, name string, 
 
 // answerTo calls a method and converts its answer with shape. The answer counts as unread until read is called.
 func answerTo[A any](
-	ctx context.Context, m *Master, method jsonMethod, decode func(any) error, shape func(proto.Message) (A, error), size func(A) int,
+	ctx context.Context, c *calls, method jsonMethod, decode func(any) error, shape func(proto.Message) (A, error), size func(A) int,
 ) (shaped A, read func(), err error) {
 	read = func() {}
 	_, err = method.desc.Handler(method.server, ctx, decode,
 		func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-			return m.unary(ctx, request, info, func(ctx context.Context, request any) (_ any, err error) {
+			return c.unary(ctx, request, info, func(ctx context.Context, request any) (_ any, err error) {
 				shaped, read, err = intake.Answer(ctx, intake.SenderOf(ctx), intake.OnlyLooks(method.name), size, func() (none A, err error) {
 					answer, err := handle(ctx, request)
 					if err != nil {
@@ -130,7 +130,7 @@ func (h *jsonHandler) ask(ctx context.Context, method string, request proto.Mess
 		return nil
 	}
 	same := func(message proto.Message) (proto.Message, error) { return message, nil }
-	answer, read, err := answerTo(ctx, h.master, h.methods[method[strings.LastIndexByte(method, '/')+1:]], decode, same, proto.Size)
+	answer, read, err := answerTo(ctx, h.http.calls, h.methods[method[strings.LastIndexByte(method, '/')+1:]], decode, same, proto.Size)
 	read()
 	return answer, err
 }
@@ -227,12 +227,12 @@ func fieldNames(fields protoreflect.FieldDescriptors) string {
 func seconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }
 
 // overHTTP returns the error as a client over HTTP can use it: where it names the leader, it names its HTTP address.
-func (m *Master) overHTTP(e *api.Error) *api.Error {
+func (s *httpServer) overHTTP(e *api.Error) *api.Error {
 	if e.Kind != api.NotLeader || wire.LeaderOf(e) == "" {
 		return e
 	}
-	id, _ := m.Leader()
-	if address := m.raft.Outline().Masters[id].HTTP; address != "" {
+	id, _ := s.leading.leader()
+	if address := s.raft.Outline().Masters[id].HTTP; address != "" {
 		return wire.NotLeader(e.Op, address)
 	}
 	return api.E(e.Op, api.NotLeader, "", errors.New("the leader has no HTTP address; use gRPC, or 'tender' itself"))

@@ -45,7 +45,7 @@ func (m *Master) record(policy allocator.Allocator) (allocator.Allocator, *recor
 		return policy, nil
 	}
 	r := &recorder{
-		path: m.config.AllocatorJournal, log: m.log, queue: make(chan []byte, journalQueueMax), mirror: inputs.NewMirror(),
+		path: m.config.AllocatorJournal, log: *m.log, queue: make(chan []byte, journalQueueMax), mirror: inputs.NewMirror(),
 		encoder: journal.Encoder{Policy: m.config.Allocator, Config: m.config.AllocatorConfig, Epoch: time.Now()},
 	}
 	r.batch = r.encoder.Head(nil, r.mirror, true)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,15 +42,15 @@ const (
 
 // leader is this master while it leads. It has one inbox of two lanes, one loop and one core.
 type leader struct {
-	master  *Master
+	config  *Config
 	log     zerolog.Logger
+	metrics *metrics
+	leading *leadership
 	lead    *raftlog.Leadership
 	inbox   *intake.Lanes[arrival]
-	writes  *intake.Budget // bounds the bytes of store writes that are under way
 	reads   chan func(*core.Core, time.Time)
 	over    chan struct{} // closed when this leadership stops serving
 	round   watchdog.Loop
-	shut    sync.Once // closes over
 	stores  *storeNews
 	changes *watching.Stream // what the core notes, for those who watch
 	policy  *policyRun
@@ -78,7 +77,7 @@ type arrival struct {
 	taken     func() // called when the loop has handled it; may be nil
 }
 
-func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) *leader {
+func (m *Master) newLeader(lead *raftlog.Leadership, policy allocator.Allocator) *leader {
 	config := m.config.Core
 	config.Master = m.config.ID
 	config.Compile = m.intake.Programs.Compile
@@ -86,16 +85,15 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 		config.ReceiptKey = key.Derive("receipts of launches")
 	}
 	config.Client = string(m.config.ID) + "/" + lead.Term.String()
-	config.Debug = config.Debug || m.config.Log.shows(zerolog.DebugLevel, m.log)
+	config.Debug = config.Debug || m.config.Log.shows(zerolog.DebugLevel, *m.log)
 	now := time.Now()
 	config.Version = m.config.Version
 	l := &leader{
-		policy: newPolicyRun(m, policy),
-		master: m,
+		policy: m.newPolicyRun(policy),
+		config: m.config, metrics: m.metrics, leading: m.leading,
 		log:    m.log.With().Stringer("term", lead.Term).Logger(),
 		lead:   lead,
 		inbox:  intake.NewLanes[arrival](),
-		writes: intake.NewBudget(storeWriteBytesMax),
 		reads:  make(chan func(*core.Core, time.Time), readsMax),
 		over:   make(chan struct{}),
 		stores: newStoreNews(),
@@ -115,7 +113,7 @@ func (l *leader) run(ctx context.Context) {
 	defer l.close()
 	defer l.broken()
 	defer l.runPolicy(ctx)()
-	l.master.metrics.elections.Inc()
+	l.metrics.elections.Inc()
 	l.introduce()
 	timer := time.NewTimer(pause.Soonest)
 	defer timer.Stop()
@@ -162,10 +160,10 @@ func (l *leader) run(ctx context.Context) {
 
 // introduce updates the registry's entry about this master, if it is out of date.
 func (l *leader) introduce() {
-	self := l.master.self()
-	if l.lead.State.Masters[l.master.config.ID] != self {
+	self := l.leading.listeners.record()
+	if l.lead.State.Masters[l.config.ID] != self {
 		l.lead.Propose(raftlog.Proposal{Command: registry.Command{
-			At: time.Now(), Change: registry.SetMaster{ID: l.master.config.ID, Master: self},
+			At: time.Now(), Change: registry.SetMaster{ID: l.config.ID, Master: self},
 		}})
 	}
 }
@@ -191,7 +189,7 @@ func (l *leader) busy() {
 	now := time.Now()
 	took := now.Sub(l.seen)
 	l.seen = now
-	l.master.metrics.rounds.Observe(took.Seconds())
+	l.metrics.rounds.Observe(took.Seconds())
 	l.away(took)
 }
 
@@ -203,7 +201,7 @@ func (l *leader) away(gap time.Duration) {
 }
 
 func (l *leader) heartbeat() time.Duration {
-	if d := l.master.config.Core.HeartbeatInterval; d > 0 {
+	if d := l.config.Core.HeartbeatInterval; d > 0 {
 		return d
 	}
 	return time.Second
@@ -327,7 +325,7 @@ func (l *leader) perform(effects []core.Effect) {
 			}
 		case core.SendSecrets:
 			if stream := l.peers.agents[effect.Conn]; stream != nil {
-				event := agentEvent{effect.Session, vault.Open(l.master.config.Trust.Key, effect)}
+				event := agentEvent{effect.Session, vault.Open(l.config.Trust.Key, effect)}
 				l.peers.queued(stream, stream.Put(event), core.AgentClosed{Conn: effect.Conn, Why: tookTooLittle})
 			}
 		case core.CloseAgent:
@@ -367,7 +365,7 @@ func (l *leader) allocate() {
 	for {
 		began := time.Now()
 		effects := l.core.Allocate(began)
-		l.master.metrics.allocates.Observe(time.Since(began).Seconds())
+		l.metrics.allocates.Observe(time.Since(began).Seconds())
 		l.noteChanges()
 		l.perform(effects)
 		if len(l.peers.slow) == 0 {
@@ -380,7 +378,7 @@ func (l *leader) allocate() {
 func (l *leader) flush() {
 	l.peers.flush()
 	if len(l.served) > 0 {
-		l.master.metrics.returned(l.served)
+		l.metrics.returned(l.served)
 		l.served = l.served[:0]
 	}
 }
@@ -453,28 +451,29 @@ func (l *leader) broken() {
 		evidence = rule.Evidence
 	}
 	l.log.Error().Str("evidence", fmt.Sprint(evidence)).Str("stack", string(debug.Stack())).Msg("the core is broken")
-	l.master.metrics.broken.Inc()
+	l.metrics.broken.Inc()
 	l.lead.End(fmt.Sprintf("the core is broken: %v", evidence))
 }
 
 // stopServing sends new callers to the next leader, and ends the calls that wait for this one.
 func (l *leader) stopServing() {
-	l.master.leading.CompareAndSwap(l, nil)
-	l.shut.Do(func() { close(l.over) })
+	if l.leading.now.CompareAndSwap(l, nil) { // once: after a stuck loop was abandoned, its end comes here again
+		close(l.over)
+	}
 }
 
 // abandon gives up this leadership although its loop is stuck. Otherwise Raft would continue its heartbeats, and no
 // other leader would be elected (R36).
 func (l *leader) abandon(evidence string) {
 	l.log.Error().Stringer("longest", l.longestRound()).Str("stack", evidence).Msg("the leader's loop is stuck")
-	l.master.metrics.stuck.Inc()
+	l.metrics.stuck.Inc()
 	l.lead.End("its loop is stuck")
 	l.stopServing()
 }
 
 // longestRound is how long a round of the loop may take: three session timeouts.
 func (l *leader) longestRound() time.Duration {
-	timeout := l.master.config.Core.SessionTimeout
+	timeout := l.config.Core.SessionTimeout
 	if timeout <= 0 {
 		timeout = 5 * time.Second
 	}
@@ -484,8 +483,8 @@ func (l *leader) longestRound() time.Duration {
 // close ends every stream and answers all requests that wait.
 func (l *leader) close() {
 	l.stopServing()
-	err := l.master.notLeader("session")
-	l.peers.close(err, api.E("master.request", api.Unknown, l.master.config.ID, errors.New("the leadership ended before the outcome was known")))
+	err := l.leading.notLeader("session")
+	l.peers.close(err, api.E("master.request", api.Unknown, l.config.ID, errors.New("the leadership ended before the outcome was known")))
 }
 
 // send puts an arrival into the loop through an inlet. It returns false when the leadership or ctx has ended.
@@ -500,7 +499,7 @@ func (l *leader) read(ctx context.Context, op string, read func(view.Cluster, ti
 	select {
 	case l.reads <- func(c *core.Core, now time.Time) { defer close(done); read(c.View(), now) }:
 	case <-l.over:
-		return l.master.notLeader(op)
+		return l.leading.notLeader(op)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -508,7 +507,7 @@ func (l *leader) read(ctx context.Context, op string, read func(view.Cluster, ti
 	case <-done:
 		return nil
 	case <-l.over:
-		return l.master.notLeader(op)
+		return l.leading.notLeader(op)
 	}
 }
 
@@ -533,7 +532,7 @@ func (l *leader) notSent(ctx context.Context, op string) error {
 	if ctx.Err() != nil {
 		return wire.Error(ctx.Err())
 	}
-	return l.master.notLeader(op)
+	return l.leading.notLeader(op)
 }
 
 // replied waits for the reply to a request; false when ctx or the leadership ends first.

@@ -2,199 +2,225 @@ package master
 
 import (
 	"context"
-	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/rs/zerolog"
-
-	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/trust/rights"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/internal/forward"
+	"github.com/tenderhq/tender/master/internal/guard"
+	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/internal/raftlog"
+	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/master/view"
 )
 
-// stuckMax bounds the loops that were abandoned and are still stuck. With so many of them this master refuses to lead
-// until one of them has ended.
-const stuckMax = 2
+// leadership is who leads, as this master knows: itself, another, or nobody. While it is this master, what others ask of
+// the leader goes through here into its loop. It decides nothing, and knows no other master but by its address.
+type leadership struct {
+	config    *Config
+	raft      *raftlog.Log
+	intake    *intake.Intake
+	listeners *listeners
 
-// lead serves one leadership after the other.
-func (m *Master) lead(ctx context.Context) error {
-	for lead := range m.raft.Leaderships() {
-		if m.stuck.Load() >= stuckMax {
-			lead.End("loops of earlier leaderships of this master are still stuck")
-			continue
-		}
-		config := m.config.AllocatorConfig
-		config.Compile = m.intake.Programs.Compile
-		policy, err := allocator.Make(m.config.Allocator, config)
-		if err != nil {
-			return api.E("master.lead", api.Invalid, m.config.Allocator, err)
-		}
-		m.leadOnce(ctx, lead, policy)
-	}
-	return nil
+	now     atomic.Pointer[leader] // nil: this master does not lead
+	changed *broadcast             // fired whenever this master begins or ends to lead
+	news    *broadcast             // fired when this master hears of a new leader
+	leaving atomic.Bool            // this master is ending: callers that wait for a leader must not wait any longer
+	beside  sync.WaitGroup         // goroutines that read and write streams
 }
 
-// leadOnce serves until the leadership is over. It does not wait for a loop that is stuck.
-func (m *Master) leadOnce(ctx context.Context, lead *raftlog.Leadership, policy allocator.Allocator) {
-	policy, recorder := m.record(policy)
-	l := newLeader(m, lead, policy)
-	m.leading.Store(l)
-	m.changed.fire()
-	m.news.fire()
-	ended, stuck := make(chan struct{}), make(chan string, 1)
-	watching, stop := context.WithCancel(context.Background())
-	go func() {
-		defer close(ended)
-		defer recorder.recording()()
-		l.run(ctx)
-	}()
-	go func() { stuck <- l.round.Watch(watching, l.longestRound) }()
-	looked := make(chan struct{})
-	go func() {
-		defer close(looked)
-		m.lookAfter(watching)
-	}()
-	select {
-	case <-ended:
-	case evidence := <-stuck:
-		l.abandon(evidence)
-		m.stuck.Add(1)
-		go func() {
-			<-ended
-			m.stuck.Add(-1)
-			l.log.Warn().Msg("a loop that was stuck has continued; its leadership is over")
-		}()
+// mine returns this master's leadership; while it does not lead, an error that names the leader.
+func (d *leadership) mine(op string) (*leader, error) {
+	if l := d.now.Load(); l != nil {
+		return l, nil
 	}
-	stop()
-	<-looked
-	m.changed.fire()
-	level := zerolog.WarnLevel
-	if ctx.Err() != nil { // this master ends, and everybody knows
-		level = zerolog.DebugLevel
-	}
-	m.log.WithLevel(level).Stringer("term", l.lead.Term).Str("why", lead.Why()).Msg("leadership is over")
+	return nil, d.notLeader(op)
 }
 
-// policyRun runs the policy of a leadership, if the policy does something on its own.
-type policyRun struct {
-	living living        // nil: the policy does nothing on its own
-	nudges chan struct{} // signals that the policy has something to propose
-
-	mu       sync.Mutex
-	conn     net.Conn       // the last connection to a policy in another process
-	identity trust.Identity // the identity that the other end has shown on it
-}
-
-// living is a policy that does something on its own, such as one in another process. It runs while this master leads.
-type living interface {
-	allocator.Allocator
-	// Run returns when ctx ends. It calls ready when Allocate has something to do, and say when something should be
-	// logged: that there is trouble, or that it is over.
-	Run(ctx context.Context, ready func(), say func(trouble bool, message, why string))
-	// Answered waits until the policy can answer what Explain asked, or until ctx ends.
-	Answered(ctx context.Context)
-}
-
-// distant is a policy that is reached over a connection.
-type distant interface {
-	// DialBy sets how connections are opened. It is called before Run.
-	DialBy(dial func(ctx context.Context, address string) (net.Conn, error))
-}
-
-// newPolicyRun prepares a policy to run. A policy that is reached over a connection may do only what its principal was
-// granted.
-func newPolicyRun(m *Master, policy allocator.Allocator) *policyRun {
-	run := &policyRun{nudges: make(chan struct{}, 1)}
-	run.living, _ = policy.(living)
-	if far, is := policy.(distant); is {
-		far.DialBy(func(ctx context.Context, address string) (net.Conn, error) { return run.dial(ctx, m, address) })
+// term reports whether this master leads, and in which term.
+func (d *leadership) term() (api.Term, bool) {
+	if l := d.now.Load(); l != nil {
+		return l.lead.Term, true
 	}
-	return run
+	return api.Term{}, false
 }
 
-// dial connects to a policy in another process. In a cluster with certificates, the policy must show the certificate of
-// a principal that may allocate.
-func (p *policyRun) dial(ctx context.Context, m *Master, address string) (net.Conn, error) {
-	holder := m.listeners.proof.holder
-	conn, err := holder.Dialer(m.config.Dial, trust.Framework)(ctx, address)
-	if err != nil || holder == nil {
-		return conn, err
+// leader returns the leader and its gRPC address, as far as this master knows; "" when it does not know.
+func (d *leadership) leader() (api.MasterID, string) {
+	if d.now.Load() != nil {
+		return d.config.ID, d.listeners.grpcAddress()
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.conn, p.identity = conn, trust.PeerOf(conn)
-	if err := p.check(m); err != nil {
-		return nil, err
+	id, _ := d.raft.Members.Leader()
+	if id == d.config.ID {
+		return "", "" // elected, but the gate is not open yet
 	}
-	return conn, nil
+	return id, d.raft.Outline().Masters[id].GRPC
 }
 
-// check closes the connection, if there is one and its principal may not allocate (any more), and returns the reason.
-func (p *policyRun) check(m *Master) error {
-	if p.conn == nil {
-		return nil
+// notLeader returns the error for calls that only a leader can serve.
+func (d *leadership) notLeader(op string) *api.Error {
+	_, address := d.leader()
+	if missing := d.raft.Members.Missing(); address == "" && missing != "" {
+		return wire.NoLeader(op, missing)
 	}
-	err := m.guard.May(apiv1.AllocatorService_Session_FullMethodName, p.identity)
+	return wire.NotLeader(op, address)
+}
+
+// index returns the index of the last log entry that this master's registry includes.
+func (d *leadership) index() uint64 { return d.raft.Outline().Index }
+
+// ready reports whether this master knows a leader to which it can send clients.
+func (d *leadership) ready() (ready bool, why string) {
+	switch id, address := d.leader(); {
+	case d.raft.Cluster() == "":
+		return false, "waiting for the other masters to found or join a cluster"
+	case id == "" && d.raft.Members.Missing() != "":
+		return false, "nobody leads: " + d.raft.Members.Missing()
+	case id == "":
+		return false, "nobody leads; is a majority of the masters up?"
+	default:
+		return true, string(id) + " leads at " + address
+	}
+}
+
+// leaderInTerm returns the leader, its gRPC address and its term, as far as this master knows.
+func (d *leadership) leaderInTerm() (id api.MasterID, address string, term api.Term) {
+	if l := d.now.Load(); l != nil {
+		return d.config.ID, d.listeners.grpcAddress(), l.lead.Term
+	}
+	id, number := d.raft.Members.LeaderInTerm()
+	if id == "" || id == d.config.ID {
+		return "", "", api.Term{}
+	}
+	state := d.raft.Outline()
+	return id, state.Masters[id].GRPC, api.Term{Epoch: state.Epoch, Number: number}
+}
+
+// ask runs a read of the leader's state, inside the leader's loop.
+func (d *leadership) ask(ctx context.Context, op string, read func(view.Cluster, time.Time)) error {
+	l, err := d.mine(op)
 	if err != nil {
-		_ = p.conn.Close() // nothing that it still says counts
-		p.conn = nil
+		return err
+	}
+	seen := func(c view.Cluster, now time.Time) {
+		c.Sees = guard.ScopeOf(ctx)
+		read(c, now)
+	}
+	if !d.intake.Reads.During(ctx, intake.SenderOf(ctx), intake.ReadWeight, func() { err = l.read(ctx, op, seen) }) {
+		return wire.Error(ctx.Err())
 	}
 	return err
 }
 
-// watchRights closes the connection to a policy in another process when its principal may no longer allocate. It
-// returns when ctx ends.
-func (p *policyRun) watchRights(ctx context.Context, m *Master) {
-	for ctx.Err() == nil {
-		news := m.rights.wait()
-		p.mu.Lock()
-		err := p.check(m)
-		p.mu.Unlock()
-		if err != nil {
-			m.log.Warn().Err(err).Msg("the connection to the allocator is closed: it has lost the right")
+// act has the leader's core do what an operator asks for.
+func (d *leadership) act(ctx context.Context, op string, action core.Action) (any, error) {
+	l, err := d.mine(op)
+	if err != nil {
+		return nil, err
+	}
+	return l.request(ctx, op, action)
+}
+
+// commit makes a change of the registry, if this master leads.
+func (d *leadership) commit(ctx context.Context, op string, change registry.Change) error {
+	l, err := d.mine(op)
+	if err != nil {
+		return err
+	}
+	err = l.commit(ctx, op, change)
+	if api.Is(err, api.NotLeader) {
+		return d.notLeader(op)
+	}
+	return err
+}
+
+// awaitLead returns the leadership of this master. While nobody leads, an agent waits here for a while, because
+// thousands of agents that retry all the time would disturb an election. As soon as another master leads, agents are
+// sent there one after the other.
+func (d *leadership) awaitLead(ctx context.Context) (*leader, error) {
+	const op = "agent.session"
+	ctx, cancel := context.WithTimeout(ctx, intake.HeldMax)
+	defer cancel()
+	until := time.Now().Add(intake.HeldMax)
+	for {
+		news := d.news.wait()
+		if l := d.now.Load(); l != nil {
+			return l, nil
+		}
+		if _, address := d.leader(); address != "" {
+			wait, ok := d.intake.Redirects.Turn(time.Now(), time.Until(until))
+			if !ok {
+				return nil, manyAgents("very many agents are on their way to the leader", d.config.ID)
+			}
+			pause.For(ctx, wait)
+			if _, address := d.leader(); address != "" && d.now.Load() == nil {
+				return nil, d.notLeader(op)
+			}
+			continue // something has changed, so look again
 		}
 		select {
 		case <-news:
 		case <-ctx.Done():
+			return nil, d.notLeader(op)
 		}
 	}
 }
 
-// runPolicy runs a policy that does something on its own. The returned function stops it and waits for its end.
-func (l *leader) runPolicy(ctx context.Context) (stop func()) {
-	if l.policy.living == nil {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	ready := func() {
+// awaitLeader reports whether this master should accept a connection from a peer that wants only the leader. While nobody
+// leads, the peer waits for a while in its handshake, as agents wait in awaitLead. But here it has not proved its
+// identity yet, and it costs little more than its connection. As soon as another master leads, waiting peers are
+// refused one after the other, so that they do not all reach it at once.
+func (d *leadership) awaitLeader(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, intake.HeldMax)
+	defer cancel()
+	for {
+		news := d.news.wait()
+		if d.now.Load() != nil {
+			return true
+		}
+		if _, address := d.leader(); address != "" {
+			if wait, ok := d.intake.Refusals.Turn(time.Now(), intake.RefusedWaitMax); ok {
+				pause.For(ctx, wait)
+			}
+			return d.now.Load() != nil
+		}
+		if d.leaving.Load() {
+			return false
+		}
 		select {
-		case l.policy.nudges <- struct{}{}:
-		default: // the loop is going to look at the policy anyway
+		case <-news:
+		case <-ctx.Done():
+			return false
 		}
 	}
-	say := func(trouble bool, message, why string) {
-		level := zerolog.InfoLevel
-		if trouble {
-			level = zerolog.WarnLevel
-		}
-		l.log.WithLevel(level).Str("why", why).Msg(message)
-	}
-	running.Go(func() { l.policy.living.Run(ctx, ready, say) })
-	running.Go(func() { l.policy.watchRights(ctx, l.master) })
-	return func() { cancel(); running.Wait() }
 }
 
-// answerMax is how long an explanation waits for a policy in another process.
-const answerMax = 2 * time.Second
+// listRunning is ListTasks for this master's own use, while it leads.
+func (d *leadership) listRunning(ctx context.Context, r *apiv1.ListTasksRequest) (*apiv1.ListTasksResponse, error) {
+	var page view.Page[view.Task]
+	err := d.ask(ctx, "master.dns", func(c view.Cluster, _ time.Time) {
+		c.Sees = rights.All()
+		page = c.Tasks(queryOf(r))
+	})
+	return &apiv1.ListTasksResponse{Items: shown(page.Items, showTask), NextPageToken: page.Next}, err
+}
 
-// settled waits until a policy in another process has answered what it was asked. It reports whether it is worth asking
+// jobManagers returns the job managers that there are.
+func (d *leadership) jobManagers(ctx context.Context) (managers []view.Endpoint, err error) {
+	err = d.ask(ctx, "jobs.forward", func(c view.Cluster, _ time.Time) { managers = c.Endpoints(forward.JobsEndpoint) })
+	return managers, err
+}
+
+// awaitPolicy waits until a policy in another process has answered what it was asked. It reports whether it is worth asking
 // again.
-func (m *Master) settled(ctx context.Context) bool {
-	l := m.leading.Load()
+func (d *leadership) awaitPolicy(ctx context.Context) bool {
+	l := d.now.Load()
 	if l == nil || l.policy.living == nil {
 		return false
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/transport"
-	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/internal/forward"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
@@ -23,39 +22,34 @@ import (
 	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/internal/statehash"
+	"github.com/tenderhq/tender/master/internal/watching"
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Master is one master. Call New, then Run once; or Close.
+// Master is one master. Call New, then Run once; or Close. It knows all rooms, begins and ends them; a room holds those
+// that it calls, and none calls back.
 type Master struct {
-	config  Config
-	log     zerolog.Logger
+	config  *Config
+	log     *zerolog.Logger
 	lock    *os.File // locks the data folder; nil in memory
 	raft    *raftlog.Log
-	server  *grpc.Server
-	http    *httpServer // nil: none
 	metrics *metrics
+	intake  *intake.Intake
+	guard   *guard.Guard
 
-	guard     *guard.Guard
-	listeners listeners
-	leading   atomic.Pointer[leader]              // nil: this master does not lead
-	standings atomic.Pointer[map[string]standing] // of the other masters, while this one leads
-	intake    *intake.Intake
-	jobs      *forward.Jobs // forwards calls to the job manager
-	watches   *watchLogs    // what watchers are told
-	under     underWay
-	hash      *statehash.Hash
-	stuck     atomic.Int32 // how many abandoned loops are still stuck
-	changed   *broadcast   // fired whenever this master begins or ends to lead
-	news      *broadcast   // fired when this master hears of a new leader
-	rights    *broadcast   // fired when the rights of a principal may have changed
-}
+	listeners *listeners
+	leading   *leadership
+	proof     *proof
+	masters   *masters
+	calls     *calls
+	saver     *saver
+	watches   *watchLogs
+	services  *services
+	server    *grpc.Server
+	http      *httpServer // nil: none
 
-// listeners holds the listeners of this master, and the proof of its identity.
-type listeners struct {
-	grpc, raft, http net.Listener  // http is nil if there is none
-	names            *names.Server // nil: there is none
-	proof            proof
+	stuck  atomic.Int32 // how many abandoned loops are still stuck
+	rights *broadcast   // fired when the rights of a principal may have changed
 }
 
 // New checks the configuration, locks the folder, reads it and opens the listeners. It starts nothing; Run does that.
@@ -77,11 +71,15 @@ func New(config Config) (*Master, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), rights: newBroadcast(), under: newUnderWay(), watches: newWatchLogs()}
+	log := *config.Logger
+	m := &Master{config: &config, log: &log, metrics: newMetrics(), rights: newBroadcast()}
 	m.intake = intake.New(m.tellHeld)
-	m.jobs = &forward.Jobs{Managers: m.jobManagers, Dial: func(ctx context.Context, address string) (net.Conn, error) {
-		return m.listeners.proof.holder.Dialer(config.Dial, trust.Framework)(ctx, address)
-	}}
+	m.listeners = &listeners{config: m.config, intake: m.intake}
+	m.leading = &leadership{config: m.config, intake: m.intake, listeners: m.listeners, changed: newBroadcast(), news: newBroadcast()}
+	m.proof = &proof{config: m.config, log: m.log, listeners: m.listeners, leading: m.leading, rights: m.rights}
+	m.services = &services{jobs: &forward.Jobs{Managers: m.leading.jobManagers, Dial: func(ctx context.Context, address string) (net.Conn, error) {
+		return m.proof.holder.Dialer(config.Dial, trust.Framework)(ctx, address)
+	}}}
 	if err := m.open(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -93,29 +91,29 @@ func (m *Master) open() (err error) {
 		if m.lock, err = lockFolder(m.config.DataDir); err != nil {
 			return err
 		}
-		m.shutFolder()
+		shutFolder(m.config.DataDir, m.log)
 	}
 	if err := m.config.checkJournal(); err != nil {
 		return err
 	}
-	if m.listeners.grpc, err = m.listen("gRPC", m.config.GRPC, grpcConnectionsMax); err != nil {
+	if m.listeners.grpc, err = m.listeners.listen("gRPC", m.config.GRPC, grpcConnectionsMax); err != nil {
 		return err
 	}
 	if m.listeners.raft, err = m.config.listen("Raft", m.config.Raft); err != nil {
 		return err
 	}
 	if m.config.HTTP != noListener {
-		if m.listeners.http, err = m.listen("HTTP", m.config.HTTP, httpConnectionsMax); err != nil {
+		if m.listeners.http, err = m.listeners.listen("HTTP", m.config.HTTP, httpConnectionsMax); err != nil {
 			return err
 		}
 	}
 	if err := m.openNames(); err != nil {
 		return err
 	}
-	if m.config, err = m.config.withObtained(); err != nil {
+	if *m.config, err = m.config.withObtained(); err != nil {
 		return err
 	}
-	if m.listeners.proof, err = m.newProof(); err != nil {
+	if err := m.proof.prepare(); err != nil {
 		return err
 	}
 	m.raft, err = raftlog.Open(raftlog.Config{
@@ -123,53 +121,73 @@ func (m *Master) open() (err error) {
 		Memory: m.config.Memory,
 		ID:     m.config.ID,
 		Peers:  m.config.Peers,
-		Listener: m.listeners.proof.holder.Listener(m.listeners.raft, trust.Door{
-			Kinds: []trust.Kind{trust.Master}, Anew: true, Seen: m.listeners.proof.registrar.Met, Ended: m.sayEnded(),
+		Listener: m.proof.holder.Listener(m.listeners.raft, trust.Door{
+			Kinds: []trust.Kind{trust.Master}, Anew: true, Seen: m.proof.registrar.Met, Ended: m.proof.sayEnded(),
 		}),
 		Advertise: m.config.advertised(m.listeners.raft.Addr().String()),
-		Dial:      m.dialRaft,
+		Dial:      m.proof.dialRaft,
 		Profile:   raftlog.Profile(m.config.Profile),
 		Version:   m.config.Version,
 		Format:    m.config.Format,
-		Logger:    m.log,
+		Logger:    *m.log,
 		Committed: m.metrics.committed,
-		Changed:   m.news.fire,
+		Changed:   m.leading.news.fire,
 		Rights:    m.rights.fire,
 	})
 	if err != nil {
 		return err
 	}
-	m.hash = statehash.New(m.index, m.raft.Registry, registrycodec.Hash)
+	m.leading.raft, m.proof.raft = m.raft, m.raft
 	m.config.ID = m.raft.ID()
-	m.log = m.log.With().Str("master", string(m.config.ID)).Logger()
+	*m.log = m.log.With().Str("master", string(m.config.ID)).Logger()
 	if m.config.reachedNowhere() {
 		m.log.Warn().Str("grpc", m.GRPCAddr()).Msg(transport.HowToAdvertise)
 	}
 	if m.config.Trust.Insecure {
 		m.log.Warn().Msg("--insecure: nothing is encrypted and there are no identities: everybody who reaches a master can run commands on every agent")
 	}
-	m.openHistory()
-	if err := m.renewOwn(); err != nil {
+	if err := m.proof.renew(); err != nil {
 		return err
 	}
-	if m.guard, err = guard.New(m.access(), m.config.DataDir, m.log, m.raft.Principals, m.index, m.metrics.registry); err != nil {
+	if m.guard, err = guard.New(m.proof.access(), m.config.DataDir, *m.log, m.raft.Principals, m.leading.index, m.metrics.registry); err != nil {
 		return err
 	}
-	m.server = m.newServer()
-	if m.listeners.http != nil {
-		m.http = newHTTPServer(m)
+	m.build()
+	m.watches.openHistory()
+	if m.http != nil {
+		m.http.prepare()
 	}
-	m.metrics.watch(m)
-	return m.keep()
+	return m.listeners.keepAddresses()
 }
 
-// listen opens a listener for at most limit connections at a time.
-func (m *Master) listen(what, address string, limit int64) (net.Listener, error) {
-	listener, err := m.config.listen(what, address)
-	if err != nil {
-		return nil, err
+// build makes the rooms above the replicated log, each on those that it calls.
+func (m *Master) build() {
+	m.masters = &masters{config: m.config, log: m.log, raft: m.raft, listeners: m.listeners, leading: m.leading, proof: m.proof}
+	m.calls = &calls{log: m.log, guard: m.guard, metrics: m.metrics, leading: m.leading, proof: m.proof}
+	m.saver = &saver{config: m.config, log: m.log, raft: m.raft, slots: make(chan struct{}, snapshotsMax)}
+	m.watches = &watchLogs{
+		config: m.config, log: m.log, raft: m.raft, leading: m.leading, proof: m.proof, masters: m.masters,
+		events: watching.NewLog(false), views: watching.NewLog(true), over: make(chan struct{}),
 	}
-	return m.intake.Bound(listener, limit), nil
+	m.services.operator = operatorService{
+		config: m.config, raft: m.raft, guard: m.guard, leading: m.leading, proof: m.proof, masters: m.masters,
+	}
+	m.services.raft = raftService{
+		config: m.config, raft: m.raft, leading: m.leading, masters: m.masters, saver: m.saver,
+		hash: statehash.New(m.leading.index, m.raft.Registry, registrycodec.Hash),
+	}
+	m.services.watch = watchService{config: m.config, raft: m.raft, leading: m.leading, watches: m.watches}
+	m.server = m.newServer()
+	if m.listeners.http != nil {
+		m.http = &httpServer{
+			config: m.config, log: m.log, raft: m.raft, intake: m.intake, guard: m.guard, metrics: m.metrics, leading: m.leading,
+			proof: m.proof, masters: m.masters, calls: m.calls, watches: m.watches, services: m.services,
+		}
+	}
+	m.metrics.registry.MustRegister(collector{
+		config: m.config, raft: m.raft, intake: m.intake, metrics: m.metrics, leading: m.leading, proof: m.proof, masters: m.masters,
+		watches: m.watches, saver: m.saver,
+	})
 }
 
 // openNames opens the sockets for DNS, if they are configured.
@@ -178,16 +196,16 @@ func (m *Master) openNames() (err error) {
 		return nil
 	}
 	leader := func() string {
-		if m.leading.Load() != nil {
+		if m.leading.now.Load() != nil {
 			return ""
 		}
-		_, address := m.Leader()
+		_, address := m.leading.leader()
 		return address
 	}
 	m.listeners.names, err = names.Open(names.Config{
 		Address: m.config.DNS, Bound: m.intake.Bound, Metrics: m.metrics.registry,
 		Source: names.Source{
-			Index: m.index, Registry: func(look func(*registry.State)) { m.raft.Read(look) }, Leader: leader, Dial: m.dial, Tasks: m.listRunning,
+			Index: m.leading.index, Registry: func(look func(*registry.State)) { m.raft.Read(look) }, Leader: leader, Dial: m.proof.dialMaster, Tasks: m.leading.listRunning,
 		},
 	})
 	return listenError("DNS", m.config.DNS, err)
@@ -215,26 +233,9 @@ func (m *Master) tellHeld(held intake.Held) {
 	line.Str("address", held.Address).Msg("a peer must wait: it sends more than its allowance")
 }
 
-// keep writes the addresses of the listeners down, so that a restart uses the same ports.
-func (m *Master) keep() error {
-	config := m.config
-	config.GRPC = m.listeners.grpc.Addr().String()
-	config.Raft = m.listeners.raft.Addr().String()
-	if m.listeners.http != nil {
-		config.HTTP = m.listeners.http.Addr().String()
-	}
-	return config.keep()
-}
-
-func (m *Master) dialRaft(address string, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	return m.listeners.proof.holder.Dialer(m.config.Dial, trust.Master)(ctx, address)
-}
-
 // Close releases what New has opened. It is for a master whose Run is not called.
 func (m *Master) Close() error {
-	errs := []error{m.jobs.Close()}
+	errs := []error{m.services.jobs.Close()}
 	for _, listener := range []net.Listener{m.listeners.grpc, m.listeners.http, m.listeners.raft} {
 		if listener != nil {
 			errs = append(errs, ignoreClosed(listener.Close()))
@@ -269,67 +270,29 @@ func (m *Master) ID() api.MasterID { return m.config.ID }
 func (m *Master) Cluster() api.ClusterID { return m.raft.Cluster() }
 
 // GRPCAddr returns the address under which others reach the gRPC listener.
-func (m *Master) GRPCAddr() string { return m.config.advertised(m.listeners.grpc.Addr().String()) }
+func (m *Master) GRPCAddr() string { return m.listeners.grpcAddress() }
 
 // HTTPAddr returns the address under which others reach the HTTP listener; "" when there is none.
-func (m *Master) HTTPAddr() string {
-	if m.listeners.http == nil {
-		return ""
-	}
-	return m.config.advertised(m.listeners.http.Addr().String())
-}
+func (m *Master) HTTPAddr() string { return m.listeners.httpAddress() }
 
 // RaftAddr returns the address under which others reach the Raft listener.
-func (m *Master) RaftAddr() string { return m.config.advertised(m.listeners.raft.Addr().String()) }
+func (m *Master) RaftAddr() string { return m.listeners.raftAddress() }
 
 // Leading reports whether this master leads, and in which term.
-func (m *Master) Leading() (api.Term, bool) {
-	if l := m.leading.Load(); l != nil {
-		return l.lead.Term, true
-	}
-	return api.Term{}, false
-}
+func (m *Master) Leading() (api.Term, bool) { return m.leading.term() }
 
 // LeadershipChanged returns a channel that is closed when this master begins or ends to lead. Get the channel first,
 // then call Leading.
-func (m *Master) LeadershipChanged() <-chan struct{} { return m.changed.wait() }
+func (m *Master) LeadershipChanged() <-chan struct{} { return m.leading.changed.wait() }
 
 // Leader returns the leader and its gRPC address, as far as this master knows; "" when it does not know.
-func (m *Master) Leader() (api.MasterID, string) {
-	if m.leading.Load() != nil {
-		return m.config.ID, m.GRPCAddr()
-	}
-	id, _ := m.raft.Members.Leader()
-	if id == m.config.ID {
-		return "", "" // elected, but the gate is not open yet
-	}
-	return id, m.raft.Outline().Masters[id].GRPC
-}
-
-// notLeader returns the error for calls that only a leader can serve.
-func (m *Master) notLeader(op string) *api.Error {
-	_, address := m.Leader()
-	if missing := m.raft.Members.Missing(); address == "" && missing != "" {
-		return wire.NoLeader(op, missing)
-	}
-	return wire.NotLeader(op, address)
-}
-
-// index returns the index of the last log entry that this master's registry includes.
-func (m *Master) index() uint64 { return m.raft.Outline().Index }
-
-// self returns what the registry should say about this master.
-func (m *Master) self() registry.Master {
-	return registry.Master{
-		GRPC: m.GRPCAddr(), HTTP: m.HTTPAddr(), Raft: m.RaftAddr(), Version: m.config.Version, Allocator: m.config.Allocator,
-	}
-}
+func (m *Master) Leader() (api.MasterID, string) { return m.leading.leader() }
 
 // Run serves until ctx ends or this master can't continue. Everything that it has started has ended when it returns.
 func (m *Master) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	m.log.Info().Str("grpc", m.GRPCAddr()).Str("http", m.HTTPAddr()).Str("raft", m.RaftAddr()).
+	m.log.Info().Str("grpc", m.GRPCAddr()).Str("http", m.listeners.httpAddress()).Str("raft", m.listeners.raftAddress()).
 		Str("version", m.config.Version).Msg("master starts")
 	var parts sync.WaitGroup
 	part := func(run func() error) {
@@ -347,17 +310,17 @@ func (m *Master) Run(ctx context.Context) error {
 		return err
 	})
 	part(func() error { return m.lead(ctx) })
-	part(func() error { m.announce(ctx); return nil })
-	part(func() error { m.watchCluster(ctx); return nil })
-	part(func() error { m.keepHistory(ctx); return nil })
-	part(func() error { m.saveSnapshots(ctx); return nil })
+	part(func() error { m.masters.announce(ctx); return nil })
+	part(func() error { m.watches.run(ctx); return nil })
+	part(func() error { m.watches.keepHistory(ctx); return nil })
+	part(func() error { m.saver.run(ctx); return nil })
 	part(func() error { m.guard.Watch(ctx, m.rights.wait); return nil })
-	part(func() error { return m.keepIdentity(ctx) })
-	part(func() error { m.joinQuorum(ctx); return nil })
+	part(func() error { return m.proof.keep(ctx) })
+	part(func() error { m.masters.joinQuorum(ctx); return nil })
 	part(func() error { return serveError(m.server.Serve(m.listeners.grpc)) })
 	if m.http != nil {
 		part(func() error {
-			return m.http.serve(m.httpListener())
+			return m.http.serve(m.proof.httpListener())
 		})
 	}
 	if m.listeners.names != nil {
@@ -368,7 +331,7 @@ func (m *Master) Run(ctx context.Context) error {
 	m.tellLeaving(context.Cause(ctx))
 	m.stopServing()
 	parts.Wait()
-	m.under.beside.Wait()
+	m.leading.beside.Wait()
 	m.log.Info().Msg("master has ended")
 	err := context.Cause(ctx)
 	if errors.Is(err, context.Canceled) {
@@ -396,8 +359,8 @@ func (m *Master) tellLeaving(why error) {
 const graceToServe = time.Second
 
 func (m *Master) stopServing() {
-	m.under.leaving.Store(true)
-	m.news.fire() // wakes connections that wait for a leader in their handshake
+	m.leading.leaving.Store(true)
+	m.leading.news.fire() // wakes connections that wait for a leader in their handshake
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -16,6 +16,8 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/internal/guard"
+	"github.com/tenderhq/tender/master/internal/intake"
+	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/internal/tally"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -132,10 +134,18 @@ func outcome(err error) string {
 	return wire.Error(wire.Status(err)).Kind.String()
 }
 
-// watch adds the metrics that are read from the master when somebody asks for them.
-func (m *metrics) watch(master *Master) { m.registry.MustRegister(collector{master}) }
-
-type collector struct{ master *Master }
+// collector reads from the rooms of a master what is asked for.
+type collector struct {
+	config  *Config
+	raft    *raftlog.Log
+	intake  *intake.Intake
+	metrics *metrics
+	leading *leadership
+	proof   *proof
+	masters *masters
+	watches *watchLogs
+	saver   *saver
+}
 
 var (
 	leadingGauge  = gauge("tender_master_leading", "1 on the master that leads.")
@@ -196,31 +206,31 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put := func(desc *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	if log := c.master.config.Log.Written; log != nil {
+	if log := c.config.Log.Written; log != nil {
 		out <- prometheus.MustNewConstMetric(droppedTotal, prometheus.CounterValue, float64(log.Dropped()))
 	}
-	out <- prometheus.MustNewConstMetric(refusedTotal, prometheus.CounterValue, float64(c.master.intake.Refused.Load()))
-	unread := &c.master.intake.Peers.Unread
+	out <- prometheus.MustNewConstMetric(refusedTotal, prometheus.CounterValue, float64(c.intake.Refused.Load()))
+	unread := &c.intake.Peers.Unread
 	put(unreadGauge, float64(unread.Bytes.Load()))
 	out <- prometheus.MustNewConstMetric(unreadTotal, prometheus.CounterValue, float64(unread.Closed.Load()))
-	if h := c.master.watches.history; h != nil {
+	if h := c.watches.history; h != nil {
 		put(historyGauge, float64(h.Counts.Notable.Load()), "notable")
 		put(historyGauge, float64(h.Counts.Routine.Load()), "routine")
 		out <- prometheus.MustNewConstMetric(historyLost, prometheus.CounterValue, float64(h.Counts.Lost.Load()))
 	}
-	status := c.master.raft.Members.Status()
+	status := c.raft.Members.Status()
 	put(termGauge, float64(status.Term))
 	put(appliedGauge, float64(status.Applied))
 	put(lastGauge, float64(status.Last))
-	put(diskGauge, oneIf(c.master.raft.Disk() != ""))
+	put(diskGauge, oneIf(c.raft.Disk() != ""))
 	c.collectOwn(put)
-	l := c.master.leading.Load()
+	l := c.leading.now.Load()
 	if l == nil {
 		put(leadingGauge, 0)
 		return
 	}
 	put(leadingGauge, 1)
-	if standings := c.master.standings.Load(); standings != nil {
+	if standings := c.masters.standings.Load(); standings != nil {
 		for id, found := range *standings { // order: irrelevant because the registry sorts
 			put(lagGauge, float64(found.lag), id)
 			put(masterIll, oneIf(found.why != ""), id)
@@ -274,7 +284,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put(apartGauge, float64(counts.Apart))
 	count(givenTotal, float64(counts.Given))
 	count(versionTotal, float64(counts.Versions.Count))
-	for principal, has := range c.master.metrics.holdings(counts.Principals) { // order: irrelevant because the registry sorts
+	for principal, has := range c.metrics.holdings(counts.Principals) { // order: irrelevant because the registry sorts
 		put(sharesGauge, float64(has.Frameworks), principal, "frameworks")
 		put(sharesGauge, float64(has.Tasks), principal, "tasks")
 		put(sharesGauge, float64(has.Shapes), principal, "shapes")

@@ -69,20 +69,19 @@ type putter = func(desc *prometheus.Desc, value float64, labels ...string)
 
 // collectOwn puts what each master says of itself, whether it leads or not.
 func (c collector) collectOwn(put putter) {
-	m := c.master
-	put(buildGauge, 1, m.config.Version, runtime.Version(), m.config.Allocator)
-	put(snapshotGauge, unixSeconds(m.raft.Snapshots.At()))
-	if holder := m.listeners.proof.holder; holder != nil && holder.Pass().IsSigned() {
+	put(buildGauge, 1, c.config.Version, runtime.Version(), c.config.Allocator)
+	put(snapshotGauge, unixSeconds(c.raft.Snapshots.At()))
+	if holder := c.proof.holder; holder != nil && holder.Pass().IsSigned() {
 		put(certGauge, unixSeconds(holder.Pass().Ends()))
 		put(renewGauge, unixSeconds(holder.Pass().RenewAt()))
 	}
-	if m.config.DataDir == "" {
+	if c.config.DataDir == "" {
 		return
 	}
-	if m.config.Snapshots.Every > 0 {
-		put(savedGauge, float64(m.under.saved.Load())/1e9)
+	if c.config.Snapshots.Every > 0 {
+		put(savedGauge, float64(c.saver.saved.Load())/1e9)
 	}
-	if room, err := datafolder.RoomOf(m.config.DataDir); err == nil {
+	if room, err := datafolder.RoomOf(c.config.DataDir); err == nil {
 		put(roomGauge, float64(room.Free))
 		if room.Inodes > 0 {
 			put(inodesGauge, float64(room.InodesFree))

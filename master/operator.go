@@ -17,9 +17,8 @@ import (
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/core/quota"
 	"github.com/tenderhq/tender/master/core/settings"
-	"github.com/tenderhq/tender/master/internal/forward"
 	"github.com/tenderhq/tender/master/internal/guard"
-	"github.com/tenderhq/tender/master/internal/intake"
+	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/internal/vault"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
@@ -28,51 +27,31 @@ import (
 // operatorService serves people and programs. Interceptors turn its errors into gRPC statuses.
 type operatorService struct {
 	apiv1.UnimplementedOperatorServiceServer
-	master *Master
-}
-
-// ask runs a read of the leader's state, inside the leader's loop.
-func (m *Master) ask(ctx context.Context, op string, read func(view.Cluster, time.Time)) error {
-	l := m.leading.Load()
-	if l == nil {
-		return m.notLeader(op)
-	}
-	var err error
-	seen := func(c view.Cluster, now time.Time) {
-		c.Sees = guard.ScopeOf(ctx)
-		read(c, now)
-	}
-	if !m.intake.Reads.During(ctx, intake.SenderOf(ctx), intake.ReadWeight, func() { err = l.read(ctx, op, seen) }) {
-		return wire.Error(ctx.Err())
-	}
-	return err
+	config  *Config
+	raft    *raftlog.Log
+	guard   *guard.Guard
+	leading *leadership
+	proof   *proof
+	masters *masters
 }
 
 // readPage reads a page of a list from the leader's state.
-func readPage[V any](ctx context.Context, m *Master, op string, query view.Query, list func(view.Cluster, view.Query) view.Page[V]) (page view.Page[V], err error) {
-	err = m.ask(ctx, op, func(c view.Cluster, _ time.Time) { page = list(c, query) })
+func readPage[V any](ctx context.Context, d *leadership, op string, query view.Query, list func(view.Cluster, view.Query) view.Page[V]) (page view.Page[V], err error) {
+	err = d.ask(ctx, op, func(c view.Cluster, _ time.Time) { page = list(c, query) })
 	return page, err
 }
 
 // readList reads a page of a list from the leader's state. If the request accepts a stale list and this master follows,
 // it reads the page from this master's registry, and returns the index of that.
 func readList[V any](
-	ctx context.Context, m *Master, op string, r *apiv1.ListRequest, list func(view.Cluster, view.Query) view.Page[V],
+	ctx context.Context, d *leadership, op string, r *apiv1.ListRequest, list func(view.Cluster, view.Query) view.Page[V],
 ) (page view.Page[V], index uint64, err error) {
-	if m.leading.Load() == nil && r.GetStale() {
-		state := m.raft.Registry()
+	if d.now.Load() == nil && r.GetStale() {
+		state := d.raft.Registry()
 		return list(view.Cluster{Registry: state, Sees: guard.ScopeOf(ctx)}, queryOf(r)), state.Index, nil
 	}
-	page, err = readPage(ctx, m, op, queryOf(r), list)
+	page, err = readPage(ctx, d, op, queryOf(r), list)
 	return page, 0, err
-}
-
-func (m *Master) act(ctx context.Context, op string, action core.Action) (any, error) {
-	l := m.leading.Load()
-	if l == nil {
-		return nil, m.notLeader(op)
-	}
-	return l.request(ctx, op, action)
 }
 
 // listing is what all requests for lists have in common.
@@ -94,12 +73,6 @@ func queryOf(r listing) view.Query {
 	}
 }
 
-// jobManagers returns the job managers that there are.
-func (m *Master) jobManagers(ctx context.Context) (managers []view.Endpoint, err error) {
-	err = m.ask(ctx, "jobs.forward", func(c view.Cluster, _ time.Time) { managers = c.Endpoints(forward.JobsEndpoint) })
-	return managers, err
-}
-
 // shown converts the values of a page to messages, outside the loop.
 func shown[V, M any](items []V, show func(V) M) []M {
 	messages := make([]M, len(items))
@@ -110,70 +83,59 @@ func shown[V, M any](items []V, show func(V) M) []M {
 }
 
 func (s operatorService) GetCluster(context.Context, *apiv1.GetClusterRequest) (*apiv1.ClusterView, error) {
-	m := s.master
-	leader, address := m.Leader()
-	status, state := m.raft.Members.Status(), m.raft.Outline()
+	leader, address := s.leading.leader()
+	status, state := s.raft.Members.Status(), s.raft.Outline()
 	return &apiv1.ClusterView{
-		ClusterId: string(m.raft.Cluster()), LeaderId: string(leader), LeaderAddress: address,
+		ClusterId: string(s.raft.Cluster()), LeaderId: string(leader), LeaderAddress: address,
 		Term:      &apiv1.Term{Epoch: state.Epoch, Number: status.Term},
-		Allocator: m.config.Allocator, Version: m.config.Version, Index: state.Index, MasterAddresses: m.addresses(),
+		Allocator: s.config.Allocator, Version: s.config.Version, Index: state.Index, MasterAddresses: s.masters.addresses(),
 	}, nil
 }
 
 func (s operatorService) ListMasters(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListMastersResponse, error) {
-	if s.master.leading.Load() == nil && !r.GetStale() {
-		return nil, s.master.notLeader("operator.masters")
+	if s.leading.now.Load() == nil && !r.GetStale() {
+		return nil, s.leading.notLeader("operator.masters")
 	}
-	answer := s.master.listMasters(r)
-	if s.master.leading.Load() != nil {
-		s.master.askIndexes(ctx, answer.GetItems())
-		s.master.tellRefused(ctx, answer.GetItems())
+	answer := s.masters.list(r)
+	if s.leading.now.Load() != nil {
+		s.masters.askIndexes(ctx, answer.GetItems())
+		s.masters.tellRefused(ctx, answer.GetItems())
 	}
 	return answer, nil
 }
 
 func (s operatorService) ListAgents(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListAgentsResponse, error) {
-	page, index, err := readList(ctx, s.master, "operator.agents", r, view.Cluster.Agents)
+	page, index, err := readList(ctx, s.leading, "operator.agents", r, view.Cluster.Agents)
 	return &apiv1.ListAgentsResponse{Items: shown(page.Items, showAgent), NextPageToken: page.Next, AppliedIndex: index}, err
 }
 
 func (s operatorService) ListFrameworks(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListFrameworksResponse, error) {
-	page, index, err := readList(ctx, s.master, "operator.frameworks", r, view.Cluster.Frameworks)
+	page, index, err := readList(ctx, s.leading, "operator.frameworks", r, view.Cluster.Frameworks)
 	return &apiv1.ListFrameworksResponse{Items: shown(page.Items, showFramework), NextPageToken: page.Next, AppliedIndex: index}, err
 }
 
 func (s operatorService) ListTasks(ctx context.Context, r *apiv1.ListTasksRequest) (*apiv1.ListTasksResponse, error) {
-	page, err := readPage(ctx, s.master, "operator.tasks", queryOf(r), view.Cluster.Tasks)
-	return &apiv1.ListTasksResponse{Items: shown(page.Items, showTask), NextPageToken: page.Next}, err
-}
-
-// listRunning is ListTasks for this master's own use, while it leads.
-func (m *Master) listRunning(ctx context.Context, r *apiv1.ListTasksRequest) (*apiv1.ListTasksResponse, error) {
-	var page view.Page[view.Task]
-	err := m.ask(ctx, "master.dns", func(c view.Cluster, _ time.Time) {
-		c.Sees = rights.All()
-		page = c.Tasks(queryOf(r))
-	})
+	page, err := readPage(ctx, s.leading, "operator.tasks", queryOf(r), view.Cluster.Tasks)
 	return &apiv1.ListTasksResponse{Items: shown(page.Items, showTask), NextPageToken: page.Next}, err
 }
 
 func (s operatorService) ListOffers(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListOffersResponse, error) {
-	page, err := readPage(ctx, s.master, "operator.offers", queryOf(r), view.Cluster.Offers)
+	page, err := readPage(ctx, s.leading, "operator.offers", queryOf(r), view.Cluster.Offers)
 	return &apiv1.ListOffersResponse{Items: shown(page.Items, showOffer), NextPageToken: page.Next}, err
 }
 
 func (s operatorService) ListExecutors(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListExecutorsResponse, error) {
-	page, err := readPage(ctx, s.master, "operator.executors", queryOf(r), view.Cluster.Executors)
+	page, err := readPage(ctx, s.leading, "operator.executors", queryOf(r), view.Cluster.Executors)
 	return &apiv1.ListExecutorsResponse{Items: shown(page.Items, showExecutor), NextPageToken: page.Next}, err
 }
 
 func (s operatorService) ListOperations(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListOperationsResponse, error) {
-	page, err := readPage(ctx, s.master, "operator.operations", queryOf(r), view.Cluster.Operations)
+	page, err := readPage(ctx, s.leading, "operator.operations", queryOf(r), view.Cluster.Operations)
 	return &apiv1.ListOperationsResponse{Items: shown(page.Items, showOperation), NextPageToken: page.Next}, err
 }
 
 func (s operatorService) ListRoles(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListRolesResponse, error) {
-	page, index, err := readList(ctx, s.master, "operator.roles", r, view.Cluster.Roles)
+	page, index, err := readList(ctx, s.leading, "operator.roles", r, view.Cluster.Roles)
 	return &apiv1.ListRolesResponse{Items: shown(page.Items, showRole), NextPageToken: page.Next, AppliedIndex: index}, err
 }
 
@@ -188,7 +150,7 @@ func (s operatorService) ListUsage(ctx context.Context, r *apiv1.ListUsageReques
 		return nil, api.E(op, api.Invalid, "by", err)
 	}
 	var usage view.Usage
-	if err := s.master.ask(ctx, op, func(c view.Cluster, now time.Time) { usage = c.Usage(now) }); err != nil {
+	if err := s.leading.ask(ctx, op, func(c view.Cluster, now time.Time) { usage = c.Usage(now) }); err != nil {
 		return nil, err
 	}
 	page := usage.Page(query)
@@ -197,7 +159,7 @@ func (s operatorService) ListUsage(ctx context.Context, r *apiv1.ListUsageReques
 
 // ListChanges lists the changes that this master itself was asked to make, so any master can answer it.
 func (s operatorService) ListChanges(_ context.Context, r *apiv1.ListChangesRequest) (*apiv1.ListChangesResponse, error) {
-	return s.master.guard.Changes(s.master.config.ID, r)
+	return s.guard.Changes(s.config.ID, r)
 }
 
 func (operatorService) CheckConstraint(_ context.Context, r *apiv1.CheckConstraintRequest) (*apiv1.CheckConstraintResponse, error) {
@@ -220,7 +182,7 @@ func (s operatorService) Explain(ctx context.Context, r *apiv1.ExplainRequest) (
 		asked = view.ShapeAsked{Shape: shape, Role: api.Role(about.GetRole()), Together: about.GetTogether()}
 	}
 	explain := func() error {
-		return s.master.ask(ctx, "operator.explain", func(c view.Cluster, now time.Time) {
+		return s.leading.ask(ctx, "operator.explain", func(c view.Cluster, now time.Time) {
 			if r.GetShape() != nil {
 				explained, inVain, failed = c.ExplainShape(r.GetFrameworkId(), asked, now)
 				return
@@ -229,7 +191,7 @@ func (s operatorService) Explain(ctx context.Context, r *apiv1.ExplainRequest) (
 		})
 	}
 	err := explain()
-	if err == nil && failed == nil && s.master.settled(ctx) {
+	if err == nil && failed == nil && s.leading.awaitPolicy(ctx) {
 		err = explain()
 	}
 	if err = errors.Join(err, failed); err != nil {
@@ -250,7 +212,7 @@ func (s operatorService) KillTask(ctx context.Context, r *apiv1.KillTaskRequest)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.master.act(ctx, "operator.kill", core.KillTask{Task: r.GetTask(), Grace: grace})
+	answer, err := s.leading.act(ctx, "operator.kill", core.KillTask{Task: r.GetTask(), Grace: grace})
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +232,7 @@ func (s operatorService) KillTask(ctx context.Context, r *apiv1.KillTaskRequest)
 
 func (s operatorService) RemoveFramework(ctx context.Context, r *apiv1.RemoveFrameworkRequest) (*apiv1.ActionResponse, error) {
 	s.noteFramework(ctx, r.GetFrameworkId())
-	answer, err := s.master.act(ctx, "operator.remove", core.RemoveFramework{Framework: r.GetFrameworkId(), Force: r.GetForce()})
+	answer, err := s.leading.act(ctx, "operator.remove", core.RemoveFramework{Framework: r.GetFrameworkId(), Force: r.GetForce()})
 	return actionResponse(r.GetFrameworkId(), answer, err)
 }
 
@@ -303,7 +265,7 @@ func (s operatorService) MarkAgent(ctx context.Context, r *apiv1.MarkAgentReques
 	default:
 		return nil, api.E(op, api.Unsupported, r.GetAgentId(), fmt.Errorf("this master knows no action %v", r.GetAction()))
 	}
-	answer, err := s.master.act(ctx, op, action)
+	answer, err := s.leading.act(ctx, op, action)
 	return actionResponse(r.GetAgentId(), answer, err)
 }
 
@@ -323,7 +285,7 @@ func (s operatorService) SetMaintenance(ctx context.Context, r *apiv1.SetMainten
 			return nil, api.E(op, api.Invalid, "start", errors.New("a window needs a start"))
 		}
 	}
-	answer, err := s.master.act(ctx, op, action)
+	answer, err := s.leading.act(ctx, op, action)
 	return actionResponse("", answer, err)
 }
 
@@ -348,7 +310,7 @@ func (s operatorService) Reserve(ctx context.Context, r *apiv1.ReserveRequest) (
 	default:
 		return nil, api.E(op, api.Unsupported, r.GetAgentId(), fmt.Errorf("this master knows no action %v", r.GetAction()))
 	}
-	answer, err := s.master.act(ctx, op, core.ReserveOn{Agent: r.GetAgentId(), Role: api.Role(r.GetRole()), Operation: operation})
+	answer, err := s.leading.act(ctx, op, core.ReserveOn{Agent: r.GetAgentId(), Role: api.Role(r.GetRole()), Operation: operation})
 	return actionResponse(r.GetAgentId(), answer, err)
 }
 
@@ -370,10 +332,10 @@ func (s operatorService) SetRole(ctx context.Context, r *apiv1.SetRoleRequest) (
 	if setting.Limit, err = quotaOf(op, "limit", r.Limit, quota.ParseLimit); err != nil {
 		return nil, err
 	}
-	if _, err := s.master.act(ctx, op, core.Set{Setting: setting}); err != nil {
+	if _, err := s.leading.act(ctx, op, core.Set{Setting: setting}); err != nil {
 		return nil, err
 	}
-	page, err := readPage(ctx, s.master, op, view.Query{Role: role}, view.Cluster.Roles)
+	page, err := readPage(ctx, s.leading, op, view.Query{Role: role}, view.Cluster.Roles)
 	if err != nil || len(page.Items) == 0 { // the role has no row of its own
 		return &apiv1.RoleView{Role: string(role), Weight: 1}, err
 	}
@@ -414,21 +376,21 @@ func durationOf(op, what string, d *durationpb.Duration) (time.Duration, error) 
 
 func (s operatorService) SetSecret(ctx context.Context, r *apiv1.SetSecretRequest) (*apiv1.ActionResponse, error) {
 	id := api.SecretID(r.GetName())
-	sealed, err := vault.Seal(s.master.config.Trust.Key, id, r.GetValue())
+	sealed, err := vault.Seal(s.config.Trust.Key, id, r.GetValue())
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.master.act(ctx, "secret.set", core.Set{Setting: settings.Secret{ID: id, Sealed: sealed}})
+	answer, err := s.leading.act(ctx, "secret.set", core.Set{Setting: settings.Secret{ID: id, Sealed: sealed}})
 	return actionResponse(r.GetName(), answer, err)
 }
 
 func (s operatorService) RemoveSecret(ctx context.Context, r *apiv1.RemoveSecretRequest) (*apiv1.ActionResponse, error) {
-	answer, err := s.master.act(ctx, "secret.rm", core.Set{Setting: settings.NoSecret{ID: api.SecretID(r.GetName())}})
+	answer, err := s.leading.act(ctx, "secret.rm", core.Set{Setting: settings.NoSecret{ID: api.SecretID(r.GetName())}})
 	return actionResponse(r.GetName(), answer, err)
 }
 
 func (s operatorService) ListSecrets(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListSecretsResponse, error) {
-	page, err := readPage(ctx, s.master, "secret.list", queryOf(r), view.Cluster.Secrets)
+	page, err := readPage(ctx, s.leading, "secret.list", queryOf(r), view.Cluster.Secrets)
 	return &apiv1.ListSecretsResponse{Items: shown(page.Items, showSecret), NextPageToken: page.Next}, err
 }
 
@@ -459,7 +421,7 @@ func (s operatorService) noteFramework(ctx context.Context, said string) {
 // for the caller. When this master does not lead, nothing is recorded, and the call itself will be refused.
 func (s operatorService) noteMeant(ctx context.Context, find func(view.Cluster) []audit.Object) {
 	var meant []audit.Object
-	if s.master.ask(ctx, "audit", func(c view.Cluster, _ time.Time) {
+	if s.leading.ask(ctx, "audit", func(c view.Cluster, _ time.Time) {
 		c.Sees = rights.All()
 		meant = find(c)
 	}) == nil {

@@ -3,7 +3,6 @@ package master
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"sync"
 
@@ -20,41 +19,36 @@ import (
 )
 
 // addPage adds the page to what is served over HTTP, if it is wanted, and the door at which people without a certificate log in to it.
-func (m *Master) addPage(mux *http.ServeMux) *pageCluster {
-	if m.config.NoPage {
+func (s *httpServer) addPage(mux *http.ServeMux) *pageCluster {
+	if s.config.NoPage {
 		return nil
 	}
-	c := &pageCluster{master: m, lists: newJSONHandler(m)}
-	c.server = web.New(web.Config{Cluster: c, Agents: m.dialAgent})
+	c := &pageCluster{http: s, lists: s.newJSONHandler()}
+	c.server = web.New(web.Config{Cluster: c, Agents: s.proof.dialAgent})
 	for _, path := range web.Static {
-		mux.Handle("GET "+path, m.guard.Route("page files", web.Files(), refusePage))
+		mux.Handle("GET "+path, s.guard.Route("page files", web.Files(), refusePage))
 	}
 	page := c.server.Handler()
-	if m.listeners.proof.holder == nil || m.config.Trust.OpenHTTP {
-		mux.Handle("/", m.guard.Route("page /", page, refusePage))
+	if s.proof.holder == nil || s.config.Trust.OpenHTTP {
+		mux.Handle("/", s.guard.Route("page /", page, refusePage))
 		return c
 	}
 	door := browser.New(browser.Config{
-		Key: m.config.Trust.Key, LogIn: m.logIn, Principals: m.raft.Principals, Metrics: m.metrics.registry, Log: m.log,
+		Key: s.config.Trust.Key, LogIn: s.masters.logIn, Principals: s.raft.Principals, Metrics: s.metrics.registry, Log: *s.log,
 	})
 	for pattern, handler := range door.Routes() { // order: irrelevant because the patterns differ
-		mux.Handle(pattern, door.Known(m.guard.Route("page "+pattern, handler, door.Refuse)))
+		mux.Handle(pattern, door.Known(s.guard.Route("page "+pattern, handler, door.Refuse)))
 	}
-	mux.Handle("/", door.Known(m.guard.Route("page /", page, door.Refuse)))
+	mux.Handle("/", door.Known(s.guard.Route("page /", page, door.Refuse)))
 	return c
 }
 
 func refusePage(w http.ResponseWriter, _ *http.Request, err error) { writeError(w, err) }
 
-// dialAgent connects to an agent as this master.
-func (m *Master) dialAgent(ctx context.Context, address string) (net.Conn, error) {
-	return m.listeners.proof.holder.Dialer(m.config.Dial, trust.Agent)(ctx, address)
-}
-
 // pageCluster makes the calls of the page: here, if this master can answer, and else at the leader. It makes them in the
 // name of the person whom the request's context names. (R72)
 type pageCluster struct {
-	master *Master
+	http   *httpServer
 	lists  *jsonHandler
 	server *web.Server
 
@@ -89,37 +83,37 @@ func (c *pageCluster) Invoke(ctx context.Context, method string, request, reply 
 // NewStream opens a watch of this master itself, which goes on when another one leads: in the name of the person whom the
 // context names, or, where it names nobody, of this master.
 func (c *pageCluster) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
-	m := c.master
-	if holder := m.listeners.proof.holder; holder != nil && trust.Of(ctx).Kind == trust.Nobody {
+	s := c.http
+	if holder := s.proof.holder; holder != nil && trust.Of(ctx).Kind == trust.Nobody {
 		ctx = trust.With(ctx, holder.Pass().Identity())
 	}
-	ctx, err := m.guard.Admit(ctx, method)
+	ctx, err := s.guard.Admit(ctx, method)
 	if err != nil {
-		m.guard.Done(ctx, nil, err)
-		return nil, m.denied(ctx, method, err)
+		s.guard.Done(ctx, nil, err)
+		return nil, s.proof.denied(ctx, method, err)
 	}
-	leave, err := admit(&m.under.streams, streamsMax, "streams", method)
+	leave, err := admit(&s.calls.streams, streamsMax, "streams", method)
 	if err != nil {
 		return nil, err
 	}
-	ctx, left := m.guard.Enter(ctx)
-	s := &ownStream{ctx: ctx, answers: make(chan []byte)}
-	s.serve = func() {
-		m.besides(func() {
+	ctx, left := s.guard.Enter(ctx)
+	stream := &ownStream{ctx: ctx, answers: make(chan []byte)}
+	stream.serve = func() {
+		s.leading.beside.Go(func() {
 			defer leave()
-			err := desc.Handler(watchService{master: m}, ownServerStream{s: s})
+			err := desc.Handler(s.services.watch, ownServerStream{s: stream})
 			if ended := left(); ended != nil {
 				err = ended
 			}
-			if s.ended = err; err == nil {
-				s.ended = io.EOF
+			if stream.ended = err; err == nil {
+				stream.ended = io.EOF
 			}
-			m.metrics.called(method, err)
-			m.guard.Done(ctx, nil, err)
-			close(s.answers)
+			s.metrics.called(method, err)
+			s.guard.Done(ctx, nil, err)
+			close(stream.answers)
 		})
 	}
-	return s, nil
+	return stream, nil
 }
 
 // ownStream is a stream of many answers to one request, from this master to itself.
@@ -180,9 +174,9 @@ func (o ownServerStream) SendMsg(answer any) error {
 
 // leader returns the connection to the leader.
 func (c *pageCluster) leader() (*grpc.ClientConn, error) {
-	_, address := c.master.Leader()
+	_, address := c.http.leading.leader()
 	if address == "" {
-		return nil, c.master.notLeader("page")
+		return nil, c.http.leading.notLeader("page")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,7 +186,7 @@ func (c *pageCluster) leader() (*grpc.ClientConn, error) {
 	if c.conn != nil {
 		_ = c.conn.Close() // its calls end; another one leads
 	}
-	conn, err := c.master.dial(address)
+	conn, err := c.http.proof.dialMaster(address)
 	c.address, c.conn = address, conn
 	return conn, err
 }

@@ -36,10 +36,10 @@ func (operatorService) CanI(ctx context.Context, r *apiv1.CanIRequest) (*apiv1.C
 }
 
 func (s operatorService) ListPrincipals(_ context.Context, r *apiv1.ListRequest) (*apiv1.ListPrincipalsResponse, error) {
-	if s.master.leading.Load() == nil && !r.GetStale() {
-		return nil, s.master.notLeader("operator.principals")
+	if s.leading.now.Load() == nil && !r.GetStale() {
+		return nil, s.leading.notLeader("operator.principals")
 	}
-	index, all := s.master.index(), s.master.raft.Principals()
+	index, all := s.leading.index(), s.raft.Principals()
 	limit := int(r.GetLimit())
 	if limit <= 0 || limit > api.PageItemsMax {
 		limit = api.PageItemsMax
@@ -71,7 +71,7 @@ func (s operatorService) Grant(ctx context.Context, r *apiv1.GrantRequest) (*api
 	if err := grant.Check(); err != nil {
 		return nil, api.E(op, api.Invalid, r.GetPrincipal(), err)
 	}
-	answer, err := s.master.act(ctx, op, core.Set{Setting: settings.Grant{Principal: r.GetPrincipal(), Grant: grant}})
+	answer, err := s.leading.act(ctx, op, core.Set{Setting: settings.Grant{Principal: r.GetPrincipal(), Grant: grant}})
 	return actionResponse(r.GetPrincipal(), answer, err)
 }
 
@@ -87,6 +87,6 @@ func (s operatorService) Revoke(ctx context.Context, r *apiv1.RevokeRequest) (*a
 	if r.GetGrant() != nil {
 		setting = settings.Take{Principal: r.GetPrincipal(), Grant: wire.GrantFromProto(r.GetGrant())}
 	}
-	answer, err := s.master.act(ctx, op, core.Set{Setting: setting})
+	answer, err := s.leading.act(ctx, op, core.Set{Setting: setting})
 	return actionResponse(r.GetPrincipal(), answer, err)
 }

@@ -11,22 +11,28 @@ import (
 	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/internal/outbox"
 	"github.com/tenderhq/tender/master/internal/raftlog"
+	"github.com/tenderhq/tender/master/internal/statehash"
 	"github.com/tenderhq/tender/master/registry"
 )
 
 // raftService changes the quorum. Every master answers its reads.
 type raftService struct {
 	apiv1.UnimplementedRaftServiceServer
-	master *Master
+	config  *Config
+	raft    *raftlog.Log
+	leading *leadership
+	masters *masters
+	saver   *saver
+	hash    *statehash.Hash
 }
 
 func (s raftService) ListPeers(context.Context, *apiv1.ListPeersRequest) (*apiv1.ListPeersResponse, error) {
-	status, state := s.master.raft.Members.Status(), s.master.raft.Outline()
+	status, state := s.raft.Members.Status(), s.raft.Outline()
 	answer := &apiv1.ListPeersResponse{
 		Term:         &apiv1.Term{Epoch: state.Epoch, Number: status.Term},
 		AppliedIndex: status.Applied,
 		LastIndex:    status.Last,
-		Why:          s.master.sick(),
+		Why:          s.masters.sick(),
 	}
 	for _, member := range status.Members {
 		answer.Items = append(answer.Items, &apiv1.RaftPeer{Id: string(member.ID), RaftAddress: member.Addr, Role: member.Role})
@@ -36,13 +42,13 @@ func (s raftService) ListPeers(context.Context, *apiv1.ListPeersRequest) (*apiv1
 
 // onLeader makes a change of the quorum if this master leads.
 func (s raftService) onLeader(op string, change func(*leader) error) error {
-	l := s.master.leading.Load()
-	if l == nil {
-		return s.master.notLeader(op)
+	l, err := s.leading.mine(op)
+	if err != nil {
+		return err
 	}
-	err := change(l)
+	err = change(l)
 	if api.Is(err, api.NotLeader) {
-		return s.master.notLeader(op)
+		return s.leading.notLeader(op)
 	}
 	return err
 }
@@ -53,7 +59,7 @@ func (s raftService) AddPeer(ctx context.Context, r *apiv1.AddPeerRequest) (*api
 	if err != nil {
 		return nil, api.E(op, api.Invalid, r.GetId(), err)
 	}
-	err = s.onLeader(op, func(*leader) error { return s.master.raft.Members.Add(ctx, peer) })
+	err = s.onLeader(op, func(*leader) error { return s.raft.Members.Add(ctx, peer) })
 	return actionResponse(r.GetId(), fmt.Sprintf("master %s is a voter", peer.ID), err)
 }
 
@@ -67,7 +73,7 @@ func (s raftService) RemovePeer(ctx context.Context, r *apiv1.RemovePeerRequest)
 			}
 			return nil
 		}
-		costs, err := s.master.raft.Members.Remove(ctx, raftlog.Removal{ID: id, Force: r.GetForce(), First: forget})
+		costs, err := s.raft.Members.Remove(ctx, raftlog.Removal{ID: id, Force: r.GetForce(), First: forget})
 		if costs != "" {
 			done += "; " + costs
 		}
@@ -78,7 +84,7 @@ func (s raftService) RemovePeer(ctx context.Context, r *apiv1.RemovePeerRequest)
 
 func (s raftService) TransferLeader(ctx context.Context, r *apiv1.TransferLeaderRequest) (*apiv1.ActionResponse, error) {
 	id := api.MasterID(r.GetId())
-	err := s.onLeader("raft.transfer", func(*leader) error { return s.master.raft.Members.Transfer(ctx, id) })
+	err := s.onLeader("raft.transfer", func(*leader) error { return s.raft.Members.Transfer(ctx, id) })
 	return actionResponse(r.GetId(), "leadership was handed over", err)
 }
 
@@ -87,18 +93,18 @@ const snapshotChunkBytes = 256 << 10
 
 func (s raftService) SaveSnapshot(_ *apiv1.SaveSnapshotRequest, stream grpc.ServerStreamingServer[apiv1.SnapshotChunk]) error {
 	const op = "raft.snapshot"
-	l := s.master.leading.Load()
-	if l == nil {
-		return s.master.notLeader(op)
+	l, err := s.leading.mine(op)
+	if err != nil {
+		return err
 	}
 	select {
-	case s.master.under.snapshots <- struct{}{}:
-		defer func() { <-s.master.under.snapshots }()
+	case s.saver.slots <- struct{}{}:
+		defer func() { <-s.saver.slots }()
 	default:
 		err := fmt.Errorf("%d snapshots are being saved, which is the most; come back in %v", snapshotsMax, slowRetry)
-		return api.E(op, api.Limit, s.master.config.ID, err).RetryIn(slowRetry)
+		return api.E(op, api.Limit, s.config.ID, err).RetryIn(slowRetry)
 	}
-	return outbox.SendUntil(l.serving(), op, func(slow *outbox.Patience) error { return s.master.raft.Snapshots.Write(&chunks{stream, slow}) })
+	return outbox.SendUntil(l.serving(), op, func(slow *outbox.Patience) error { return s.raft.Snapshots.Write(&chunks{stream, slow}) })
 }
 
 // chunks sends what is written to it on a stream, in pieces.
@@ -119,10 +125,10 @@ func (c *chunks) Write(data []byte) (int, error) {
 }
 
 func (s raftService) StateHash(ctx context.Context, _ *apiv1.StateHashRequest) (*apiv1.StateHashResponse, error) {
-	hash, err := s.master.hash.Now(ctx)
+	hash, err := s.hash.Now(ctx)
 	intake.SenderOf(ctx).Charge(intake.CallsExpense, intake.WholePrice)
 	if err != nil {
 		return nil, err
 	}
-	return &apiv1.StateHashResponse{AppliedIndex: hash.GetAppliedIndex(), Hash: hash.GetHash(), Incarnation: s.master.raft.Members.Status().Incarnation}, nil
+	return &apiv1.StateHashResponse{AppliedIndex: hash.GetAppliedIndex(), Hash: hash.GetHash(), Incarnation: s.raft.Members.Status().Incarnation}, nil
 }

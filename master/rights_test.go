@@ -105,7 +105,7 @@ func behindWalls(t *testing.T, audit string, test func(*walled)) {
 // commit changes the registry, once it may.
 func (w *walled) commit(change registry.Change) {
 	w.t.Helper()
-	if err := w.leading.Load().commit(w.ctx, "test", change); err != nil {
+	if err := w.leading.commit(w.ctx, "test", change); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -223,7 +223,7 @@ func (w *walled) try(conn *grpc.ClientConn, who, call string) error {
 }
 
 func (w *walled) tryRoutes(who string, tried map[string]bool) {
-	for pattern := range w.routes() {
+	for pattern := range w.http.routes() {
 		call := "master " + pattern
 		row, has := rights.RowOf(call)
 		if !has {
@@ -243,7 +243,7 @@ func (w *walled) tryRoutes(who string, tried map[string]bool) {
 			w.t.Errorf("%s by %s: %d %s; the table says %v", call, who, code, text, allowed)
 		}
 	}
-	for method, served := range newJSONHandler(w.Master).methods {
+	for method, served := range w.http.newJSONHandler().methods {
 		row, _ := rights.RowOf(served.name)
 		if code, text := w.fetch(who, "POST", "/v1/"+method, "{}"); (code == http.StatusForbidden) == may(row, who) {
 			w.t.Errorf("POST /v1/%s by %s: %d %s; the table says %v", method, who, code, text, may(row, who))
@@ -443,12 +443,12 @@ func TestAForgottenAgentStaysOut(t *testing.T) {
 			"a removed one, as a new one":         {old, protocol.RegisterAgent{Nonce: "n2"}, true},
 			"a removed one, as one of the future": {old, again("n2", "agent-99"), true},
 		} {
-			if err := w.admitsAgent(test.signed, test.first); (err != nil) != test.out || test.out && err.Kind != api.Denied {
+			if err := w.leading.admitsAgent(test.signed, test.first); (err != nil) != test.out || test.out && err.Kind != api.Denied {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		w.commit(registry.RaiseEpoch{Epoch: 1}) // restored: it has forgotten agents
-		if err := w.admitsAgent(old, again("n4", "agent-99")); err != nil {
+		if err := w.leading.admitsAgent(old, again("n4", "agent-99")); err != nil {
 			t.Errorf("one that a restored registry has forgotten: %v", err)
 		}
 	})

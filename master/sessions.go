@@ -1,7 +1,6 @@
 package master
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/internal/trust/transport"
@@ -58,112 +56,51 @@ func messageToAgent(event agentEvent) bool {
 type (
 	schedulerService struct {
 		apiv1.UnimplementedSchedulerServiceServer
-		master *Master
+		leading *leadership
 	}
 	agentService struct {
 		apiv1.UnimplementedAgentServiceServer
-		master *Master
+		leading *leadership
 	}
 )
 
 // Session serves one scheduler.
 func (s schedulerService) Session(stream grpc.BidiStreamingServer[apiv1.SchedulerCalls, apiv1.SchedulerEvents]) error {
-	l := s.master.leading.Load()
-	if l == nil {
-		return wire.Status(s.master.notLeader("scheduler.session"))
+	l, err := s.leading.mine("scheduler.session")
+	if err != nil {
+		return wire.Status(err)
 	}
 	conn := core.Conn(l.ids.Add(1))
 	ctx, by := stream.Context(), intake.SenderOf(stream.Context())
 	out := &schedulerStream{outbox.New(protocol.SchedulerEventBytes, messageToScheduler), by}
-	l.beside(func() { out.Close(l.readScheduler(conn, out, stream)) })
+	l.leading.beside.Go(func() { out.Close(l.readScheduler(conn, out, stream)) })
 	return wire.Status(outbox.WriteAll(ctx, l.serving(), out.Queue, func(slow *outbox.Patience, events []protocol.SchedulerEvent) error {
 		var batches []*apiv1.SchedulerEvents
 		var err error
-		if !l.master.intake.Desk.During(ctx, by, eventWeight*len(events), func() { batches, err = wire.SchedulerEventBatches(l.lead.Term, events) }) {
+		if !l.leading.intake.Desk.During(ctx, by, eventWeight*len(events), func() { batches, err = wire.SchedulerEventBatches(l.lead.Term, events) }) {
 			return ctx.Err()
 		}
 		return l.sendAll(slow, len(batches), func(i int) error { return stream.Send(batches[i]) }, err)
 	}))
 }
 
-// leadAgent returns the leadership of this master. While nobody leads, an agent waits here for a while, because
-// thousands of agents that retry all the time would disturb an election. As soon as another master leads, agents are
-// sent there one after the other.
-func (m *Master) leadAgent(ctx context.Context) (*leader, error) {
-	const op = "agent.session"
-	ctx, cancel := context.WithTimeout(ctx, intake.HeldMax)
-	defer cancel()
-	until := time.Now().Add(intake.HeldMax)
-	for {
-		news := m.news.wait()
-		if l := m.leading.Load(); l != nil {
-			return l, nil
-		}
-		if _, address := m.Leader(); address != "" {
-			wait, ok := m.intake.Redirects.Turn(time.Now(), time.Until(until))
-			if !ok {
-				return nil, manyAgents("very many agents are on their way to the leader", m.config.ID)
-			}
-			pause.For(ctx, wait)
-			if _, address := m.Leader(); address != "" && m.leading.Load() == nil {
-				return nil, m.notLeader(op)
-			}
-			continue // something has changed, so look again
-		}
-		select {
-		case <-news:
-		case <-ctx.Done():
-			return nil, m.notLeader(op)
-		}
-	}
-}
-
-// leads reports whether this master should accept a connection from a peer that wants only the leader. While nobody
-// leads, the peer waits for a while in its handshake, as agents wait in leadAgent. But here it has not proved its
-// identity yet, and it costs little more than its connection. As soon as another master leads, waiting peers are
-// refused one after the other, so that they do not all reach it at once.
-func (m *Master) leads(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, intake.HeldMax)
-	defer cancel()
-	for {
-		news := m.news.wait()
-		if m.leading.Load() != nil {
-			return true
-		}
-		if _, address := m.Leader(); address != "" {
-			if wait, ok := m.intake.Refusals.Turn(time.Now(), intake.RefusedWaitMax); ok {
-				pause.For(ctx, wait)
-			}
-			return m.leading.Load() != nil
-		}
-		if m.under.leaving.Load() {
-			return false
-		}
-		select {
-		case <-news:
-		case <-ctx.Done():
-			return false
-		}
-	}
-}
-
 // Session serves one agent.
 func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]) error {
-	l, err := s.master.leadAgent(stream.Context())
+	l, err := s.leading.awaitLead(stream.Context())
 	if err != nil {
 		return wire.Status(err)
 	}
 	conn := core.Conn(l.ids.Add(1))
 	ctx, by := stream.Context(), intake.SenderOf(stream.Context())
 	out := &agentStream{outbox.New(func(e agentEvent) int { return protocol.AgentEventBytes(e.event) }, messageToAgent), by}
-	l.beside(func() { out.Close(l.readAgent(conn, out, stream)) })
+	l.leading.beside.Go(func() { out.Close(l.readAgent(conn, out, stream)) })
 	return wire.Status(outbox.WriteAll(ctx, l.serving(), out.Queue, func(slow *outbox.Patience, events []agentEvent) error {
 		for len(events) > 0 {
 			one, rest := sameSession(events)
 			batch := protocol.AgentEvents{Term: l.lead.Term, Session: events[0].session, Events: one}
 			var batches []*apiv1.AgentEvents
 			var err error
-			if !l.master.intake.Desk.During(ctx, by, eventWeight*len(one), func() { batches, err = wire.AgentEventBatches(batch) }) {
+			if !l.leading.intake.Desk.During(ctx, by, eventWeight*len(one), func() { batches, err = wire.AgentEventBatches(batch) }) {
 				return ctx.Err()
 			}
 			if err := l.sendAll(slow, len(batches), func(i int) error { return stream.Send(batches[i]) }, err); err != nil {
@@ -177,7 +114,7 @@ func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, 
 
 // serving describes this leadership to the functions that send on its streams.
 func (l *leader) serving() outbox.Serving {
-	return outbox.Serving{Beside: l.beside, Over: l.over, Ended: l.master.notLeader}
+	return outbox.Serving{Beside: l.leading.beside.Go, Over: l.over, Ended: l.leading.notLeader}
 }
 
 // cutOff returns the reason that the core is given when a stream ends because its peer read too slowly; "" when it ends
@@ -187,11 +124,6 @@ func cutOff(why error) string {
 		return tookTooLittle
 	}
 	return ""
-}
-
-// beside runs a goroutine that belongs to a stream, in addition to the stream's handler.
-func (l *leader) beside(run func()) {
-	l.master.under.beside.Go(run)
 }
 
 // sendAll sends the batches. packErr says that an event did not fit in a message. Then only that event is left out,
@@ -236,7 +168,7 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 		if !from.Pay(ctx, intake.CallsExpense, float64(bytes+intake.SchedulerPrice(calls))) {
 			return nil // the stream has ended
 		}
-		l.master.intake.Programs.Prepare(ctx, from, calls)
+		l.leading.intake.Programs.Prepare(ctx, from, calls)
 		if !opened && len(calls) > 0 {
 			first, ok := calls[0].Call.(protocol.Subscribe)
 			if !ok {
@@ -248,12 +180,12 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 			}
 			opened = l.send(ctx, by, arrival{what: core.SchedulerOpened{Conn: conn, By: guard.ScopeOf(ctx), Subscribe: first}, scheduler: out, bytes: bytes})
 			if !opened {
-				return l.master.notLeader("scheduler.session")
+				return l.leading.notLeader("scheduler.session")
 			}
 			calls = calls[1:]
 		}
 		if len(calls) > 0 && !l.send(ctx, by, arrival{what: core.SchedulerCalled{Conn: conn, Calls: calls}, bytes: bytes}) {
-			return l.master.notLeader("scheduler.session")
+			return l.leading.notLeader("scheduler.session")
 		}
 		return nil
 	}
@@ -265,7 +197,7 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 		if err := stream.RecvMsg(frame); err != nil {
 			return nil // the stream has ended or is ending
 		}
-		if err := intake.ReadParts(ctx, l.master.intake.Desk, from, frame, (*wire.Frame).SchedulerParts, intake.SchedulerCalls, take); err != nil {
+		if err := intake.ReadParts(ctx, l.leading.intake.Desk, from, frame, (*wire.Frame).SchedulerParts, intake.SchedulerCalls, take); err != nil {
 			from.Charge(intake.CallsExpense, intake.EndedPrice)
 			return err
 		}
@@ -296,7 +228,7 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 			if err := ownNonce(guard.CallerOf(ctx), calls[0]); err != nil {
 				return err
 			}
-			if err := l.master.admitsAgent(transport.SignedAt(ctx), calls[0]); err != nil {
+			if err := l.leading.admitsAgent(transport.SignedAt(ctx), calls[0]); err != nil {
 				return err
 			}
 			heard()
@@ -310,7 +242,7 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 			leave = place
 			opened = l.send(ctx, by, arrival{what: core.AgentOpened{Conn: conn, First: calls[0]}, agent: out, bytes: bytes})
 			if !opened {
-				return l.master.notLeader("agent.session")
+				return l.leading.notLeader("agent.session")
 			}
 			calls = calls[1:]
 		}
@@ -322,7 +254,7 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 			arrived.taken = leave
 		}
 		if !l.send(ctx, by, arrived) {
-			return l.master.notLeader("agent.session")
+			return l.leading.notLeader("agent.session")
 		}
 		return nil
 	}
@@ -334,7 +266,7 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 		if err := stream.RecvMsg(frame); err != nil {
 			return nil
 		}
-		if err := intake.ReadParts(ctx, l.master.intake.Desk, from, frame, (*wire.Frame).AgentParts, intake.AgentCalls, take); err != nil {
+		if err := intake.ReadParts(ctx, l.leading.intake.Desk, from, frame, (*wire.Frame).AgentParts, intake.AgentCalls, take); err != nil {
 			from.Charge(intake.CallsExpense, intake.EndedPrice)
 			return err
 		}
@@ -353,9 +285,9 @@ const eventWeight = 256
 func (l *leader) comeLater() *api.Error {
 	select {
 	case <-l.over:
-		return l.master.notLeader("agent.session")
+		return l.leading.notLeader("agent.session")
 	default:
-		return manyAgents("very many agents come back at once", l.master.config.ID)
+		return manyAgents("very many agents come back at once", l.config.ID)
 	}
 }
 
@@ -380,7 +312,7 @@ const newAgentMax = 24 * time.Hour
 // admitsAgent refuses an agent that the registry does not know and whose certificate was signed long ago. So an agent
 // that was removed, or marked gone so long ago that it is forgotten, does not come back with an old certificate (R47).
 // Signed is zero in a cluster without certificates.
-func (m *Master) admitsAgent(signed time.Time, first protocol.AgentCall) *api.Error {
+func (d *leadership) admitsAgent(signed time.Time, first protocol.AgentCall) *api.Error {
 	var nonce api.Nonce
 	var id api.AgentID
 	switch first := first.(type) {
@@ -394,7 +326,7 @@ func (m *Master) admitsAgent(signed time.Time, first protocol.AgentCall) *api.Er
 		return nil
 	}
 	isNew := false
-	m.raft.Read(func(s *registry.State) { isNew = s.IsNew(nonce, id) })
+	d.raft.Read(func(s *registry.State) { isNew = s.IsNew(nonce, id) })
 	if !isNew {
 		return nil
 	}

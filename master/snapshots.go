@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/master/internal/raftlog"
 )
@@ -60,32 +62,42 @@ func (s Snapshots) withDefaults(dataDir string) Snapshots {
 	return s
 }
 
-// saveSnapshots saves a snapshot whenever one is due, counted from the newest that an earlier process has left.
-func (m *Master) saveSnapshots(ctx context.Context) {
-	s := m.config.Snapshots
-	if s.Every == 0 || m.config.DataDir == "" {
+// saver saves the registry from time to time, and bounds how many snapshots are on their way to people.
+type saver struct {
+	config *Config
+	log    *zerolog.Logger
+	raft   *raftlog.Log
+
+	saved atomic.Int64  // when a snapshot was last saved as planned, in nanoseconds since 1970; 0: never
+	slots chan struct{} // holds one entry for each snapshot that is being sent
+}
+
+// run saves a snapshot whenever one is due, counted from the newest that an earlier process has left.
+func (v *saver) run(ctx context.Context) {
+	s := v.config.Snapshots
+	if s.Every == 0 || v.config.DataDir == "" {
 		return
 	}
-	s = s.withDefaults(m.config.DataDir)
+	s = s.withDefaults(v.config.DataDir)
 	if names, err := savedIn(s.Folder); err == nil && len(names) > 0 {
 		if at, err := savedAt(names[len(names)-1]); err == nil && at.Before(time.Now()) {
-			m.under.saved.Store(at.UnixNano())
+			v.saved.Store(at.UnixNano())
 		}
 	}
-	due := time.Unix(0, m.under.saved.Load()).Add(s.Every)
+	due := time.Unix(0, v.saved.Load()).Add(s.Every)
 	for pause.For(ctx, time.Until(due)) {
 		now := time.Now()
-		name, err := m.saveSnapshot(s, now)
+		name, err := v.save(s, now)
 		due = now.Add(s.Every)
 		switch {
 		case errors.Is(err, errNothingYet):
 			due = now.Add(min(s.Every, snapshotEveryMin))
 		case err != nil:
 			due = now.Add(min(s.Every, snapshotAgain))
-			m.log.Error().Err(err).Str("folder", s.Folder).Msg("no snapshot of the registry could be saved")
+			v.log.Error().Err(err).Str("folder", s.Folder).Msg("no snapshot of the registry could be saved")
 		default:
-			m.under.saved.Store(now.UnixNano())
-			m.log.Info().Str("file", name).Msg("snapshot of the registry saved")
+			v.saved.Store(now.UnixNano())
+			v.log.Info().Str("file", name).Msg("snapshot of the registry saved")
 		}
 	}
 }
@@ -93,9 +105,9 @@ func (m *Master) saveSnapshots(ctx context.Context) {
 // errNothingYet says that this master has no cluster yet of which it could save anything.
 var errNothingYet = errors.New("the cluster is not founded yet")
 
-// saveSnapshot writes a snapshot, reads it back, and only then gives it its name and removes the oldest ones.
-func (m *Master) saveSnapshot(s Snapshots, now time.Time) (name string, err error) {
-	known := m.raft.Outline()
+// save writes a snapshot, reads it back, and only then gives it its name and removes the oldest ones.
+func (v *saver) save(s Snapshots, now time.Time) (name string, err error) {
+	known := v.raft.Outline()
 	if known.Cluster == "" {
 		return "", errNothingYet
 	}
@@ -103,7 +115,7 @@ func (m *Master) saveSnapshot(s Snapshots, now time.Time) (name string, err erro
 		return "", err
 	}
 	name = filepath.Join(s.Folder, fmt.Sprintf("%s%s-%d%s", snapshotPrefix, now.UTC().Format(snapshotTime), known.Index, snapshotSuffix))
-	if err := raftlog.WriteSynced(name, m.raft.Snapshots.Write, inspects); err != nil {
+	if err := raftlog.WriteSynced(name, v.raft.Snapshots.Write, inspects); err != nil {
 		return "", err
 	}
 	names, err := savedIn(s.Folder)

@@ -25,7 +25,7 @@ import (
 // still leads, so it sees every write that was answered before.
 type storeService struct {
 	apiv1.UnimplementedStoreServiceServer
-	master *Master
+	leading *leadership
 }
 
 // owner returns the framework whose store a call is about, if the call's session is the current one. (Protocol rule
@@ -50,17 +50,17 @@ func owner(ctx context.Context, state *registry.State, op string, session *apiv1
 // read reads a framework's store in the leader's loop. The function sure says whether it is already known that the
 // leadership of a term led when the call came; if not, a majority must confirm it.
 func (s storeService) read(ctx context.Context, op string, session *apiv1.StoreSession, sure func(api.Term) bool, look func(registry.Framework, api.Term)) error {
-	l := s.master.leading.Load()
-	if l == nil {
-		return s.master.notLeader(op)
+	l, err := s.leading.mine(op)
+	if err != nil {
+		return err
 	}
 	if !sure(l.lead.Term) {
 		if err := l.lead.Verify(ctx); err != nil {
-			return s.master.notLeader(op)
+			return s.leading.notLeader(op)
 		}
 	}
 	var refused error
-	err := l.read(ctx, op, func(c view.Cluster, _ time.Time) {
+	err = l.read(ctx, op, func(c view.Cluster, _ time.Time) {
 		var framework registry.Framework
 		if framework, refused = owner(ctx, c.Registry, op, session); refused == nil {
 			look(framework, l.lead.Term)
@@ -205,9 +205,9 @@ func (s storeService) write(ctx context.Context, op string, r numbered, change r
 		return registry.Result{}, api.E(op, api.Invalid, r.GetSession().GetFrameworkId(),
 			fmt.Errorf("a write names its scheduler's instance and a lane below %d, and is numbered from 1", api.StoreLanesMax))
 	}
-	l := s.master.leading.Load()
-	if l == nil {
-		return registry.Result{}, s.master.notLeader(op)
+	l, err := s.leading.mine(op)
+	if err != nil {
+		return registry.Result{}, err
 	}
 	answer, err := l.writeStore(ctx, op, core.StoreWrite{
 		Change: change, Instance: api.Nonce(r.GetSession().GetInstance()), Lane: r.GetLane(), Counter: r.GetWrite(),
@@ -226,9 +226,9 @@ func (s storeService) write(ctx context.Context, op string, r numbered, change r
 // looked, only its latest value is sent.
 func (s storeService) Watch(r *apiv1.StoreWatchRequest, stream grpc.ServerStreamingServer[apiv1.StoreEntry]) error {
 	const op = "store.watch"
-	l := s.master.leading.Load()
-	if l == nil {
-		return s.master.notLeader(op)
+	l, err := s.leading.mine(op)
+	if err != nil {
+		return err
 	}
 	return outbox.SendUntil(l.serving(), op, func(slow *outbox.Patience) error { return s.watch(l, slow, r, stream) })
 }
@@ -273,7 +273,7 @@ func (s storeService) watch(l *leader, slow *outbox.Patience, r *apiv1.StoreWatc
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-l.over:
-			return s.master.notLeader("store.watch")
+			return s.leading.notLeader("store.watch")
 		case <-news:
 		}
 	}
@@ -307,7 +307,7 @@ func (s storeService) sendFirst(ctx context.Context, l *leader, slow *outbox.Pat
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-l.over:
-			return s.master.notLeader("store.watch")
+			return s.leading.notLeader("store.watch")
 		}
 	})
 }
@@ -392,23 +392,23 @@ const (
 // answered, even if the caller no longer waits.
 func (l *leader) writeStore(ctx context.Context, op string, action core.StoreWrite, bytes int) (any, error) {
 	weight := min(max(bytes, storeWriteBytesMin), storeWriteBytesMax)
-	if !l.writes.Take(ctx, l.over, intake.SenderOf(ctx), weight) {
+	if !l.stores.writes.Take(ctx, l.over, intake.SenderOf(ctx), weight) {
 		return nil, l.notSent(ctx, op)
 	}
 	reply := make(chan core.Reply, 1)
 	arrived := l.requested(ctx, action, reply)
 	arrived.bytes = bytes
 	if !l.send(ctx, l.inbox.Stores, arrived) {
-		l.writes.Give(weight)
+		l.stores.writes.Give(weight)
 		return nil, l.notSent(ctx, op)
 	}
 	r, came := l.replied(ctx, reply)
 	if came {
-		l.writes.Give(weight)
+		l.stores.writes.Give(weight)
 		return r.Answer, asError(r.Err)
 	}
-	l.beside(func() {
-		defer l.writes.Give(weight)
+	l.leading.beside.Go(func() {
+		defer l.stores.writes.Give(weight)
 		select {
 		case <-reply:
 		case <-l.over:

@@ -8,6 +8,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/registry"
 )
@@ -17,8 +18,10 @@ import (
 const watchersMax = 16
 
 // storeNews wakes the watchers of a framework's store when a commit may have changed the store, or the session that it
-// belongs to. Frameworks without watchers cost nothing.
+// belongs to. Frameworks without watchers cost nothing. It also bounds what is being written.
 type storeNews struct {
+	writes *intake.Budget // bounds the bytes of store writes that are under way
+
 	mu      sync.Mutex
 	watched map[api.FrameworkID]*watched // guarded by mu
 }
@@ -29,7 +32,9 @@ type watched struct {
 	news     chan struct{} // closed and replaced when there is news
 }
 
-func newStoreNews() *storeNews { return &storeNews{watched: make(map[api.FrameworkID]*watched)} }
+func newStoreNews() *storeNews {
+	return &storeNews{writes: intake.NewBudget(storeWriteBytesMax), watched: make(map[api.FrameworkID]*watched)}
+}
 
 // join begins a watch, or refuses it; leave ends it.
 func (n *storeNews) join(id api.FrameworkID) error {

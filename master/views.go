@@ -2,6 +2,7 @@ package master
 
 import (
 	"cmp"
+
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"

@@ -17,41 +17,39 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/outbox"
+	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/internal/watching"
 )
 
 // watchService tells what changes in the cluster, and what has changed.
 type watchService struct {
 	apiv1.UnimplementedWatchServiceServer
-	master *Master
+	config  *Config
+	raft    *raftlog.Log
+	leading *leadership
+	watches *watchLogs
 }
 
 // logOf returns the log that a watch is served from.
-func (m *Master) logOf(r *apiv1.WatchRequest) *watching.Log {
+func (w *watchLogs) logOf(r *apiv1.WatchRequest) *watching.Log {
 	if r.GetEventsOnly() {
-		return m.watches.events
+		return w.events
 	}
-	return m.watches.views
+	return w.views
 }
 
 // Watch tells what there is, and then every change, from what this master knows of it.
 func (s watchService) Watch(r *apiv1.WatchRequest, stream grpc.ServerStreamingServer[apiv1.WatchResponse]) error {
 	const op = "watch"
-	m := s.master
-	serving := outbox.Serving{Beside: m.besides, Over: m.watches.over, Ended: func(op string) *api.Error {
-		return api.E(op, api.Unavailable, m.config.ID, errors.New("this master ends"))
+	serving := outbox.Serving{Beside: s.leading.beside.Go, Over: s.watches.over, Ended: func(op string) *api.Error {
+		return api.E(op, api.Unavailable, s.config.ID, errors.New("this master ends"))
 	}}
 	return outbox.SendUntil(serving, op, func(slow *outbox.Patience) error {
-		return m.logOf(r).Serve(stream.Context(), watching.Watcher{
-			Request: r, By: guard.ScopeOf(stream.Context()), Read: m.raft.Read,
+		return s.watches.logOf(r).Serve(stream.Context(), watching.Watcher{
+			Request: r, By: guard.ScopeOf(stream.Context()), Read: s.raft.Read,
 			Send: func(news *apiv1.WatchResponse) error { return slow.During(func() error { return stream.Send(news) }) },
 		})
 	})
-}
-
-// besides runs a goroutine of a stream beside its handler.
-func (m *Master) besides(run func()) {
-	m.under.beside.Go(run)
 }
 
 // eventWriteMax is how long writing one server-sent event may take before its reader is given up.
@@ -59,7 +57,7 @@ const eventWriteMax = 30 * time.Second
 
 // serveWatch serves Watch as server-sent events. The ID of an event is its cursor; a client that comes back with it in
 // the header Last-Event-ID resumes there.
-func (m *Master) serveWatch(w http.ResponseWriter, r *http.Request) {
+func (s *httpServer) serveWatch(w http.ResponseWriter, r *http.Request) {
 	request := &apiv1.WatchRequest{}
 	query := r.URL.Query()
 	last := query.Get("after")
@@ -75,19 +73,19 @@ func (m *Master) serveWatch(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	leave, err := admit(&m.under.streams, streamsMax, "streams", apiv1.WatchService_Watch_FullMethodName)
+	leave, err := admit(&s.calls.streams, streamsMax, "streams", apiv1.WatchService_Watch_FullMethodName)
 	if err != nil {
 		writeError(w, err)
 		return
 	}
 	defer leave()
-	ctx, left := m.guard.Enter(r.Context())
+	ctx, left := s.guard.Enter(r.Context())
 	defer func() { _ = left() }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
 		select {
-		case <-m.watches.over:
+		case <-s.watches.over:
 			cancel()
 		case <-ctx.Done():
 		}
@@ -96,8 +94,8 @@ func (m *Master) serveWatch(w http.ResponseWriter, r *http.Request) {
 	_ = control.SetReadDeadline(time.Time{}) // the request has been read, and the client may be silent
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	err = m.logOf(request).Serve(ctx, watching.Watcher{
-		Request: request, By: guard.ScopeOf(ctx), Read: m.raft.Read, Decode: true,
+	err = s.watches.logOf(request).Serve(ctx, watching.Watcher{
+		Request: request, By: guard.ScopeOf(ctx), Read: s.raft.Read, Decode: true,
 		Send: func(news *apiv1.WatchResponse) error {
 			body, err := wire.JSON(news)
 			if err != nil {

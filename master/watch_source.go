@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -15,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/history"
+	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/internal/watching"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -23,15 +25,18 @@ import (
 
 // watchLogs is what this master tells watchers. It outlives leaderships.
 type watchLogs struct {
+	config  *Config
+	log     *zerolog.Logger
+	raft    *raftlog.Log
+	leading *leadership
+	proof   *proof
+	masters *masters
+
 	events, views *watching.Log
 	history       *history.History // what it keeps of the events on its disk; nil: noHistory says why there is none
 	noHistory     *api.Error
 	over          chan struct{} // closed when this master ends
 	ends          sync.Once
-}
-
-func newWatchLogs() *watchLogs {
-	return &watchLogs{events: watching.NewLog(false), views: watching.NewLog(true), over: make(chan struct{})}
 }
 
 const (
@@ -49,14 +54,14 @@ const (
 	listsEvery = time.Second
 )
 
-// watchCluster runs the sources of both logs whenever somebody watches, until ctx ends.
-func (m *Master) watchCluster(ctx context.Context) {
-	defer m.watches.ends.Do(func() { close(m.watches.over) })
+// run runs the sources of both logs whenever somebody watches, until ctx ends.
+func (w *watchLogs) run(ctx context.Context) {
+	defer w.ends.Do(func() { close(w.over) })
 	var sources sync.WaitGroup
 	for _, views := range []bool{false, true} {
-		log := m.watches.events
+		log := w.events
 		if views {
-			log = m.watches.views
+			log = w.views
 		}
 		sources.Go(func() {
 			for ctx.Err() == nil {
@@ -64,23 +69,23 @@ func (m *Master) watchCluster(ctx context.Context) {
 				if wanted == nil {
 					return
 				}
-				m.feed(wanted, log, views)
+				w.feed(wanted, log, views)
 				cancel()
 				log.Drop()
 			}
 		})
 	}
 	<-ctx.Done()
-	m.watches.ends.Do(func() { close(m.watches.over) })
+	w.ends.Do(func() { close(w.over) })
 	sources.Wait()
 }
 
 // feed keeps a log up to date, from one leader after the other, until ctx ends.
-func (m *Master) feed(ctx context.Context, log *watching.Log, views bool) {
+func (w *watchLogs) feed(ctx context.Context, log *watching.Log, views bool) {
 	for ctx.Err() == nil {
-		changed := m.changed.wait()
-		if l := m.leading.Load(); l != nil {
-			l.feed(ctx, log, views)
+		changed := w.leading.changed.wait()
+		if l := w.leading.now.Load(); l != nil {
+			w.feedFrom(ctx, l, log, views)
 			continue
 		}
 		following, stop := context.WithCancel(ctx)
@@ -91,7 +96,7 @@ func (m *Master) feed(ctx context.Context, log *watching.Log, views bool) {
 			case <-following.Done():
 			}
 		}()
-		err := m.followLeader(following, log, views)
+		err := w.followLeader(following, log, views)
 		stop()
 		if err != nil && ctx.Err() == nil {
 			pause.For(ctx, sourceAgain)
@@ -100,12 +105,12 @@ func (m *Master) feed(ctx context.Context, log *watching.Log, views bool) {
 }
 
 // followLeader keeps a follower's log up to date by a watch at the leader, until that breaks.
-func (m *Master) followLeader(ctx context.Context, log *watching.Log, views bool) error {
-	leader, address := m.Leader()
-	if address == "" || leader == m.config.ID {
+func (w *watchLogs) followLeader(ctx context.Context, log *watching.Log, views bool) error {
+	leader, address := w.leading.leader()
+	if address == "" || leader == w.config.ID {
 		return errors.New("nobody leads")
 	}
-	conn, err := m.dial(address)
+	conn, err := w.proof.dialMaster(address)
 	if err != nil {
 		return err
 	}
@@ -149,8 +154,8 @@ func (m *Master) followLeader(ctx context.Context, log *watching.Log, views bool
 	}
 }
 
-// feed keeps a log up to date from this leader's core until the leadership or ctx ends.
-func (l *leader) feed(ctx context.Context, log *watching.Log, views bool) {
+// feedFrom keeps a log up to date from this leader's core until the leadership or ctx ends.
+func (w *watchLogs) feedFrom(ctx context.Context, l *leader, log *watching.Log, views bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -160,7 +165,7 @@ func (l *leader) feed(ctx context.Context, log *watching.Log, views bool) {
 		case <-ctx.Done():
 		}
 	}()
-	f := &feeder{leader: l, log: log, views: views, dirty: make(map[any]bool)}
+	f := &feeder{watches: w, leader: l, log: log, views: views, dirty: make(map[any]bool)}
 	for ctx.Err() == nil {
 		f.run(ctx)
 	}
@@ -168,13 +173,14 @@ func (l *leader) feed(ctx context.Context, log *watching.Log, views bool) {
 
 // feeder turns the changes of this leader into entries of a log.
 type feeder struct {
-	leader *leader
-	log    *watching.Log
-	views  bool
-	place  uint64
-	dirty  map[any]bool // what is to be read again, by the names that change.Record.Touches gives
-	lists  bool         // the short lists are to be read again
-	listed time.Time    // when they were read last
+	watches *watchLogs
+	leader  *leader
+	log     *watching.Log
+	views   bool
+	place   uint64
+	dirty   map[any]bool // what is to be read again, by the names that change.Record.Touches gives
+	lists   bool         // the short lists are to be read again
+	listed  time.Time    // when they were read last
 }
 
 // run begins where the log has come to in this term, or anew, and goes on until something is missed.
@@ -383,7 +389,7 @@ var shortKinds = []string{"role", "master", "principal", "secret", "token"}
 
 // shortLists returns the rows of the short lists.
 func (f *feeder) shortLists(ctx context.Context) (all []*apiv1.Change) {
-	m := f.leader.master
+	w := f.watches
 	put := func(changes []*apiv1.Change) { all = append(all, changes...) }
 	_ = readPages(ctx, f, view.Cluster.Roles, put, func(v view.Role) *apiv1.Change {
 		return &apiv1.Change{View: &apiv1.Change_Role{Role: showRole(v)}}
@@ -391,16 +397,16 @@ func (f *feeder) shortLists(ctx context.Context) (all []*apiv1.Change) {
 	_ = readPages(ctx, f, view.Cluster.Secrets, put, func(v view.Secret) *apiv1.Change {
 		return &apiv1.Change{View: &apiv1.Change_Secret{Secret: showSecret(v)}}
 	})
-	for _, master := range m.listMasters(&apiv1.ListRequest{}).GetItems() {
+	for _, master := range w.masters.list(&apiv1.ListRequest{}).GetItems() {
 		master.AppliedIndex = 0 // grows all the time
 		all = append(all, &apiv1.Change{View: &apiv1.Change_Master{Master: master}})
 	}
-	for name, p := range m.raft.Principals() { // order: irrelevant because each is a thing of its own
+	for name, p := range w.raft.Principals() { // order: irrelevant because each is a thing of its own
 		if p.Revoked.IsZero() {
 			all = append(all, &apiv1.Change{View: &apiv1.Change_Principal{Principal: showPrincipal(name, p)}})
 		}
 	}
-	if tokens, err := m.listeners.proof.registrar.ListTokens(ctx, &apiv1.ListTokensRequest{}); err == nil {
+	if tokens, err := w.proof.registrar.ListTokens(ctx, &apiv1.ListTokensRequest{}); err == nil {
 		for _, token := range tokens.GetItems() {
 			all = append(all, &apiv1.Change{View: &apiv1.Change_Token{Token: token}})
 		}
