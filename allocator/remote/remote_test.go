@@ -85,14 +85,14 @@ func TestSuite(t *testing.T) {
 	allocatortest.Suite(t, fresh(t))
 }
 
-// fewer lowers the number of checks of each property while the race detector is on. Every step waits for the other
-// process then, and the policy's rules are the same as without a network.
+// fewer lowers the number of checks of each property. Every step waits for the other process, and the policy's rules are
+// the same as without a network.
 func fewer(t *testing.T) {
 	checks := flag.Lookup("rapid.checks")
-	if !raced || os.Getenv("TENDER_TEST_LONG") != "" || checks.Value.String() != checks.DefValue {
+	if os.Getenv("TENDER_TEST_LONG") != "" || checks.Value.String() != checks.DefValue {
 		return
 	}
-	if err := flag.Set(checks.Name, "30"); err != nil {
+	if err := flag.Set(checks.Name, "10"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = flag.Set(checks.Name, checks.DefValue) })

@@ -12,12 +12,11 @@ import (
 	"github.com/tenderhq/tender/allocator/remote"
 )
 
-// TestSuite: what every allocator does, this one does through the wire; and it is fair.
-func TestSuite(t *testing.T) {
+// TestFair: the program serves a policy that is fair, through the wire. What every allocator does through the wire is
+// checked where that is made, by the suite in allocator/remote.
+func TestFair(t *testing.T) {
 	fewer(t)
-	fresh := connect(t, start(t))
-	allocatortest.Suite(t, fresh)
-	t.Run("fair", func(t *testing.T) { allocatortest.Fair(t, fresh) })
+	allocatortest.Fair(t, connect(t, start(t)))
 }
 
 // start runs the server until the test is over.
