@@ -92,6 +92,7 @@ var floors = []floor{
 	{"framework/jobs/internal/rules", ""},
 	{"framework/internal/jobs/core", values + "framework/jobs internal/work"},
 	{"framework/internal/jobs/writes", "api framework/jobs framework/internal/jobs/core"},
+	{"framework/internal/jobs/keeper", values + "framework/jobs framework/pack framework/internal/jobs/core framework/internal/jobs/writes internal/work"},
 
 	// Beside the pure packages: a test suite for allocators, which knows none of them, and an allocator in another
 	// process.
@@ -183,7 +184,7 @@ var floors = []floor{
 // they use are pure too. Left out are the test suite, which needs package testing, the remote allocator, which does
 // I/O, and the journal and their codec, which use protobuf.
 const pure = "api internal/alarms internal/wallclock internal/lookout/leadersearch internal/protocol internal/trust/rights internal/words master/core/... master/change master/quorum master/view master/registry/... agent/core/... framework/internal/core " +
-	"framework/jobs framework/internal/jobs/... framework/jobs/internal/rules internal/work internal/verify examples/rdd/plan allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
+	"framework/jobs framework/internal/jobs/... framework/pack framework/jobs/internal/rules internal/work internal/verify examples/rdd/plan allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
 
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,
 // starts a goroutine, holds a lock or does I/O, except the names in impure.

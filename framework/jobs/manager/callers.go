@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/internal/jobs/core"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/rights"
@@ -90,10 +91,10 @@ type roles struct {
 // settle returns the job in the role in which it is to run: the one that it names, or else the one that it has already,
 // or else the manager's. It returns an error if the caller may not have it run there, as the users that its tasks name,
 // or in the place of the job of this name that there is; nil: there is none.
-func (m *Manager) settle(who caller, there *entry, job jobs.Job) (jobs.Job, error) {
+func (m *Manager) settle(who caller, there *core.JobMaster, job jobs.Job) (jobs.Job, error) {
 	if there != nil {
-		job.Role = cmp.Or(job.Role, there.master.Job.Role)
-		if err := m.permit(who, there.master.Job.Role); err != nil {
+		job.Role = cmp.Or(job.Role, there.Job.Role)
+		if err := m.permit(who, there.Job.Role); err != nil {
 			return job, err
 		}
 	}
@@ -117,7 +118,7 @@ func (m *Manager) settle(who caller, there *entry, job jobs.Job) (jobs.Job, erro
 func (m *Manager) settled(ctx context.Context, job jobs.Job) (jobs.Job, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.settle(callerOf(ctx), m.jobs[job.Name], job)
+	return m.settle(callerOf(ctx), m.keeper.Job(job.Name), job)
 }
 
 // joinRole makes the manager run in the role of a job. m.mu must not be held.
@@ -129,7 +130,7 @@ func (m *Manager) joinRole(ctx context.Context, op string, client masters, job j
 	m.do(func(time.Time) {
 		if m.roles.refused[job.Role] = err; err == nil {
 			delete(m.roles.refused, job.Role)
-			m.wants.Restate(job.Role) // the masters may have known it, and forgotten it when the role was left
+			m.keeper.Restate(job.Role) // the masters may have known it, and forgotten it when the role was left
 		}
 	})
 	if err != nil {
@@ -142,9 +143,9 @@ func (m *Manager) joinRole(ctx context.Context, op string, client masters, job j
 func (m *Manager) joinAll(ctx context.Context, client masters) {
 	m.mu.Lock()
 	needed := make(map[api.Role]jobs.Job)
-	for _, e := range m.jobs { // order: irrelevant because one job of each role is enough
-		if !e.master.Phase.Ended() {
-			needed[e.master.Job.Role] = e.master.Job
+	for _, name := range m.keeper.Names() {
+		if master := m.keeper.Job(name); !master.Phase.Ended() {
+			needed[master.Job.Role] = master.Job
 		}
 	}
 	m.mu.Unlock()

@@ -1,12 +1,9 @@
 package manager
 
 import (
-	"cmp"
 	"context"
 	"iter"
-	"maps"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -23,13 +20,10 @@ func (m *Manager) loadJobs(ctx context.Context, client masters) error {
 		return err
 	}
 	m.do(func(now time.Time) {
-		m.clock.calendar.Distrust(now)
 		for _, one := range loads {
 			m.loadJob(one, now)
 		}
-		m.names = slices.Sorted(maps.Keys(m.jobs))
-		m.config.Logger.Info("the jobs of the store are here", "jobs", len(m.jobs), "read", now.Sub(began), "took", time.Since(began))
-		slices.SortFunc(m.endings, func(a, b ending) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.name, b.name)) })
+		m.config.Logger.Info("the jobs of the store are here", "jobs", len(m.keeper.Names()), "read", now.Sub(began), "took", time.Since(began))
 		m.turn.loaded = true
 	})
 	return nil
@@ -92,23 +86,12 @@ func byJob(entries iter.Seq2[framework.Entry, error]) iter.Seq2[*loading, error]
 	}
 }
 
+// loadJob takes over a job, or reserves its name if it can't be read.
 func (m *Manager) loadJob(one *loading, now time.Time) {
 	if one.err != nil {
 		m.config.Logger.Error("a job in the store can't be read", "job", one.name, "error", one.err)
-		m.claimed[one.name] = true // so that nobody overwrites it
+		m.keeper.Claim(one.name) // so that nobody overwrites it
 		return
 	}
-	for _, key := range one.left {
-		m.writing.MarkDirty(one.name, key)
-	}
-	if one.master == nil {
-		return
-	}
-	e := &entry{name: one.name, master: one.master}
-	m.jobs[one.name] = e
-	if e.master.Phase.Ended() {
-		m.endings = append(m.endings, ending{e.name, e.master.Run, m.endedAt(e.master, now)})
-	}
-	m.noteChange(e)
-	m.planRuns(e, now)
+	m.keeper.Load(one.name, one.master, one.left, now)
 }

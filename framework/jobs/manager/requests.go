@@ -31,21 +31,20 @@ var (
 const runBytes = 6
 
 // claimName reserves a name, so that only one request at a time changes the job of that name; releaseName ends that.
-func (m *Manager) claimName(op, name string) (e *entry, err error) {
+func (m *Manager) claimName(op, name string) (master *core.JobMaster, err error) {
 	switch {
 	case m.client == nil || !m.turn.loaded:
 		return nil, api.E(op, api.Unavailable, name, errStandby)
-	case m.claimed[name]:
+	case !m.keeper.Claim(name):
 		return nil, api.E(op, api.Unavailable, name, errBusy)
 	}
-	m.claimed[name] = true
-	return m.jobs[name], nil
+	return m.keeper.Job(name), nil
 }
 
 func (m *Manager) releaseName(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.claimed, name)
+	m.keeper.Release(name)
 }
 
 // checkJob returns why the job can't be kept, or nil.
@@ -74,13 +73,13 @@ func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 		return jobs.Version{}, err
 	}
 	m.mu.Lock()
-	e, err := m.claimName(op, job.Name)
+	master, err := m.claimName(op, job.Name)
 	if err != nil {
 		m.mu.Unlock()
 		return jobs.Version{}, err
 	}
-	version, fresh, err := m.prepareJob(callerOf(ctx), op, e, job)
-	client, before, turn := m.client, m.pendingOf(e), m.turn.number
+	version, fresh, err := m.prepareJob(callerOf(ctx), op, master, job)
+	client, before, turn := m.client, m.pendingOf(master), m.turn.number
 	m.mu.Unlock()
 	defer m.releaseName(job.Name)
 	if err != nil || fresh == nil {
@@ -101,44 +100,42 @@ func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 			err = api.E(op, api.Unavailable, job.Name, errLeft)
 			return
 		}
-		e := &entry{name: job.Name, master: fresh}
-		m.addJob(e)
-		m.stepJob(e, now, core.Begun{})
+		m.keeper.Add(fresh, now)
 	})
 	return version, err
 }
 
 // pendingOf returns the outcome of what is yet to be written of a job; nil: nothing.
-func (m *Manager) pendingOf(e *entry) *outcome {
-	if e == nil {
+func (m *Manager) pendingOf(master *core.JobMaster) *outcome {
+	if master == nil {
 		return nil
 	}
-	m.writing.TryAside(e.name)
+	m.keeper.TryAside(master.Job.Name)
 	m.startWriting()
-	return m.writing.outcomeOfAll()
+	return m.outcomeOfAll()
 }
 
 // prepareJob makes the JobMaster of a job that is submitted; nil: the job runs already.
-func (m *Manager) prepareJob(who caller, op string, e *entry, job jobs.Job) (version jobs.Version, fresh *core.JobMaster, err error) {
-	if job, err = m.settle(who, e, job); err != nil {
+func (m *Manager) prepareJob(who caller, op string, master *core.JobMaster, job jobs.Job) (version jobs.Version, fresh *core.JobMaster, err error) {
+	if job, err = m.settle(who, master, job); err != nil {
 		return version, nil, err
 	}
 	version = jobs.Version{Number: 1, At: time.Now(), Why: "submitted", Job: job, Owner: who.scope.Who}
 	var older map[int]jobs.Version
 	switch {
-	case e == nil && len(m.jobs) >= m.config.JobsMax:
-		return version, nil, api.E(op, api.Limit, job.Name, fmt.Errorf("there are %d jobs, at most %d are allowed; delete some", len(m.jobs), m.config.JobsMax))
-	case e == nil:
-	case e.master.Phase.Ended():
-		version.Number, version.Why = e.master.Next(), "submitted again"
-		older = e.master.Versions
-	case e.master.Phase == jobs.Stopping: // whoever stops a job and begins it at once waits for its tasks
+	case master == nil && len(m.keeper.Names()) >= m.config.JobsMax:
+		return version, nil, api.E(op, api.Limit, job.Name, fmt.Errorf("there are %d jobs, at most %d are allowed; delete some", len(m.keeper.Names()), m.config.JobsMax))
+	case master == nil:
+	case master.Phase.Ended():
+		version.Number, version.Why = master.Next(), "submitted again"
+		older = master.Versions
+	case master.Phase == jobs.Stopping: // whoever stops a job and begins it at once waits for its tasks
 		return version, nil, api.E(op, api.Unavailable, job.Name,
 			errors.New("it was stopped and its tasks are still ending; it can begin anew when they have")).RetryIn(time.Second)
-	case same(e.master.Versions[e.master.Version].Job, job) && e.master.Phase == jobs.Running:
-		return e.master.Versions[e.master.Version], nil, nil
+	case same(master.Versions[master.Version].Job, job) && master.Phase == jobs.Running:
+		return master.Versions[master.Version], nil, nil
 	default:
-		return version, nil, api.E(op, api.Exists, job.Name, fmt.Errorf("%w (it is %s)", errDiffers, e.master.Phase))
+		return version, nil, api.E(op, api.Exists, job.Name, fmt.Errorf("%w (it is %s)", errDiffers, master.Phase))
 	}
 	fresh = core.New(version, strings.ToLower(rand.Text()[:runBytes]))
 	fresh.Inherit(older)
@@ -160,7 +157,7 @@ func (m *Manager) keepNew(ctx context.Context, op string, client masters, master
 		if api.Is(err, api.Limit) || api.Is(err, api.Invalid) { // surely not written
 			m.do(func(time.Time) {
 				for _, written := range keys[:i] {
-					m.writing.MarkDirty(name, written)
+					m.keeper.MarkDirty(name, written)
 				}
 			})
 		}
@@ -241,7 +238,7 @@ func (m *Manager) RollbackJob(ctx context.Context, name string, to int) (jobs.Ve
 // harm. 0: the next one, whichever that is.
 func (m *Manager) RunNow(ctx context.Context, name string, number int) (int, error) {
 	const op = "job.run-now"
-	if err := m.lookAtJob(ctx, op, name, func(e *entry) { number = cmp.Or(number, e.master.Status(false).NewestRun+1) }); err != nil {
+	if err := m.lookAtJob(ctx, op, name, func(master *core.JobMaster) { number = cmp.Or(number, master.Status(false).NewestRun+1) }); err != nil {
 		return 0, err
 	}
 	asked := core.RunAsked{Number: number, Why: cmp.Or(callerOf(ctx).scope.Who, "somebody") + " asked for it"}
@@ -254,13 +251,13 @@ func (m *Manager) RunNow(ctx context.Context, name string, number int) (int, err
 // changeJob gives a job another version.
 func (m *Manager) changeJob(ctx context.Context, op, name string, choose func(*core.JobMaster) (jobs.Version, error)) (jobs.Version, error) {
 	m.mu.Lock()
-	e, err := m.claimName(op, name)
+	master, err := m.claimName(op, name)
 	if err != nil {
 		m.mu.Unlock()
 		return jobs.Version{}, err
 	}
 	defer m.releaseName(name)
-	version, fresh, err := m.prepareChange(callerOf(ctx), op, name, e, choose)
+	version, fresh, err := m.prepareChange(callerOf(ctx), op, name, master, choose)
 	client := m.client
 	m.mu.Unlock()
 	if err != nil || !fresh {
@@ -283,30 +280,30 @@ func (m *Manager) changeJob(ctx context.Context, op, name string, choose func(*c
 		return nil
 	})
 	if api.Is(err, api.Stale) || api.Is(err, api.NotFound) { // the job has ended meanwhile, and knows nothing of the version
-		m.do(func(time.Time) { m.writing.MarkDirty(name, core.VersionKey(version.Number)) })
+		m.do(func(time.Time) { m.keeper.MarkDirty(name, core.VersionKey(version.Number)) })
 	}
 	return version, err
 }
 
 // prepareChange chooses the version that the job is to have; not fresh: it has that version already.
-func (m *Manager) prepareChange(who caller, op, name string, e *entry, choose func(*core.JobMaster) (jobs.Version, error)) (version jobs.Version, fresh bool, err error) {
-	if e == nil {
+func (m *Manager) prepareChange(who caller, op, name string, master *core.JobMaster, choose func(*core.JobMaster) (jobs.Version, error)) (version jobs.Version, fresh bool, err error) {
+	if master == nil {
 		return version, false, api.E(op, api.NotFound, name, errNoJob)
 	}
-	if err := m.permit(who, e.master.Job.Role); err != nil {
+	if err := m.permit(who, master.Job.Role); err != nil {
 		return version, false, err
 	}
-	if e.master.Phase != jobs.Running {
-		return version, false, api.E(op, api.Stale, name, fmt.Errorf("it is %s; submit it to begin it anew", e.master.Phase))
+	if master.Phase != jobs.Running {
+		return version, false, api.E(op, api.Stale, name, fmt.Errorf("it is %s; submit it to begin it anew", master.Phase))
 	}
-	version, err = choose(e.master)
+	version, err = choose(master)
 	if err != nil {
 		return version, false, api.E(op, api.Invalid, name, err)
 	}
-	if _, err := m.settle(who, e, version.Job); err != nil {
+	if _, err := m.settle(who, master, version.Job); err != nil {
 		return version, false, err
 	}
-	return version, version.Number != e.master.Version, nil
+	return version, version.Number != master.Version, nil
 }
 
 // tellJob passes an event to a job that does not refuse it, and waits until what it has changed is in the store.
@@ -314,13 +311,12 @@ func (m *Manager) tellJob(ctx context.Context, op, name string, happened core.Ev
 	var done *outcome
 	var err error = api.E(op, api.NotFound, name, errNoJob)
 	m.do(func(now time.Time) {
-		if e := m.jobs[name]; e != nil && m.client != nil {
-			if err = refuse(e.master); err != nil {
+		if master := m.keeper.Job(name); master != nil && m.client != nil {
+			if err = refuse(master); err != nil {
 				return
 			}
-			m.writing.TryAside(name)
-			m.stepJob(e, now, happened)
-			done, err = m.writing.outcomeOfAll(), nil
+			m.keeper.Tell(name, now, happened)
+			done, err = m.outcomeOfAll(), nil
 		}
 	})
 	if err != nil {
@@ -360,17 +356,17 @@ func (m *Manager) DeleteJob(ctx context.Context, name string) error {
 
 func (m *Manager) endJob(ctx context.Context, op, name string, how core.Asked) error {
 	m.mu.Lock()
-	e, err := m.claimName(op, name)
+	master, err := m.claimName(op, name)
 	var denied error
-	if err == nil && e != nil {
-		denied = m.permit(callerOf(ctx), e.master.Job.Role)
+	if err == nil && master != nil {
+		denied = m.permit(callerOf(ctx), master.Job.Role)
 	}
 	m.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	defer m.releaseName(name)
-	if e == nil {
+	if master == nil {
 		return api.E(op, api.NotFound, name, errNoJob)
 	}
 	if denied != nil {
@@ -396,67 +392,67 @@ func (m *Manager) ListJobs(ctx context.Context, query ListQuery) (list []jobs.St
 		return nil, false, api.E("job.list", api.Unavailable, "", errStandby)
 	}
 	who := callerOf(ctx)
-	from, _ := slices.BinarySearch(m.names, max(query.Prefix, query.After))
-	for _, name := range m.names[from:] {
+	from, _ := slices.BinarySearch(m.keeper.Names(), max(query.Prefix, query.After))
+	for _, name := range m.keeper.Names()[from:] {
 		if !strings.HasPrefix(name, query.Prefix) {
 			if name > query.Prefix {
 				break
 			}
 			continue
 		}
-		e := m.jobs[name]
-		if name == query.After || query.Going && e.master.Phase.Ended() || !m.maySee(who, e.master.Job.Role) {
+		master := m.keeper.Job(name)
+		if name == query.After || query.Going && master.Phase.Ended() || !m.maySee(who, master.Job.Role) {
 			continue
 		}
 		if query.Limit > 0 && len(list) == query.Limit {
 			return list, true, nil
 		}
-		list = append(list, m.statusOf(e, false))
+		list = append(list, m.statusOf(master, false))
 	}
 	return list, false, nil
 }
 
 // JobStatus returns a job with its tasks and its notes.
 func (m *Manager) JobStatus(ctx context.Context, name string) (status jobs.Status, err error) {
-	err = m.lookAtJob(ctx, "job.status", name, func(e *entry) { status = m.statusOf(e, true) })
+	err = m.lookAtJob(ctx, "job.status", name, func(master *core.JobMaster) { status = m.statusOf(master, true) })
 	return status, err
 }
 
 // JobHistory returns the versions of a job that are kept, the newest first. Those of roles whose jobs the caller may not
 // see are left out.
 func (m *Manager) JobHistory(ctx context.Context, name string) (versions []jobs.Version, err error) {
-	err = m.lookAtJob(ctx, "job.history", name, func(e *entry) {
-		versions = slices.DeleteFunc(e.master.History(), func(one jobs.Version) bool { return !m.maySee(callerOf(ctx), one.Job.Role) })
+	err = m.lookAtJob(ctx, "job.history", name, func(master *core.JobMaster) {
+		versions = slices.DeleteFunc(master.History(), func(one jobs.Version) bool { return !m.maySee(callerOf(ctx), one.Job.Role) })
 	})
 	return versions, err
 }
 
 // statusOf returns a job as it is shown to people.
-func (m *Manager) statusOf(e *entry, tasks bool) jobs.Status {
-	status := e.master.Status(tasks)
+func (m *Manager) statusOf(master *core.JobMaster, tasks bool) jobs.Status {
+	status := master.Status(tasks)
 	if err := m.roles.refused[status.Role]; err != nil && !status.Phase.Ended() {
 		status.Why = fmt.Sprintf("the job manager can't run in role %s: %v", status.Role, err)
 	}
-	if why := m.writing.Aside(e.name); why != nil {
+	if why := m.keeper.Aside(master.Job.Name); why != nil {
 		status.Why = fmt.Sprintf("set aside, for the store refuses to take it: %v; it is tried again every %v, and when a job is deleted", why, writes.Again)
 	}
 	return status
 }
 
-func (m *Manager) lookAtJob(ctx context.Context, op, name string, see func(*entry)) error {
+func (m *Manager) lookAtJob(ctx context.Context, op, name string, see func(*core.JobMaster)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.turn.loaded || m.client == nil {
 		return api.E(op, api.Unavailable, name, errStandby)
 	}
-	e := m.jobs[name]
-	if e == nil {
+	master := m.keeper.Job(name)
+	if master == nil {
 		return api.E(op, api.NotFound, name, errNoJob)
 	}
-	if err := m.permit(callerOf(ctx), e.master.Job.Role); err != nil {
+	if err := m.permit(callerOf(ctx), master.Job.Role); err != nil {
 		return err
 	}
-	see(e)
+	see(master)
 	return nil
 }
 

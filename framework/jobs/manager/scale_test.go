@@ -107,7 +107,7 @@ func (t *twin) newManager(b testing.TB) *Manager {
 // written waits until everything has been written.
 func (m *Manager) written(b testing.TB) {
 	m.mu.Lock()
-	all := m.writing.outcomeOfAll()
+	all := m.outcomeOfAll()
 	m.mu.Unlock()
 	if err := all.await(b.Context(), "test", ""); err != nil {
 		b.Fatal(err)
@@ -182,8 +182,8 @@ func BenchmarkTakeOver(b *testing.B) {
 			t, _ := begin(b, n, 10)
 			for b.Loop() {
 				m := New(Config{})
-				if err := m.loadJobs(b.Context(), t); err != nil || len(m.jobs) != n {
-					b.Fatal(len(m.jobs), err)
+				if err := m.loadJobs(b.Context(), t); err != nil || len(m.keeper.Names()) != n {
+					b.Fatal(len(m.keeper.Names()), err)
 				}
 			}
 		})

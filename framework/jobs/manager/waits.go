@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/framework/internal/jobs/core"
+	"github.com/tenderhq/tender/framework/internal/jobs/keeper"
 )
 
 // waits remembers for a moment what the leader has said of shapes for which jobs wait: many people and many jobs may ask
@@ -53,16 +54,17 @@ func (m *Manager) whyWaits(ctx context.Context, name string) (reasons []string, 
 func (m *Manager) asksOf(name string) (asks []core.Ask, keys []string, client masters) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	want := m.wants.byJob[name]
-	if want == nil || m.client == nil || m.roles.refused[want.master.Job.Role] != nil {
+	master := m.keeper.Job(name)
+	if master == nil || m.client == nil || m.roles.refused[master.Job.Role] != nil {
 		return nil, nil, nil
 	}
-	return want.asks, want.keys, m.client
+	asks, keys = m.keeper.Waits(name)
+	return asks, keys, m.client
 }
 
 // of asks the leader about what an ask waits for, if that was not asked just now; false: it did not answer.
 func (w *waits) of(ctx context.Context, client masters, key string, ask core.Ask) (answer saidOf, is bool) {
-	shape := shapeOf(ask)
+	shape := keeper.ShapeOf(ask)
 	if shape.Count = 1; ask.Gang {
 		shape.Count = int64(ask.Count)
 		key = fmt.Sprint("a gang of ", ask.Count, "\n", key)

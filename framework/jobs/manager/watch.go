@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/internal/jobs/core"
 	"github.com/tenderhq/tender/framework/jobs"
 )
 
@@ -87,8 +88,8 @@ func (m *Manager) WatchJob(ctx context.Context, name string, see func(jobs.Statu
 	for first := true; ; first = false {
 		var status jobs.Status
 		var changed <-chan struct{}
-		err := m.lookAtJob(ctx, "job.watch", name, func(e *entry) {
-			status, changed = m.statusOf(e, true), m.watches.change(name)
+		err := m.lookAtJob(ctx, "job.watch", name, func(master *core.JobMaster) {
+			status, changed = m.statusOf(master, true), m.watches.change(name)
 		})
 		if err != nil {
 			return err
@@ -156,8 +157,8 @@ func (m *Manager) beginWatch(who caller, prefix string) (*jobsWatch, error) {
 		return nil, api.E(op, api.Limit, "", errWatchers)
 	}
 	watch := &jobsWatch{prefix: prefix, who: who, news: make(map[string]bool), told: make(map[string]bool), wake: make(chan struct{}, 1)}
-	from, _ := slices.BinarySearch(m.names, prefix)
-	for _, name := range m.names[from:] {
+	from, _ := slices.BinarySearch(m.keeper.Names(), prefix)
+	for _, name := range m.keeper.Names()[from:] {
 		if !strings.HasPrefix(name, prefix) {
 			break
 		}
@@ -204,8 +205,8 @@ func (m *Manager) statusesFor(watch *jobsWatch, names []string) (news JobsNews) 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, name := range names {
-		e := m.jobs[name]
-		if e == nil || !m.maySee(watch.who, e.master.Job.Role) {
+		master := m.keeper.Job(name)
+		if master == nil || !m.maySee(watch.who, master.Job.Role) {
 			if watch.told[name] {
 				news.Removed = append(news.Removed, name)
 				delete(watch.told, name)
@@ -213,8 +214,8 @@ func (m *Manager) statusesFor(watch *jobsWatch, names []string) (news JobsNews) 
 			continue
 		}
 		watch.told[name] = true
-		status := m.statusOf(e, false)
-		status.Notes = slices.Clone(e.master.Notes)
+		status := m.statusOf(master, false)
+		status.Notes = slices.Clone(master.Notes)
 		news.Changed = append(news.Changed, status)
 	}
 	return news

@@ -10,42 +10,29 @@ import (
 	"github.com/tenderhq/tender/api"
 	sdk "github.com/tenderhq/tender/framework/internal/core"
 	jobcore "github.com/tenderhq/tender/framework/internal/jobs/core"
+	"github.com/tenderhq/tender/framework/internal/jobs/keeper"
 	"github.com/tenderhq/tender/framework/internal/jobs/writes"
 	"github.com/tenderhq/tender/internal/protocol"
-	"github.com/tenderhq/tender/internal/wallclock"
 )
 
-// keeper is one process of a job manager in one turn: the jobs' cores and what is to be written of them, in a shell
-// without goroutines. What it does not write to its framework's store is gone when it ends.
-type keeper struct {
+// manager is one process of a job manager in one turn: the real keeper of its jobs, in a shell without goroutines. What it
+// does not write to its framework's store is gone when it ends.
+type manager struct {
+	*keeper.Keeper
 	office *office
 	s      *scheduler
 	life   int    // of the scheduler
 	turn   uint64 // of the scheduler
 
-	known   bool // the leader has told which tasks run
-	jobs    map[string]*jobcore.JobMaster
-	claimed map[string]bool // names of jobs of which a submission is under way
-	flights map[api.TaskID]*flight
-	clock   wallclock.Calendar
-	doubted bool // the clock was set, and runs are not planned by it yet
-	armed   time.Time
-	stated  string // the demand that was stated last
+	armed time.Time // when the keeper will be called
 	storing
 }
 
-// storing is what a keeper has to write.
+// storing is what a manager writes.
 type storing struct {
-	writes  writes.Writes
 	busy    *writes.Batch
 	waiting []func(*writes.Batch) // who waits for the batch that grows
 	under   []func(*writes.Batch) // who waits for the batch that is being written
-}
-
-// flight is an offer that is kept until the assignments of its tasks are in the store.
-type flight struct {
-	offer api.Offer
-	tasks []api.Task
 }
 
 // storeLane is one of a process's numbered series of writes (R17).
@@ -56,38 +43,28 @@ type storeLane struct {
 }
 
 // begins is Subscribed of a manager: it loads the jobs of the store, unless nobody else can have kept them meanwhile.
-func (o *office) begins(s *scheduler) *keeper {
-	p := o.keepers[s]
+func (o *office) begins(s *scheduler) {
+	p := o.managers[s]
 	if p == nil || p.life != s.life || p.turn != s.takeovers {
-		p = &keeper{office: o, s: s, life: s.life, turn: s.takeovers, jobs: map[string]*jobcore.JobMaster{}, claimed: map[string]bool{}, flights: map[api.TaskID]*flight{},
-			storing: storing{writes: writes.New()}}
-		o.keepers[s] = p
-		p.clock = wallclock.Began(p.now())
-		p.clock.Distrust(p.now())
+		p = &manager{office: o, s: s, life: s.life, turn: s.takeovers}
+		p.Keeper = keeper.New(keeper.Config{HistoryMost: 1000, HistoryAge: 7 * 24 * time.Hour, Calendar: everyFew, Log: p, Changed: p.changed}, p.now())
+		o.managers[s] = p
 		s.demand(api.Demand{Role: s.info.Roles[0]})
 		p.load()
 		o.count("Loaded", none, none)
 	}
-	for _, name := range p.names() {
-		for _, task := range p.jobs[name].Kills() {
-			s.step(sdk.KillAsked{Task: task})
-		}
-	}
-	p.do(func(time.Time) {})
-	return p
+	p.do(func(time.Time) { p.Begin(p) })
 }
 
 // over reports whether the process has ended, or another manager may have kept the jobs since.
-func (p *keeper) over() bool {
-	return p.office.keepers[p.s] != p || p.life != p.s.life || p.turn != p.s.takeovers || !p.s.up
+func (p *manager) over() bool {
+	return p.office.managers[p.s] != p || p.life != p.s.life || p.turn != p.s.takeovers || !p.s.up
 }
 
-func (p *keeper) now() time.Time { return p.s.clock.read(p.s.world) }
-
-func (p *keeper) names() []string { return slices.Sorted(maps.Keys(p.jobs)) }
+func (p *manager) now() time.Time { return p.s.clock.read(p.s.world) }
 
 // load reads the jobs. A read is answered by a leader whom a majority has confirmed, so it finds what is committed.
-func (p *keeper) load() {
+func (p *manager) load() {
 	w := p.s.world
 	records := map[string]map[string][]byte{}
 	store := w.quorum.state.Frameworks[p.s.info.ID].Store
@@ -101,74 +78,40 @@ func (p *keeper) load() {
 		}
 		records[name][record] = entry.Value
 	}
+	known := map[api.TaskID]bool{}
 	for _, name := range slices.Sorted(maps.Keys(records)) {
 		m, left, err := jobcore.Load(p.now(), records[name])
 		if err != nil {
 			w.breaks("job %s can't be read from its store: %v", name, err)
 			return
 		}
+		p.Load(name, m, left, p.now())
 		if m != nil {
-			p.jobs[name] = m
-		}
-		for _, record := range left {
-			p.writes.MarkDirty(name, record)
+			for _, task := range m.Unheard() {
+				known[task] = true
+			}
 		}
 	}
-	w.say(p.s.name, "has the jobs %v", p.names())
-	known := map[api.TaskID]bool{}
-	for _, name := range p.names() {
-		for _, task := range p.jobs[name].Unheard() {
-			known[task] = true
-		}
-		p.plan(name, p.now(), 0)
-	}
+	w.say(p.s.name, "has the jobs %v", p.Names())
 	p.office.forget(known)
 }
 
 // do does something with the jobs, and what follows from it.
-func (p *keeper) do(work func(now time.Time)) {
+func (p *manager) do(work func(now time.Time)) {
 	if p.over() {
 		return
 	}
 	now := p.now()
-	p.lookAtClock(now)
-	work(now)
-	if p.known {
-		p.state()
+	p.Do(now, work)
+	p.office.todo = 0
+	for _, name := range p.Names() {
+		asks, _ := p.Waits(name)
+		for _, ask := range asks {
+			p.office.todo += ask.Count
+		}
 	}
 	p.write()
 	p.arm(now)
-}
-
-// lookAtClock tells the jobs when somebody has set the clock (R56).
-func (p *keeper) lookAtClock(now time.Time) {
-	believed := !now.Before(p.clock.Trusted())
-	switch by := p.clock.Look(now); {
-	case by != 0:
-		p.doubted = true
-		for _, name := range p.names() {
-			p.stepOnce(name, now, jobcore.ClockSet{By: by, Doubt: p.clock.Trusted(), Believed: believed})
-		}
-	case p.doubted && !now.Before(p.clock.Trusted()):
-		p.doubted = false
-		for _, name := range p.names() {
-			p.plan(name, now, wallclock.Doubt)
-		}
-	}
-}
-
-// plan tells a cron job when its next run is due.
-func (p *keeper) plan(name string, now time.Time, doubted time.Duration) {
-	m := p.jobs[name]
-	for from, is := m.Unplanned(now); is && !p.doubted; from, is = m.Unplanned(now) {
-		planned, err := m.PlanRun(everyFew, from, now)
-		if err != nil {
-			p.s.world.breaks("nobody knows when job %s is due: %v", name, err)
-			return
-		}
-		planned.Doubted = doubted
-		p.stepOnce(name, now, planned)
-	}
 }
 
 // everyFew is a calendar in which a schedule is the time between two runs.
@@ -177,254 +120,102 @@ func everyFew(schedule, _ string, after time.Time) (time.Time, error) {
 	return after.Truncate(every).Add(every), err
 }
 
-// step passes an event to a job.
-func (p *keeper) step(name string, now time.Time, happened jobcore.Event) (effects []jobcore.Effect) {
-	effects = p.stepOnce(name, now, happened)
-	p.plan(name, now, 0)
-	return effects
-}
-
-func (p *keeper) stepOnce(name string, now time.Time, happened jobcore.Event) []jobcore.Effect {
-	m := p.jobs[name]
-	before := m.Phase
-	p.office.count(typeName(happened), string(before), string(m.Job.Type))
-	effects := m.Step(now, happened)
+// changed notes what a job was told, for the coverage and the auditor.
+func (p *manager) changed(name string, by keeper.Step) {
+	if by.Told == nil {
+		return
+	}
+	m := p.Job(name)
+	p.office.count(typeName(by.Told), string(by.Before), string(m.Job.Type))
 	if p.s.world.story != nil {
-		p.s.world.say(p.s.name, "job %s: %T leads to %v", name, happened, effects)
+		p.s.world.say(p.s.name, "job %s: %T leads to %v", name, by.Told, by.Effects)
 	}
-	if m.Phase != before {
-		p.writes.TryAside(name)
-	}
-	for _, effect := range effects {
-		switch effect := effect.(type) {
-		case jobcore.Save:
-			p.writes.MarkDirty(name, effect.Key)
-		case jobcore.Ended:
-			p.office.ended(p, name)
-		default:
-			p.writes.AddEffect(name, effect)
+	for _, effect := range by.Effects {
+		if _, is := effect.(jobcore.Ended); is {
+			p.office.ended(m)
 		}
 	}
-	return effects
 }
 
-// arm wakes the jobs in time.
-func (p *keeper) arm(now time.Time) {
-	next := now.Add(wallclock.Doubt)
-	if again := p.writes.TryAt(); !again.IsZero() && again.Before(next) {
-		next = again
-	}
-	for _, m := range p.jobs { // order: irrelevant because the earliest is looked for
-		if wake := m.Wake(); !wake.IsZero() && wake.Before(next) {
-			next = wake
-		}
-	}
-	if next.Equal(p.armed) {
+// arm has the keeper called in time.
+func (p *manager) arm(now time.Time) {
+	next := p.Next(now)
+	if next.IsZero() || next.Equal(p.armed) {
 		return
 	}
 	p.armed = next
 	p.s.later(max(p.s.clock.until(p.s.world, next), time.Millisecond), func() {
-		if !p.armed.Equal(next) {
-			return
+		if p.armed.Equal(next) {
+			p.armed = time.Time{}
+			p.do(p.Ring)
 		}
-		p.armed = time.Time{}
-		p.do(func(now time.Time) {
-			p.writes.TryAllAside(now)
-			for _, name := range p.names() {
-				if wake := p.jobs[name].Wake(); !wake.IsZero() && !wake.After(now) {
-					p.step(name, now, jobcore.Woken{})
-				}
-			}
-		})
 	})
 }
 
-// asks returns what waits for agents, job by job.
-func (p *keeper) asks(name string) []jobcore.Ask {
-	if p.writes.Aside(name) != nil {
-		return nil
-	}
-	return p.jobs[name].Asks()
-}
-
-// state states the demand, if that has changed.
-func (p *keeper) state() {
-	if p.s.phase != active {
-		p.stated = ""
-		return
-	}
-	demand, count := api.Demand{Role: p.s.info.Roles[0]}, 0
-	for _, name := range p.names() {
-		for _, ask := range p.asks(name) {
-			count += ask.Count
-		}
-	}
-	if count > 0 {
-		demand.Shapes = []api.Shape{{Resources: taskOfJobs.APITask().Resources, Count: int64(count)}}
-	}
-	p.office.todo = count
-	if text := fmt.Sprint(demand); text != p.stated {
-		p.stated = text
-		p.s.demand(demand)
-	}
-}
-
-// place assigns waiting tasks to the offers. An offer is kept until the assignments are in the store.
-func (p *keeper) place(offers []api.Offer, now time.Time) {
-	for _, offer := range offers {
-		one := &flight{offer: offer}
-		left := offer.Resources
-		fits := func() bool {
-			_, rest, room := left.Carve(taskOfJobs.APITask().Resources)
-			if room {
-				left = rest
-			}
-			return room
-		}
-		if p.known && offer.Role == p.s.info.Roles[0] {
-			for _, name := range p.names() {
-				for _, ask := range p.asks(name) {
-					p.placeAsk(name, ask, one, fits, now)
-				}
-			}
-		}
-		if len(one.tasks) == 0 {
-			p.s.decline(offer, api.Filter{Refuse: 100 * time.Millisecond})
+// answer answers offers as the keeper wants.
+func (p *manager) answer(answers []api.Answer) {
+	for _, answer := range answers {
+		if answer.Keep {
 			continue
 		}
-		for _, task := range one.tasks {
-			p.flights[task.ID] = one
-		}
-	}
-}
-
-// placeAsk assigns what fits of an ask. A gang needs room for all its members, here in one offer.
-func (p *keeper) placeAsk(name string, ask jobcore.Ask, one *flight, fits func() bool, now time.Time) {
-	m := p.jobs[name]
-	to := jobcore.Assigned{SubJob: ask.SubJob, Version: ask.Version, Copy: ask.Copy, Agent: one.offer.Agent, Hostname: one.offer.Hostname}
-	if ask.Gang {
-		members := make([]jobcore.Assigned, 0, ask.Count)
-		for range ask.Count {
-			if fits() {
-				members = append(members, to)
+		for _, operation := range answer.Operations {
+			for i := range operation.Tasks {
+				p.office.launched(p, &operation.Tasks[i])
 			}
 		}
-		if len(members) == ask.Count {
-			p.step(name, now, jobcore.AssignedGang{SubJob: ask.SubJob, Version: ask.Version, Members: members})
-			one.tasks = append(one.tasks, m.GangTasks(ask.SubJob)...)
-		}
-		return
-	}
-	for range ask.Count {
-		task, is := m.Peek(ask, to.Agent)
-		if !is || !m.Takes(ask, to.Agent) || !fits() {
-			return
-		}
-		one.tasks = append(one.tasks, task)
-		p.step(name, now, to)
+		delete(p.s.offers, answer.Offers[0])
+		p.s.step(sdk.Answered{Answers: []api.Answer{answer}})
 	}
 }
 
 // hear handles a status.
-func (p *keeper) hear(status api.Status) (outcome sdk.Outcome) {
+func (p *manager) hear(status api.Status) (outcome sdk.Outcome) {
 	outcome = sdk.Handled
-	name := jobcore.JobOf(status.Task)
 	p.do(func(now time.Time) {
-		if p.jobs[name] == nil {
-			if !status.State.Settled() {
-				p.s.step(sdk.KillAsked{Task: status.Task})
-			}
-			return
-		}
-		mark := p.writes.Mark(name)
-		effects := p.step(name, now, jobcore.Heard{Status: status})
-		if slices.ContainsFunc(effects, func(e jobcore.Effect) bool { _, is := e.(jobcore.Acknowledge); return !is }) {
+		if p.Hear(status, now) {
 			outcome = sdk.Later
-			return
 		}
-		p.writes.Reset(name, mark)
 	})
 	return outcome
 }
 
-// settled is Settled of a manager: only now tasks are started, and the leader is asked about the remaining ones.
-func (p *keeper) settled() {
-	p.do(func(time.Time) {
-		p.known, p.stated = true, ""
-		var unheard []api.TaskID
-		for _, name := range p.names() {
-			unheard = append(unheard, p.jobs[name].Unheard()...)
-		}
-		p.s.ask(unheard...)
-	})
+// What a keeper asks of the masters ([keeper.Masters]).
+
+func (p *manager) Roles() []api.Role { return p.s.info.Roles }
+
+func (p *manager) Demand(demand api.Demand) error { p.s.demand(demand); return nil }
+
+func (p *manager) Answer(answers ...api.Answer) error { p.answer(answers); return nil }
+
+func (p *manager) Kill(task api.TaskID) error { return p.tellSDK(sdk.KillAsked{Task: task}) }
+
+func (p *manager) Acknowledge(status api.Status) error {
+	return p.tellSDK(sdk.StatusAcknowledged{Status: status})
 }
 
-// perform performs the effects of a batch that is in the store.
-func (p *keeper) perform(b *writes.Batch, now time.Time) {
-	for _, one := range b.Effects {
-		if p.over() {
-			return
-		}
-		if b.Refused(one.Job) != nil {
-			continue
-		}
-		switch effect := one.Effect.(type) {
-		case jobcore.Dispatch:
-			p.launch(effect.Task)
-		case jobcore.Kill:
-			p.s.step(sdk.KillAsked{Task: effect.Task})
-		case jobcore.Acknowledge:
-			p.s.step(sdk.StatusAcknowledged{Status: effect.Status})
-		case jobcore.Tell:
-			p.s.step(sdk.CallAsked{Call: protocol.JobEvent{Event: effect.Event}})
-		case jobcore.Forgotten:
-			if m := p.jobs[one.Job]; m != nil && m.Gone {
-				delete(p.jobs, one.Job)
-				p.writes.TrySoon(now)
-			}
-		}
-	}
+func (p *manager) TellJob(event api.JobEvent) error {
+	return p.tellSDK(sdk.CallAsked{Call: protocol.JobEvent{Event: event}})
 }
 
-// launch launches all tasks of the offer to which this one belongs.
-func (p *keeper) launch(task api.TaskID) {
-	one := p.flights[task]
-	if one == nil {
-		return
+func (p *manager) Reconcile(tasks ...api.TaskID) error { p.s.ask(tasks...); return nil }
+
+// tellSDK passes a wish to the SDK, unless the manager is over.
+func (p *manager) tellSDK(wish sdk.Happening) error {
+	if p.over() {
+		return errOver
 	}
-	for i := range one.tasks {
-		delete(p.flights, one.tasks[i].ID)
-		p.office.launched(p, &one.tasks[i])
-	}
-	p.stated = "" // the masters count the launched tasks down
-	delete(p.s.offers, one.offer.ID)
-	p.s.step(sdk.Answered{Answers: []api.Answer{api.Launch(one.offer, one.tasks...)}})
+	p.s.step(wish)
+	return nil
 }
 
-// setAside sets the jobs aside that the store has refused. None of their tasks of the batch is launched.
-func (p *keeper) setAside(b *writes.Batch, now time.Time) {
-	names, dropped := p.writes.SetAside(b, now)
-	for _, name := range names {
-		p.office.count("SetAside", none, none)
-		p.s.world.say(p.s.name, "job %s is set aside: %v", name, b.Refused(name))
-		for _, task := range dropped[name] {
-			p.leave(task)
-			if p.jobs[name] != nil {
-				p.step(name, now, jobcore.Undispatched{Task: task, Why: "the store refuses to take its job"})
-			}
-		}
-	}
+// Info takes a line of the keeper's log, as do the methods below.
+func (p *manager) Info(message string, pairs ...any) {
+	p.s.world.say(p.s.name, "%s %s", message, fmt.Sprint(pairs...))
 }
 
-// leave takes a task out of its offer, which is declined if nothing else is to run there.
-func (p *keeper) leave(task api.TaskID) {
-	one := p.flights[task]
-	if one == nil {
-		return
-	}
-	delete(p.flights, task)
-	one.tasks = slices.DeleteFunc(one.tasks, func(other api.Task) bool { return other.ID == task })
-	if len(one.tasks) == 0 {
-		p.s.decline(one.offer, api.Filter{})
-	}
+func (p *manager) Warn(message string, pairs ...any) { p.Info(message, pairs...) }
+
+// Error breaks the story: nothing that a keeper calls an error may happen to it here.
+func (p *manager) Error(message string, pairs ...any) {
+	p.s.world.breaks("%s: %s %s", p.s.name, message, fmt.Sprint(pairs...))
 }

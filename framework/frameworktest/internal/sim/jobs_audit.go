@@ -20,7 +20,7 @@ func indexOf(task api.TaskID) (job, index string) {
 }
 
 // launched notes that a manager launches a task, and checks that its index has no other.
-func (o *office) launched(p *keeper, task *api.Task) {
+func (o *office) launched(p *manager, task *api.Task) {
 	t, label := o.world.truth, string(task.ID)
 	name, index := indexOf(task.ID)
 	labels := make(map[string]string, len(task.Labels)+1)
@@ -35,7 +35,7 @@ func (o *office) launched(p *keeper, task *api.Task) {
 	}
 	o.tasks[task.ID] = &job{id: task.ID, label: label, framework: p.s.info.ID, state: api.TaskStaging}
 	t.launched(p.s, *task, label)
-	m := p.jobs[name]
+	m := p.Job(name)
 	if m != nil {
 		o.checkIndex(m.Job, index)
 		o.checkDue(m.Job, task)
@@ -79,8 +79,8 @@ func (o *office) checkDue(of jobs.Job, task *api.Task) {
 
 // ended checks what a manager takes for the end of a job that ends by itself: as many indexes are done and given up as
 // tasks have done and used up.
-func (o *office) ended(p *keeper, name string) {
-	m := p.jobs[name]
+func (o *office) ended(m *jobcore.JobMaster) {
+	name := m.Job.Name
 	if m.Job.Batch == nil || m.Phase != jobs.Succeeded && m.Phase != jobs.Failed {
 		return
 	}

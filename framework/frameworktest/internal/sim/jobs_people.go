@@ -19,13 +19,13 @@ import (
 // managers is here: they have their store.
 type office struct {
 	*work
-	role    api.Role
-	keepers map[*scheduler]*keeper
-	era     int // number of frameworks before this one that were removed with all jobs
-	runs    int
-	wanted  map[string]*wanted // by name
-	names   []string           // of wanted, in the order in which they were submitted
-	closed  bool               // people ask for nothing more
+	role     api.Role
+	managers map[*scheduler]*manager
+	era      int // number of frameworks before this one that were removed with all jobs
+	runs     int
+	wanted   map[string]*wanted // by name
+	names    []string           // of wanted, in the order in which they were submitted
+	closed   bool               // people ask for nothing more
 
 	indexes map[string][]string // labels of launches, by job, run, sub-job and index
 	missed  map[string]bool     // launches of which a manager was told that they are lost, or may be
@@ -41,12 +41,9 @@ type wanted struct {
 	deleting, deleted bool // its deletion was asked for, and answered
 }
 
-// taskOfJobs is what all tasks of jobs ask for.
-var taskOfJobs = jobs.Job{Type: jobs.BatchType, Task: jobs.Task{Command: "work"}}.WithDefaults().Task
-
 // newOffice makes the people of a framework of job managers.
 func newOffice(w *World, name string) *office {
-	o := &office{work: newWork(w, name, 0), keepers: map[*scheduler]*keeper{}, wanted: map[string]*wanted{}, indexes: map[string][]string{},
+	o := &office{work: newWork(w, name, 0), managers: map[*scheduler]*manager{}, wanted: map[string]*wanted{}, indexes: map[string][]string{},
 		missed: map[string]bool{}, faults: map[string]int{}, dues: map[string]string{}}
 	o.stated = true
 	return o
@@ -111,19 +108,25 @@ func (o *office) subscribed(s *scheduler) {
 }
 
 func (o *office) settled(s *scheduler) {
-	if p := o.keepers[s]; p != nil {
-		p.settled()
+	if p := o.managers[s]; p != nil {
+		p.do(func(time.Time) { p.Settle() })
 	}
 }
 
 func (o *office) offered(s *scheduler, offers []api.Offer) {
-	if p := o.keepers[s]; p != nil {
-		p.do(func(now time.Time) { p.place(offers, now) })
+	if p := o.managers[s]; p != nil {
+		p.do(func(now time.Time) { p.answer(p.Offers(offers, now)) })
+	}
+}
+
+func (o *office) rescinded(s *scheduler, offers []api.OfferID) {
+	if p := o.managers[s]; p != nil {
+		p.do(func(time.Time) { p.Rescind(offers) })
 	}
 }
 
 func (o *office) updated(s *scheduler, status api.Status) sdk.Outcome {
-	p := o.keepers[s]
+	p := o.managers[s]
 	if p == nil || p.over() || o.world.chance(30) {
 		return sdk.Failed
 	}
@@ -172,9 +175,9 @@ func (o *office) removed(s *scheduler) {
 func (*office) sayDemand(*scheduler) {} // a manager does so by itself
 
 // active returns the manager that keeps the jobs; nil: there is none.
-func (o *office) active() *keeper {
+func (o *office) active() *manager {
 	for _, s := range o.world.schedulers {
-		if p := o.keepers[s]; p != nil && s.phase == active && !p.over() {
+		if p := o.managers[s]; p != nil && s.phase == active && !p.over() {
 			return p
 		}
 	}
@@ -182,7 +185,7 @@ func (o *office) active() *keeper {
 }
 
 // ask repeats a request until a manager has answered it for good.
-func (o *office) ask(request func(p *keeper, reply func(error)), then func(error)) {
+func (o *office) ask(request func(p *manager, reply func(error)), then func(error)) {
 	done, era := false, o.era
 	var try func()
 	again := func(pause time.Duration) { o.world.in(pause, try) }
@@ -214,7 +217,7 @@ func (o *office) visit() {
 	o.runs++
 	name, run := fmt.Sprintf("job-%d", o.runs), fmt.Sprintf("r%d", o.runs)
 	job := o.draw(name)
-	o.ask(func(p *keeper, reply func(error)) { p.submit(job, run, reply) }, func(err error) {
+	o.ask(func(p *manager, reply func(error)) { p.submit(job, run, reply) }, func(err error) {
 		o.world.say("people", "%s %s is submitted: %v", job.Type, name, err)
 		if err == nil {
 			o.wanted[name] = &wanted{job: job}
@@ -237,6 +240,7 @@ func (o *office) draw(name string) jobs.Job {
 		job.Batch = &jobs.Batch{Completions: 1 + r.IntN(8), Parallelism: 1 + r.IntN(4), Failures: r.IntN(2)}
 		if r.IntN(3) == 0 {
 			job.Batch.Speculate = 1.1
+			job.Batch.Completions += 4 // among fewer none is ever slow
 		}
 	case jobs.ServiceType:
 		job.Service = &jobs.Service{Count: &count, Proof: jobs.Duration(3 * time.Second)}
@@ -267,7 +271,7 @@ func (o *office) regret(name string) {
 		if job.Task.Command += " more"; job.Type == jobs.DAGType || job.Type == jobs.GangType {
 			return // these can't change
 		}
-		o.ask(func(p *keeper, reply func(error)) { p.update(job, reply) }, func(err error) {
+		o.ask(func(p *manager, reply func(error)) { p.update(job, reply) }, func(err error) {
 			if err == nil && o.wanted[name] == one {
 				one.job = job
 			}
@@ -275,7 +279,7 @@ func (o *office) regret(name string) {
 		})
 	case 1:
 		one.doomed = true
-		o.ask(func(p *keeper, reply func(error)) { p.tell(name, jobcore.Asked{Why: "enough"}, reply) }, func(error) {})
+		o.ask(func(p *manager, reply func(error)) { p.tell(name, jobcore.Asked{Why: "enough"}, reply) }, func(error) {})
 	case 2:
 		o.delete(name)
 	default:
@@ -286,7 +290,7 @@ func (o *office) regret(name string) {
 func (o *office) delete(name string) {
 	one := o.wanted[name]
 	one.doomed, one.deleting = true, true
-	request := func(p *keeper, reply func(error)) { p.tell(name, jobcore.Asked{Delete: true, Why: "enough"}, reply) }
+	request := func(p *manager, reply func(error)) { p.tell(name, jobcore.Asked{Delete: true, Why: "enough"}, reply) }
 	if o.world.chance(3) { // somebody else does so too
 		o.world.in(o.world.pause(), func() { o.ask(request, func(error) {}) })
 	}
@@ -305,13 +309,13 @@ func (o *office) delete(name string) {
 // aside: he deletes a job that has ended or, if there is none, the one that does not fit.
 func (o *office) unsettled(s *scheduler) string {
 	p := o.active()
-	if p == nil || p != o.keepers[s] {
+	if p == nil || p != o.managers[s] {
 		return ""
 	}
-	for _, name := range p.names() {
-		if why := p.writes.Aside(name); why != nil {
+	for _, name := range p.Names() {
+		if why := p.Aside(name); why != nil {
 			ended := func(other string) bool {
-				return p.jobs[other] != nil && p.jobs[other].Phase.Ended() && !o.wanted[other].doomed
+				return p.Job(other) != nil && p.Job(other).Phase.Ended() && !o.wanted[other].doomed
 			}
 			if at := slices.IndexFunc(o.names, ended); at >= 0 {
 				o.delete(o.names[at])
@@ -322,7 +326,7 @@ func (o *office) unsettled(s *scheduler) string {
 		}
 	}
 	for _, name := range o.names {
-		m := p.jobs[name]
+		m := p.Job(name)
 		if m == nil || m.Job.Service == nil || m.Phase != jobs.Running {
 			continue
 		}
@@ -358,15 +362,15 @@ func (o *office) unrest() string {
 	if p == nil {
 		return "no job manager is active"
 	}
-	for _, name := range p.names() { // the submission was never answered, as a manager ended meanwhile
+	for _, name := range p.Names() { // the submission was never answered, as a manager ended meanwhile
 		if o.wanted[name] == nil {
-			o.wanted[name] = &wanted{job: p.jobs[name].Job}
+			o.wanted[name] = &wanted{job: p.Job(name).Job}
 			o.names = append(o.names, name)
 		}
 	}
 	why := ""
 	for _, name := range o.names {
-		one, m := o.wanted[name], p.jobs[name]
+		one, m := o.wanted[name], p.Job(name)
 		switch {
 		case m == nil && !one.doomed && !one.deleted:
 			o.world.breaks("job %s was submitted, and its manager does not know it", name)

@@ -12,17 +12,17 @@ import (
 )
 
 // write writes the next batch, unless one is being written.
-func (p *keeper) write() {
-	if p.busy != nil || !p.writes.Any() {
+func (p *manager) write() {
+	if p.busy != nil || !p.Any() {
 		return
 	}
-	p.busy = p.writes.TakeBatch(func(name string) *jobcore.JobMaster { return p.jobs[name] })
+	p.busy = p.TakeBatch()
 	p.under, p.waiting = p.waiting, nil
 	p.stage(p.busy, p.busy.Stages())
 }
 
 // stage makes the writes of a stage, all at once, and then those of the next one.
-func (p *keeper) stage(b *writes.Batch, stages [][]writes.Write) {
+func (p *manager) stage(b *writes.Batch, stages [][]writes.Write) {
 	if len(stages) == 0 {
 		p.s.later(0, func() { p.written(b) })
 		return
@@ -49,12 +49,17 @@ func (p *keeper) stage(b *writes.Batch, stages [][]writes.Write) {
 }
 
 // written goes on behind a batch.
-func (p *keeper) written(b *writes.Batch) {
+func (p *manager) written(b *writes.Batch) {
 	p.do(func(now time.Time) {
-		p.setAside(b, now)
-		p.perform(b, now)
-		for range p.writes.TakeBack(b) {
-			p.office.count("TakenBack", none, none)
+		aside := map[string]bool{}
+		for _, name := range p.Names() {
+			aside[name] = p.Aside(name) != nil
+		}
+		p.Written(b, now)
+		for _, name := range p.Names() {
+			if is := p.Aside(name) != nil; is != aside[name] {
+				p.office.count(map[bool]string{true: "SetAside", false: "TakenBack"}[is], none, none)
+			}
 		}
 		waiting := p.under
 		p.busy, p.under = nil, nil
@@ -65,10 +70,10 @@ func (p *keeper) written(b *writes.Batch) {
 }
 
 // await tells whether the store has taken the job, once all is written that was to be written by now.
-func (p *keeper) await(name string, reply func(error)) {
+func (p *manager) await(name string, reply func(error)) {
 	tell := func(b *writes.Batch) { reply(b.Refused(name)) }
 	switch {
-	case p.writes.Any():
+	case p.Any():
 		p.waiting = append(p.waiting, tell)
 	case p.busy != nil:
 		p.under = append(p.under, tell)
@@ -79,7 +84,7 @@ func (p *keeper) await(name string, reply func(error)) {
 
 // send makes a write as the SDK does: again and again under one number, until a leader has answered, as long as no other
 // instance of the framework can have been active meanwhile (R17).
-func (p *keeper) send(one writes.Write, done func(*api.Error)) {
+func (p *manager) send(one writes.Write, done func(*api.Error)) {
 	on := p.s.takeLane()
 	on.writes++
 	counter, answered := on.writes, false
@@ -137,7 +142,7 @@ func (s *scheduler) takeLane() *storeLane {
 
 // keep writes records of a new job, one after the other, as long as that leaves room for the jobs that there are. Those
 // before one that is refused are deleted again.
-func (p *keeper) keep(m *jobcore.JobMaster, records []string, then func(error)) {
+func (p *manager) keep(m *jobcore.JobMaster, records []string, then func(error)) {
 	var next func(at int)
 	next = func(at int) {
 		if at == len(records) {
@@ -156,7 +161,7 @@ func (p *keeper) keep(m *jobcore.JobMaster, records []string, then func(error)) 
 			}
 			p.do(func(time.Time) {
 				for _, written := range records[:at] {
-					p.writes.MarkDirty(m.Job.Name, written)
+					p.MarkDirty(m.Job.Name, written)
 				}
 			})
 			then(err)
@@ -166,32 +171,28 @@ func (p *keeper) keep(m *jobcore.JobMaster, records []string, then func(error)) 
 }
 
 // submit begins a job; one that is there already is not begun again.
-func (p *keeper) submit(job jobs.Job, run string, reply func(error)) {
-	if p.jobs[job.Name] != nil {
+func (p *manager) submit(job jobs.Job, run string, reply func(error)) {
+	if p.Job(job.Name) != nil {
 		reply(nil)
 		return
 	}
-	if p.claimed[job.Name] {
+	if !p.Claim(job.Name) {
 		reply(api.E("job.submit", api.Unavailable, job.Name, nil))
 		return
 	}
-	p.claimed[job.Name] = true
 	fresh := jobcore.New(jobs.Version{Number: 1, At: p.now(), Why: "submitted", Job: job}, run)
 	p.keep(fresh, []string{jobcore.VersionKey(1), jobcore.HeaderKey}, func(err error) {
-		delete(p.claimed, job.Name)
+		p.Release(job.Name)
 		if err == nil {
-			p.do(func(now time.Time) {
-				p.jobs[job.Name] = fresh
-				p.step(job.Name, now, jobcore.Begun{})
-			})
+			p.do(func(now time.Time) { p.Add(fresh, now) })
 		}
 		reply(err)
 	})
 }
 
 // update gives a job another version.
-func (p *keeper) update(job jobs.Job, reply func(error)) {
-	m := p.jobs[job.Name]
+func (p *manager) update(job jobs.Job, reply func(error)) {
+	m := p.Job(job.Name)
 	if m == nil || m.Phase != jobs.Running {
 		reply(api.E("job.update", api.Stale, job.Name, nil))
 		return
@@ -206,7 +207,7 @@ func (p *keeper) update(job jobs.Job, reply func(error)) {
 		}
 		p.tell(job.Name, jobcore.Updated{Version: version}, func(err error) {
 			if kind := api.KindOf(err); kind == api.Stale || kind == api.NotFound {
-				p.do(func(time.Time) { p.writes.MarkDirty(job.Name, jobcore.VersionKey(version.Number)) })
+				p.do(func(time.Time) { p.MarkDirty(job.Name, jobcore.VersionKey(version.Number)) })
 			}
 			reply(err)
 		})
@@ -214,9 +215,9 @@ func (p *keeper) update(job jobs.Job, reply func(error)) {
 }
 
 // tell passes an event to a job, and answers once the store has what that has changed.
-func (p *keeper) tell(name string, happened jobcore.Event, reply func(error)) {
+func (p *manager) tell(name string, happened jobcore.Event, reply func(error)) {
 	p.do(func(now time.Time) {
-		m := p.jobs[name]
+		m := p.Job(name)
 		_, changes := happened.(jobcore.Updated)
 		switch {
 		case m == nil:
@@ -224,8 +225,7 @@ func (p *keeper) tell(name string, happened jobcore.Event, reply func(error)) {
 		case changes && m.Phase != jobs.Running:
 			reply(api.E("job.update", api.Stale, name, nil))
 		default:
-			p.writes.TryAside(name)
-			p.step(name, now, happened)
+			p.Tell(name, now, happened)
 			p.await(name, reply)
 		}
 	})

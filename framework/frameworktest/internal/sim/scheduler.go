@@ -49,6 +49,7 @@ type user interface {
 	subscribed(s *scheduler)
 	settled(s *scheduler)
 	offered(s *scheduler, offers []api.Offer)
+	rescinded(s *scheduler, offers []api.OfferID)
 	updated(s *scheduler, status api.Status) sdk.Outcome
 	removed(s *scheduler)
 	sayDemand(s *scheduler)
@@ -357,6 +358,7 @@ func (s *scheduler) call(callback sdk.Callback) (result sdk.Called) {
 		for _, id := range c.Offers {
 			delete(s.offers, id)
 		}
+		s.user.rescinded(s, c.Offers)
 	case sdk.CallUpdate:
 		result.Outcome = s.user.updated(s, c.Status)
 	case sdk.CallOperationDone:

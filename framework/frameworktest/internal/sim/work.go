@@ -83,6 +83,8 @@ func (k *work) sayDemand(s *scheduler) {
 	s.demand(demand)
 }
 
+func (*work) rescinded(*scheduler, []api.OfferID) {} // the scheduler has forgotten them, and nothing more has to be done
+
 // offered decides about offers, after a while.
 func (k *work) offered(s *scheduler, offers []api.Offer) {
 	if k.world.kind && !k.torn && !k.quiet.IsZero() && k.world.now.Sub(k.quiet) > 10*time.Second && offers[0].Role == s.info.Roles[0] {

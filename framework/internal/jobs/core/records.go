@@ -96,8 +96,14 @@ func parsePart(key string) (subJob string, number int, err error) {
 func (m *JobMaster) header() header {
 	h := header{Run: m.Run, Version: m.Version, Stable: m.rolling.Stable, Phase: m.Phase, Why: m.Why, Submitted: m.Submitted, Ended: m.EndedAt,
 		Roll: m.rolling.Roll, Gang: m.gangs.Gang, Notes: m.Notes}
-	if m.Job.Cron != nil {
-		h.Cron = &m.runs.Cron
+	if cron := m.runs.Cron; m.Job.Cron != nil {
+		h.Cron = &cron
+	}
+	if m.Phase == jobs.Deleting { // a full store has to take it, and who takes over needs no more (R58)
+		h.Notes, h.Roll.Why = nil, ""
+		if h.Cron != nil {
+			h.Cron.Past = nil
+		}
 	}
 	for _, sub := range m.Subs {
 		h.SubJobs = append(h.SubJobs, subJobRecord{sub.Name, sub.Folded.Parts, sub.Folded.Done, sub.Folded.Failed})

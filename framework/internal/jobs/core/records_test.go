@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/internal/testing/transcript"
 	"github.com/tenderhq/tender/internal/work"
 )
@@ -103,5 +104,24 @@ func TestDamagedRecords(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &part); err == nil || !strings.Contains(err.Error(), "task ") {
 			t.Errorf("%q is read as %+v: %v", tasks, part, err)
 		}
+	}
+}
+
+// TestAJobThatIsDeletedNeedsLessRoom (R58): its record leaves out what nobody needs any more, so that a store takes it that
+// is full and has refused the last notes.
+func TestAJobThatIsDeletedNeedsLessRoom(t *testing.T) {
+	now := transcript.Epoch
+	m := New(jobs.Version{Number: 1, At: now, Job: jobs.Job{Name: "night", Type: jobs.CronType, Task: jobs.Task{Command: "true"}, Cron: &jobs.Cron{Schedule: "1h"}}}, "r1")
+	m.Step(now, Begun{})
+	m.Step(now, RunAsked{Number: 1, Why: "ann asked for it"})
+	m.Step(now, Assigned{SubJob: "run-1", Version: 1, Agent: "a1"})
+	stored, _ := m.Record(HeaderKey)
+	for range NotesMax {
+		m.addNote("%s", strings.Repeat("x", NoteBytesMax))
+	}
+	m.runs.Cron.Past = []jobs.CronRun{{Number: 1, State: success}}
+	m.Step(now, Asked{Delete: true, Why: "enough"})
+	if record, _ := m.Record(HeaderKey); m.Phase != jobs.Deleting || len(record) > len(stored) {
+		t.Errorf("it is %s, and its record has %d bytes more than before: %s", m.Phase, len(record)-len(stored), record)
 	}
 }

@@ -1,4 +1,4 @@
-package manager
+package keeper
 
 import (
 	"slices"
@@ -59,7 +59,7 @@ func (w *wants) update(name string, master *core.JobMaster, may bool) {
 	}
 	fresh := &want{name: name, priority: master.Job.Priority, busy: master.Busy(), master: master, asks: asks}
 	for _, ask := range asks {
-		shape := shapeOf(ask)
+		shape := ShapeOf(ask)
 		shape.Count = int64(ask.Count)
 		fresh.keys = append(fresh.keys, w.Add(work.Want{Shape: shape, Role: ask.Role, Priority: fresh.priority}))
 		w.Restate(ask.Role)
@@ -75,8 +75,8 @@ func alike(a, b core.Ask) bool {
 	return a.SubJob == b.SubJob && a.Version == b.Version && a.Count == b.Count && a.Copy == b.Copy && a.Avoids == b.Avoids
 }
 
-// shapeOf returns the shape that the masters are told for an ask, without its count.
-func shapeOf(ask core.Ask) api.Shape {
+// ShapeOf returns the shape that the masters are told for an ask, without its count.
+func ShapeOf(ask core.Ask) api.Shape {
 	shape := api.Shape{Resources: pack.Ask(withVolumes(ask, ask.Task.APITask(), api.Resources{})), Constraint: ask.Task.WantedAgent()}
 	if ask.Task.Spread != "" {
 		shape.Spread = []api.Spread{{By: ask.Task.Spread, Most: int64(ask.Task.Most)}}
@@ -91,4 +91,15 @@ func (w *wants) shapes(role api.Role) (shapes []api.Shape) {
 		shapes = append(shapes, want.Shape)
 	}
 	return work.Stateable(shapes)
+}
+
+// Restate says that the masters may know the demand in a role otherwise than it is.
+func (k *Keeper) Restate(role api.Role) { k.wants.Restate(role) }
+
+// Waits returns for what a job waits, and the keys of that in the demand.
+func (k *Keeper) Waits(name string) (asks []core.Ask, keys []string) {
+	if want := k.wants.byJob[name]; want != nil {
+		return want.asks, want.keys
+	}
+	return nil, nil
 }

@@ -1,7 +1,6 @@
-package manager
+package keeper
 
 import (
-	"context"
 	"hash/fnv"
 	"maps"
 	"slices"
@@ -74,8 +73,8 @@ func restLength(name string, times int, hold time.Duration) time.Duration {
 }
 
 // placeGang assigns all members of a gang, or holds the offers that there are for them.
-func (m *Manager) placeGang(e *entry, ask core.Ask, bins []*pack.Bin, now time.Time) {
-	g := &m.gather
+func (k *Keeper) placeGang(e *entry, ask core.Ask, bins []*pack.Bin, now time.Time) {
+	g := &k.gather
 	if g.name != "" && g.name != e.name {
 		return // one gang after the other
 	}
@@ -88,10 +87,10 @@ func (m *Manager) placeGang(e *entry, ask core.Ask, bins []*pack.Bin, now time.T
 		return
 	}
 	all := append(held, bins...)
-	members, used := m.fitGang(ask, task, all)
+	members, used := k.fitGang(ask, task, all)
 	switch {
 	case len(members) == ask.Count:
-		m.assignGang(e, ask, members, used, now)
+		k.assignGang(e, ask, members, used, now)
 	case g.resting(e.name, now) || len(members) == 0:
 	default:
 		for _, bin := range used {
@@ -113,34 +112,22 @@ type member struct {
 
 // fitGang looks for room for as many members as possible, and returns the bins that would be used. It changes none of
 // them.
-func (m *Manager) fitGang(ask core.Ask, task api.Task, bins []*pack.Bin) (members []member, used []*pack.Bin) {
+func (k *Keeper) fitGang(ask core.Ask, task api.Task, bins []*pack.Bin) (members []member, used []*pack.Bin) {
 	trial := make([]*pack.Bin, len(bins))
 	for i, bin := range bins {
 		trial[i] = &pack.Bin{Offer: bin.Offer, Left: bin.Left, Tasks: slices.Clone(bin.Tasks)}
 	}
 	places := make(map[string]int)
+	room := func(bin *pack.Bin) bool { return bin.Fits(task) }
+	anywhere := func(api.AgentID) bool { return true }
 	for range ask.Count {
-		best, least := -1, 0
-		for i, bin := range trial {
-			if bin.Offer.Role != ask.Role || !m.mayRunOn(ask.Task, bin.Offer) || !bin.Fits(task) {
-				continue
-			}
-			there := 0
-			if ask.Task.Spread != "" {
-				there = places[ask.Task.Spread.OfOffer(bin.Offer)]
-			}
-			if (ask.Task.Most == 0 || there < ask.Task.Most) && (best < 0 || there < least) {
-				best, least = i, there
-			}
-		}
+		best, _ := k.judges.choose(ask, trial, room, anywhere, func(place string) int { return places[place] })
 		if best < 0 {
 			break
 		}
 		bin := trial[best]
 		bin.Put(task)
-		if ask.Task.Spread != "" {
-			places[ask.Task.Spread.OfOffer(bin.Offer)]++
-		}
+		places[placeIn(ask, bin.Offer)]++
 		members = append(members, member{bins[best], bin.Tasks[len(bin.Tasks)-1]})
 		if !slices.Contains(used, bins[best]) {
 			used = append(used, bins[best])
@@ -150,76 +137,64 @@ func (m *Manager) fitGang(ask core.Ask, task api.Task, bins []*pack.Bin) (member
 }
 
 // assignGang assigns all members. Held offers that are not used are given back.
-func (m *Manager) assignGang(e *entry, ask core.Ask, members []member, used []*pack.Bin, now time.Time) {
+func (k *Keeper) assignGang(e *entry, ask core.Ask, members []member, used []*pack.Bin, now time.Time) {
 	assigned := core.AssignedGang{SubJob: ask.SubJob, Version: ask.Version}
-	for _, one := range members {
-		place := ""
-		if ask.Task.Spread != "" {
-			place = ask.Task.Spread.OfOffer(one.bin.Offer)
-		}
-		assigned.Members = append(assigned.Members, core.Assigned{Agent: one.bin.Offer.Agent, Hostname: one.bin.Offer.Hostname, Place: place,
-			Ports: maps.Clone(one.task.Ports)})
+	for _, place := range members {
+		assigned.Members = append(assigned.Members, assign(ask, place.bin.Offer, place.task.Ports))
 	}
-	m.stepJob(e, now, assigned)
+	k.step(e, now, assigned)
 	for i, task := range e.master.GangTasks(ask.SubJob) {
 		task.Ports, task.Resources = members[i].task.Ports, members[i].task.Resources
 		members[i].bin.Put(task)
 	}
 	for _, bin := range used {
-		if _, was := m.gather.offers[bin.Offer.ID]; was {
-			delete(m.gather.offers, bin.Offer.ID)
-			m.flights.add(bin)
+		if _, was := k.gather.offers[bin.Offer.ID]; was {
+			delete(k.gather.offers, bin.Offer.ID)
+			k.flights.add(bin)
 		}
 	}
-	delete(m.gather.rests, e.name)
-	m.giveBack(m.gather.end(), pauseAfterGang)
+	delete(k.gather.rests, e.name)
+	k.giveBack(k.gather.end(), refuseShort) // so that others get them
 }
 
-// pauseAfterGang is the filter for offers that were held and not used, so that others get them.
-const pauseAfterGang = refuseShort
-
-// giveBackUnused gives back offers in which nothing is to run any more.
-func (m *Manager) giveBackUnused(offers []api.Offer) { m.giveBack(offers, refuseShort) }
-
-func (m *Manager) giveBack(offers []api.Offer, refuse time.Duration) {
+// giveBack gives back offers in which nothing is to run.
+func (k *Keeper) giveBack(offers []api.Offer, refuse time.Duration) {
 	for _, offer := range offers {
-		if m.client == nil {
+		if k.masters == nil {
 			return
 		}
-		if err := m.client.Answer(api.Decline(offer, refuse)); err != nil {
-			m.config.Logger.Warn("an offer is not given back", "offer", offer.ID, "error", err)
+		if err := k.masters.Answer(api.Decline(offer, refuse)); err != nil {
+			k.config.Log.Warn("an offer is not given back", "offer", offer.ID, "error", err)
 		}
 	}
 }
 
 // endGather gives back offers that were held for too long, or for a gang that no longer wants them.
-func (m *Manager) endGather(now time.Time) {
-	g := &m.gather
+func (k *Keeper) endGather(now time.Time) {
+	g := &k.gather
 	maps.DeleteFunc(g.rests, func(name string, one rest) bool {
-		e := m.jobs[name]
+		e := k.book.jobs[name]
 		return e == nil || e.master.Phase != jobs.Running
 	})
 	if g.name == "" {
 		return
 	}
-	name, wants := g.name, m.wants.byJob[g.name]
+	name, wants := g.name, k.wants.byJob[g.name]
 	switch {
 	case wants == nil:
-		m.giveBack(g.end(), refuseShort)
+		k.giveBack(g.end(), refuseShort)
 	case !g.until.After(now):
 		hold := time.Duration(wants.master.Job.Gang.Gather)
 		times := g.rests[name].times + 1
 		length := restLength(name+wants.master.Run, times, hold)
 		g.rests[name] = rest{until: now.Add(length), times: times}
-		m.giveBack(g.end(), length)
+		k.giveBack(g.end(), length)
 	}
 }
 
-// Rescinded implements [framework.Rescinder]: held offers may be rescinded.
-func (m *Manager) Rescinded(_ context.Context, offers []api.OfferID, _ string) {
-	m.do(func(time.Time) {
-		for _, id := range offers {
-			delete(m.gather.offers, id)
-		}
-	})
+// Rescind says that these offers are gone, which may be held.
+func (k *Keeper) Rescind(offers []api.OfferID) {
+	for _, id := range offers {
+		delete(k.gather.offers, id)
+	}
 }
