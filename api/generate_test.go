@@ -33,6 +33,9 @@ func genItem(t *rapid.T) api.Resource {
 		if item.Name == "disk" && rapid.Bool().Draw(t, "volume") {
 			item.Volume = "v1"
 		}
+		if item.Dynamic {
+			item.Tag = rapid.SampledFrom([]string{"", "", "ann"}).Draw(t, "tag")
+		}
 	} else {
 		item.Revocable = rapid.IntRange(0, 3).Draw(t, "revocable") == 0
 	}

@@ -111,6 +111,7 @@ type Operation struct {
 	Resources Resources // OpReserve, OpUnreserve
 	Volume    VolumeID  // OpCreate, OpDestroy
 	Size      Milli     // OpCreate: of disk, in MB
+	Tag       string    // OpReserve, OpUnreserve, OpCreate: that of the reservation, see Label; "" = none
 }
 
 // Answer is a scheduler's answer to offers of one agent in one role. An answer without operations declines them. What

@@ -83,6 +83,8 @@ func parseLabel(head string) (Label, error) {
 			label.Revocable = true
 		case strings.HasPrefix(tag, "volume="):
 			label.Volume = VolumeID(strings.TrimPrefix(tag, "volume="))
+		case strings.HasPrefix(tag, "tag="):
+			label.Tag = strings.TrimPrefix(tag, "tag=")
 		case label.Reserved != "":
 			return label, fmt.Errorf("%q names two roles; resources are reserved for one", head)
 		default:

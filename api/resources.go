@@ -17,6 +17,9 @@ type Label struct {
 	Dynamic bool
 	// Volume is the persistent volume that was made of this reserved disk; "" = none.
 	Volume VolumeID
+	// Tag is what whoever made a dynamic reservation wrote on it. Only who names it uses what it is on: an ask without
+	// labels is not met from it (R91). "" = none.
+	Tag string
 	// Revocable resources may be taken back at any moment (REVOKED).
 	Revocable bool
 }
@@ -35,6 +38,9 @@ func (l *Label) compare(m *Label) int {
 	}
 	if l.Volume != m.Volume {
 		return strings.Compare(string(l.Volume), string(m.Volume))
+	}
+	if l.Tag != m.Tag {
+		return strings.Compare(l.Tag, m.Tag)
 	}
 	return compareBool(l.Revocable, m.Revocable)
 }
@@ -287,6 +293,9 @@ func (l Label) String() string {
 	if l.Volume != "" {
 		tags = append(tags, "volume="+string(l.Volume))
 	}
+	if l.Tag != "" {
+		tags = append(tags, "tag="+l.Tag)
+	}
 	if l.Revocable {
 		tags = append(tags, "revocable")
 	}
@@ -383,13 +392,28 @@ func (l *Label) check() error {
 			return fmt.Errorf("volume ID %q may not hold brackets, ':', ';', ',' or '='", l.Volume)
 		}
 	}
+	if l.Tag != "" {
+		if err := checkTag(l.Tag); err != nil {
+			return err
+		}
+	}
 	switch {
+	case l.Tag != "" && !l.Dynamic:
+		return fmt.Errorf("%v: only a dynamic reservation can have a tag", l)
 	case l.Revocable && l.Reserved != "":
 		return fmt.Errorf("%v: revocable resources can't be reserved", l)
 	case l.Dynamic && l.Reserved == "":
 		return fmt.Errorf("%v: only a reservation can be dynamic; name its role", l)
 	}
 	return nil
+}
+
+// checkTag reports why a reservation can't have this tag, or nil.
+func checkTag(tag string) error {
+	if strings.ContainsAny(tag, notation) {
+		return fmt.Errorf("the tag %q may not hold brackets, ':', ';', ',' or '='", tag)
+	}
+	return CheckID("the tag of a reservation", tag)
 }
 
 // MarshalJSON writes {"cpus":4,"mem":1024,"ports":"[31000-31009]","disk(eng)":100}.

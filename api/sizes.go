@@ -37,7 +37,7 @@ func (r Resources) Bytes() int {
 	size := 0
 	for i := range r.items {
 		item := &r.items[i]
-		size += 48 + len(item.Name) + len(item.Reserved) + len(item.Volume) + 24*len(item.Ranges)
+		size += 48 + len(item.Name) + len(item.Reserved) + len(item.Volume) + len(item.Tag) + 24*len(item.Ranges)
 		for _, word := range item.Set {
 			size += 16 + len(word)
 		}

@@ -218,6 +218,9 @@ func (r Resources) volume(id VolumeID) (whole Resource, is bool) {
 	return whole, false
 }
 
+// MeetsAny reports whether an ask without labels may be met from what has this label.
+func (l *Label) MeetsAny() bool { return l.Volume == "" && l.Tag == "" && !l.Revocable }
+
 // lacks reports cheaply, for amounts without a label, that carve would find too little. It serves callers that look for
 // room on thousands of agents.
 func (r Resources) lacks(want *Resource) bool {
@@ -226,7 +229,7 @@ func (r Resources) lacks(want *Resource) bool {
 	}
 	var have Milli
 	for i := range r.items {
-		if item := &r.items[i]; item.Name == want.Name && item.Volume == "" && !item.Revocable {
+		if item := &r.items[i]; item.Name == want.Name && item.MeetsAny() {
 			have += item.Scalar + ofMany(item.Ranges)
 		}
 	}
@@ -247,7 +250,7 @@ func carve(left []Resource, want *Resource, parts []Resource) ([]Resource, bool)
 	// Reserved labels sort after the unreserved one, so walk backwards.
 	for i := len(left) - 1; i >= 0 && !missing.isZero(); i-- {
 		item := &left[i]
-		if item.Name != want.Name || item.Volume != "" || item.Revocable {
+		if item.Name != want.Name || !item.MeetsAny() {
 			continue
 		}
 		part := item.overlap(&missing)

@@ -297,7 +297,7 @@ func (s operatorService) Reserve(ctx context.Context, r *apiv1.ReserveRequest) (
 		return nil, api.E(op, api.Invalid, r.GetAgentId(), err)
 	}
 	size := min(max(r.GetSizeMb(), 0), int64(api.MilliMax)/1000)
-	operation := api.Operation{Resources: resources, Volume: api.VolumeID(r.GetVolume()), Size: api.Milli(size) * 1000}
+	operation := api.Operation{Resources: resources, Volume: api.VolumeID(r.GetVolume()), Size: api.Milli(size) * 1000, Tag: r.GetTag()}
 	switch r.GetAction() {
 	case apiv1.OperationKind_RESERVE:
 		operation.Kind = api.OpReserve

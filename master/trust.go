@@ -95,6 +95,13 @@ func (s operatorService) RotateAuthority(ctx context.Context, request *apiv1.Rot
 	return s.proof.registrar.RotateAuthority(ctx, request, guard.ScopeOf(ctx))
 }
 
+func (s operatorService) SignHosts(ctx context.Context, request *apiv1.SignHostsRequest) (*apiv1.SignResponse, error) {
+	if _, err := s.leading.mine("trust.hosts"); err != nil {
+		return nil, err
+	}
+	return s.proof.registrar.SignHosts(ctx, request)
+}
+
 // Tickets let whoever was granted it look into tasks at their agents, which do not know the grants.
 
 func (s operatorService) GetReadTicket(ctx context.Context, r *apiv1.TicketRequest) (*apiv1.Ticket, error) {

@@ -198,7 +198,7 @@ func (e *explainer) whyTooLarge(m *books.Member) string {
 		if a == nil {
 			continue
 		}
-		total := e.Kinds.Count(nil, a.Spec.Total, notVolume)
+		total := e.Kinds.Count(nil, a.Spec.Total, meetsAny)
 		for _, s := range m.Demand.Shapes {
 			if ask, known := e.AskOf(s); known && s.Left() > 0 && total.Holds(ask) {
 				return ""

@@ -93,7 +93,7 @@ func (e *decider) sizeHelping(s *books.Shape, a *books.Agent) int64 {
 	if !s.Simple {
 		return 1
 	}
-	e.Turn.Offer = e.Kinds.Count(e.Turn.Offer, a.Spec.Total, notVolume)
+	e.Turn.Offer = e.Kinds.Count(e.Turn.Offer, a.Spec.Total, meetsAny)
 	return max(1, e.Turn.Offer.Fit(s.Ask)/helpings)
 }
 
@@ -108,7 +108,7 @@ func (e *decider) countFitting(s *books.Shape, a *books.Agent, offer api.Resourc
 		return a.Counted.Fit(ask)
 	}
 	if s.Simple {
-		e.Turn.Offer = e.Kinds.Count(e.Turn.Offer, offer, notVolume)
+		e.Turn.Offer = e.Kinds.Count(e.Turn.Offer, offer, meetsAny)
 		return e.Turn.Offer.Fit(ask)
 	}
 	if _, _, fits := offer.Carve(s.Spec.Resources.WholeVolumes(offer)); fits {
@@ -117,5 +117,4 @@ func (e *decider) countFitting(s *books.Shape, a *books.Agent, offer api.Resourc
 	return 0
 }
 
-// notVolume reports whether an ask without labels may be met from resources with this label.
-func notVolume(label api.Label) bool { return label.Volume == "" && !label.Revocable }
+func meetsAny(label api.Label) bool { return label.MeetsAny() }

@@ -572,7 +572,10 @@ type Resource struct {
 	// The ID of the persistent volume that was made of this reserved disk. Empty: this is no volume.
 	Volume string `protobuf:"bytes,7,opt,name=volume,proto3" json:"volume,omitempty"`
 	// True: the resource may be taken back at any moment.
-	Revocable     bool `protobuf:"varint,8,opt,name=revocable,proto3" json:"revocable,omitempty"`
+	Revocable bool `protobuf:"varint,8,opt,name=revocable,proto3" json:"revocable,omitempty"`
+	// What whoever has reserved it wrote on the reservation. Who asks for an amount alone is given nothing that has a tag.
+	// (R91)
+	Tag           string `protobuf:"bytes,9,opt,name=tag,proto3" json:"tag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -661,6 +664,13 @@ func (x *Resource) GetRevocable() bool {
 		return x.Revocable
 	}
 	return false
+}
+
+func (x *Resource) GetTag() string {
+	if x != nil {
+		return x.Tag
+	}
+	return ""
 }
 
 // URI is a file that the agent fetches into the sandbox before a command starts.
@@ -2371,7 +2381,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\"/\n" +
 	"\x05Range\x12\x14\n" +
 	"\x05begin\x18\x01 \x01(\x04R\x05begin\x12\x10\n" +
-	"\x03end\x18\x02 \x01(\x04R\x03end\"\xdc\x01\n" +
+	"\x03end\x18\x02 \x01(\x04R\x03end\"\xee\x01\n" +
 	"\bResource\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05milli\x18\x02 \x01(\x03R\x05milli\x12(\n" +
@@ -2380,7 +2390,8 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\breserved\x18\x05 \x01(\tR\breserved\x12\x18\n" +
 	"\adynamic\x18\x06 \x01(\bR\adynamic\x12\x16\n" +
 	"\x06volume\x18\a \x01(\tR\x06volume\x12\x1c\n" +
-	"\trevocable\x18\b \x01(\bR\trevocable\"\x83\x01\n" +
+	"\trevocable\x18\b \x01(\bR\trevocable\x12\x10\n" +
+	"\x03tag\x18\t \x01(\tR\x03tag\"\x83\x01\n" +
 	"\x03URI\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +

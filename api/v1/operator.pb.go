@@ -4735,7 +4735,9 @@ type ReserveRequest struct {
 	// Of CREATE_VOLUME and DESTROY_VOLUME.
 	Volume string `protobuf:"bytes,5,opt,name=volume,proto3" json:"volume,omitempty"`
 	// Of CREATE_VOLUME: the size in MB.
-	SizeMb        int64 `protobuf:"varint,6,opt,name=size_mb,json=sizeMb,proto3" json:"size_mb,omitempty"`
+	SizeMb int64 `protobuf:"varint,6,opt,name=size_mb,json=sizeMb,proto3" json:"size_mb,omitempty"`
+	// Of all but DESTROY_VOLUME: the tag of the reservation. (R91)
+	Tag           string `protobuf:"bytes,7,opt,name=tag,proto3" json:"tag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4810,6 +4812,13 @@ func (x *ReserveRequest) GetSizeMb() int64 {
 		return x.SizeMb
 	}
 	return 0
+}
+
+func (x *ReserveRequest) GetTag() string {
+	if x != nil {
+		return x.Tag
+	}
+	return ""
 }
 
 // SetRoleRequest names a role and those of its settings that are to change.
@@ -6397,14 +6406,15 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x06window\x18\x02 \x01(\v2\x11.tender.v1.WindowR\x06window\"D\n" +
 	"\x0eActionResponse\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\xc0\x01\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xd2\x01\n" +
 	"\x0eReserveRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x120\n" +
 	"\x06action\x18\x03 \x01(\x0e2\x18.tender.v1.OperationKindR\x06action\x12\x1c\n" +
 	"\tresources\x18\x04 \x01(\tR\tresources\x12\x16\n" +
 	"\x06volume\x18\x05 \x01(\tR\x06volume\x12\x17\n" +
-	"\asize_mb\x18\x06 \x01(\x03R\x06sizeMb\"\xe6\x01\n" +
+	"\asize_mb\x18\x06 \x01(\x03R\x06sizeMb\x12\x10\n" +
+	"\x03tag\x18\a \x01(\tR\x03tag\"\xe6\x01\n" +
 	"\x0eSetRoleRequest\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x1b\n" +
 	"\x06weight\x18\x02 \x01(\x01H\x00R\x06weight\x88\x01\x01\x12\x1f\n" +
@@ -6499,7 +6509,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"REACTIVATE\x10\x03\x12\r\n" +
 	"\tMARK_GONE\x10\x04\x12\n" +
 	"\n" +
-	"\x06REMOVE\x10\x052\xfe\x12\n" +
+	"\x06REMOVE\x10\x052\xc1\x13\n" +
 	"\x0fOperatorService\x12B\n" +
 	"\n" +
 	"GetCluster\x12\x1c.tender.v1.GetClusterRequest\x1a\x16.tender.v1.ClusterView\x12E\n" +
@@ -6527,7 +6537,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"ListTokens\x12\x1c.tender.v1.ListTokensRequest\x1a\x1d.tender.v1.ListTokensResponse\x12G\n" +
 	"\vRevokeToken\x12\x1d.tender.v1.RevokeTokenRequest\x1a\x19.tender.v1.ActionResponse\x12H\n" +
 	"\fGetAuthority\x12\x1e.tender.v1.GetAuthorityRequest\x1a\x18.tender.v1.AuthorityView\x12N\n" +
-	"\x0fRotateAuthority\x12!.tender.v1.RotateAuthorityRequest\x1a\x18.tender.v1.AuthorityView\x12=\n" +
+	"\x0fRotateAuthority\x12!.tender.v1.RotateAuthorityRequest\x1a\x18.tender.v1.AuthorityView\x12A\n" +
+	"\tSignHosts\x12\x1b.tender.v1.SignHostsRequest\x1a\x17.tender.v1.SignResponse\x12=\n" +
 	"\x06WhoAmI\x12\x18.tender.v1.WhoAmIRequest\x1a\x19.tender.v1.WhoAmIResponse\x127\n" +
 	"\x04CanI\x12\x16.tender.v1.CanIRequest\x1a\x17.tender.v1.CanIResponse\x12K\n" +
 	"\x0eListPrincipals\x12\x16.tender.v1.ListRequest\x1a!.tender.v1.ListPrincipalsResponse\x12;\n" +
@@ -6673,9 +6684,11 @@ var file_api_v1_operator_proto_goTypes = []any{
 	(*RevokeTokenRequest)(nil),      // 101: tender.v1.RevokeTokenRequest
 	(*GetAuthorityRequest)(nil),     // 102: tender.v1.GetAuthorityRequest
 	(*RotateAuthorityRequest)(nil),  // 103: tender.v1.RotateAuthorityRequest
-	(*CreateTokenResponse)(nil),     // 104: tender.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),      // 105: tender.v1.ListTokensResponse
-	(*AuthorityView)(nil),           // 106: tender.v1.AuthorityView
+	(*SignHostsRequest)(nil),        // 104: tender.v1.SignHostsRequest
+	(*CreateTokenResponse)(nil),     // 105: tender.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),      // 106: tender.v1.ListTokensResponse
+	(*AuthorityView)(nil),           // 107: tender.v1.AuthorityView
+	(*SignResponse)(nil),            // 108: tender.v1.SignResponse
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
 	87,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
@@ -6805,75 +6818,77 @@ var file_api_v1_operator_proto_depIdxs = []int32{
 	101, // 124: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
 	102, // 125: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
 	103, // 126: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
-	10,  // 127: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
-	12,  // 128: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
-	20,  // 129: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
-	16,  // 130: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
-	17,  // 131: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
-	1,   // 132: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
-	4,   // 133: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
-	20,  // 134: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
-	5,   // 135: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
-	8,   // 136: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
-	8,   // 137: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
-	59,  // 138: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	62,  // 139: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	63,  // 140: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	64,  // 141: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	65,  // 142: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	67,  // 143: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	71,  // 144: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	72,  // 145: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	73,  // 146: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	74,  // 147: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	76,  // 148: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	23,  // 149: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	25,  // 150: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	28,  // 151: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	32,  // 152: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	34,  // 153: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	36,  // 154: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	38,  // 155: tender.v1.OperatorService.ListExecutors:output_type -> tender.v1.ListExecutorsResponse
-	40,  // 156: tender.v1.OperatorService.ListOperations:output_type -> tender.v1.ListOperationsResponse
-	42,  // 157: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	45,  // 158: tender.v1.OperatorService.ListUsage:output_type -> tender.v1.ListUsageResponse
-	48,  // 159: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	52,  // 160: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	56,  // 161: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	56,  // 162: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	56,  // 163: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	56,  // 164: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	41,  // 165: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	19,  // 166: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
-	104, // 167: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
-	105, // 168: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
-	56,  // 169: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
-	106, // 170: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
-	106, // 171: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
-	11,  // 172: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
-	13,  // 173: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
-	15,  // 174: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
-	56,  // 175: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
-	56,  // 176: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
-	2,   // 177: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
-	56,  // 178: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
-	6,   // 179: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
-	56,  // 180: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
-	9,   // 181: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
-	9,   // 182: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
-	61,  // 183: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	56,  // 184: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	56,  // 185: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	56,  // 186: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	66,  // 187: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	68,  // 188: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	70,  // 189: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	70,  // 190: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	70,  // 191: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	75,  // 192: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	70,  // 193: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	149, // [149:194] is the sub-list for method output_type
-	104, // [104:149] is the sub-list for method input_type
+	104, // 127: tender.v1.OperatorService.SignHosts:input_type -> tender.v1.SignHostsRequest
+	10,  // 128: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
+	12,  // 129: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
+	20,  // 130: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
+	16,  // 131: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
+	17,  // 132: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
+	1,   // 133: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
+	4,   // 134: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
+	20,  // 135: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
+	5,   // 136: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
+	8,   // 137: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
+	8,   // 138: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
+	59,  // 139: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	62,  // 140: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	63,  // 141: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	64,  // 142: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	65,  // 143: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	67,  // 144: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	71,  // 145: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	72,  // 146: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	73,  // 147: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	74,  // 148: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	76,  // 149: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	23,  // 150: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	25,  // 151: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	28,  // 152: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	32,  // 153: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	34,  // 154: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	36,  // 155: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	38,  // 156: tender.v1.OperatorService.ListExecutors:output_type -> tender.v1.ListExecutorsResponse
+	40,  // 157: tender.v1.OperatorService.ListOperations:output_type -> tender.v1.ListOperationsResponse
+	42,  // 158: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	45,  // 159: tender.v1.OperatorService.ListUsage:output_type -> tender.v1.ListUsageResponse
+	48,  // 160: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	52,  // 161: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	56,  // 162: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	56,  // 163: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	56,  // 164: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	56,  // 165: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	41,  // 166: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	19,  // 167: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	105, // 168: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
+	106, // 169: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
+	56,  // 170: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
+	107, // 171: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
+	107, // 172: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
+	108, // 173: tender.v1.OperatorService.SignHosts:output_type -> tender.v1.SignResponse
+	11,  // 174: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
+	13,  // 175: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
+	15,  // 176: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
+	56,  // 177: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
+	56,  // 178: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
+	2,   // 179: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
+	56,  // 180: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
+	6,   // 181: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
+	56,  // 182: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
+	9,   // 183: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
+	9,   // 184: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
+	61,  // 185: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	56,  // 186: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	56,  // 187: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	56,  // 188: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	66,  // 189: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	68,  // 190: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	70,  // 191: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	70,  // 192: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	70,  // 193: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	75,  // 194: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	70,  // 195: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	150, // [150:196] is the sub-list for method output_type
+	104, // [104:150] is the sub-list for method input_type
 	104, // [104:104] is the sub-list for extension type_name
 	104, // [104:104] is the sub-list for extension extendee
 	0,   // [0:104] is the sub-list for field type_name

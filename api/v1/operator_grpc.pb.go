@@ -42,6 +42,7 @@ const (
 	OperatorService_RevokeToken_FullMethodName     = "/tender.v1.OperatorService/RevokeToken"
 	OperatorService_GetAuthority_FullMethodName    = "/tender.v1.OperatorService/GetAuthority"
 	OperatorService_RotateAuthority_FullMethodName = "/tender.v1.OperatorService/RotateAuthority"
+	OperatorService_SignHosts_FullMethodName       = "/tender.v1.OperatorService/SignHosts"
 	OperatorService_WhoAmI_FullMethodName          = "/tender.v1.OperatorService/WhoAmI"
 	OperatorService_CanI_FullMethodName            = "/tender.v1.OperatorService/CanI"
 	OperatorService_ListPrincipals_FullMethodName  = "/tender.v1.OperatorService/ListPrincipals"
@@ -128,6 +129,9 @@ type OperatorServiceClient interface {
 	// RotateAuthority makes another authority sign from now on. The former one counts as well until the overlap is over,
 	// and in this time everybody gets a certificate of the new one. A second copy before that is refused (EXISTS).
 	RotateAuthority(ctx context.Context, in *RotateAuthorityRequest, opts ...grpc.CallOption) (*AuthorityView, error)
+	// SignHosts signs a certificate of the caller's own name that also names hosts, by which programs that know nothing of
+	// Tender, and trust its authority, know who serves there. A second copy gets another certificate.
+	SignHosts(ctx context.Context, in *SignHostsRequest, opts ...grpc.CallOption) (*SignResponse, error)
 	// WhoAmI says as whom the cluster knows the caller, and what was granted to it. Every master answers it.
 	WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error)
 	// CanI says whether the caller may do something, and if not, which grant is missing. Every master answers it.
@@ -398,6 +402,16 @@ func (c *operatorServiceClient) RotateAuthority(ctx context.Context, in *RotateA
 	return out, nil
 }
 
+func (c *operatorServiceClient) SignHosts(ctx context.Context, in *SignHostsRequest, opts ...grpc.CallOption) (*SignResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SignResponse)
+	err := c.cc.Invoke(ctx, OperatorService_SignHosts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *operatorServiceClient) WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(WhoAmIResponse)
@@ -581,6 +595,9 @@ type OperatorServiceServer interface {
 	// RotateAuthority makes another authority sign from now on. The former one counts as well until the overlap is over,
 	// and in this time everybody gets a certificate of the new one. A second copy before that is refused (EXISTS).
 	RotateAuthority(context.Context, *RotateAuthorityRequest) (*AuthorityView, error)
+	// SignHosts signs a certificate of the caller's own name that also names hosts, by which programs that know nothing of
+	// Tender, and trust its authority, know who serves there. A second copy gets another certificate.
+	SignHosts(context.Context, *SignHostsRequest) (*SignResponse, error)
 	// WhoAmI says as whom the cluster knows the caller, and what was granted to it. Every master answers it.
 	WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error)
 	// CanI says whether the caller may do something, and if not, which grant is missing. Every master answers it.
@@ -689,6 +706,9 @@ func (UnimplementedOperatorServiceServer) GetAuthority(context.Context, *GetAuth
 }
 func (UnimplementedOperatorServiceServer) RotateAuthority(context.Context, *RotateAuthorityRequest) (*AuthorityView, error) {
 	return nil, status.Error(codes.Unimplemented, "method RotateAuthority not implemented")
+}
+func (UnimplementedOperatorServiceServer) SignHosts(context.Context, *SignHostsRequest) (*SignResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SignHosts not implemented")
 }
 func (UnimplementedOperatorServiceServer) WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method WhoAmI not implemented")
@@ -1158,6 +1178,24 @@ func _OperatorService_RotateAuthority_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_SignHosts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SignHostsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).SignHosts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_SignHosts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).SignHosts(ctx, req.(*SignHostsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OperatorService_WhoAmI_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(WhoAmIRequest)
 	if err := dec(in); err != nil {
@@ -1454,6 +1492,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RotateAuthority",
 			Handler:    _OperatorService_RotateAuthority_Handler,
+		},
+		{
+			MethodName: "SignHosts",
+			Handler:    _OperatorService_SignHosts_Handler,
 		},
 		{
 			MethodName: "WhoAmI",

@@ -807,6 +807,7 @@ type Operation struct {
 	Resources     []*Resource            `protobuf:"bytes,4,rep,name=resources,proto3" json:"resources,omitempty"`
 	Volume        string                 `protobuf:"bytes,5,opt,name=volume,proto3" json:"volume,omitempty"`
 	SizeMilli     int64                  `protobuf:"varint,6,opt,name=size_milli,json=sizeMilli,proto3" json:"size_milli,omitempty"`
+	Tag           string                 `protobuf:"bytes,7,opt,name=tag,proto3" json:"tag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -881,6 +882,13 @@ func (x *Operation) GetSizeMilli() int64 {
 		return x.SizeMilli
 	}
 	return 0
+}
+
+func (x *Operation) GetTag() string {
+	if x != nil {
+		return x.Tag
+	}
+	return ""
 }
 
 // Decline gives offers back. Offers that are gone already are no error. Each declined offer leaves a filter: for some
@@ -3300,7 +3308,7 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"operations\x121\n" +
 	"\x06refuse\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06refuse\x12\x12\n" +
 	"\x04more\x18\x04 \x01(\bR\x04more\x12\x14\n" +
-	"\x05after\x18\x05 \x01(\x04R\x05after\"\xda\x01\n" +
+	"\x05after\x18\x05 \x01(\x04R\x05after\"\xec\x01\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12,\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x18.tender.v1.OperationKindR\x04kind\x12%\n" +
@@ -3308,7 +3316,8 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\tresources\x18\x04 \x03(\v2\x13.tender.v1.ResourceR\tresources\x12\x16\n" +
 	"\x06volume\x18\x05 \x01(\tR\x06volume\x12\x1d\n" +
 	"\n" +
-	"size_milli\x18\x06 \x01(\x03R\tsizeMilli\"Y\n" +
+	"size_milli\x18\x06 \x01(\x03R\tsizeMilli\x12\x10\n" +
+	"\x03tag\x18\a \x01(\tR\x03tag\"Y\n" +
 	"\aDecline\x12\x1b\n" +
 	"\toffer_ids\x18\x01 \x03(\tR\bofferIds\x121\n" +
 	"\x06refuse\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06refuse\"k\n" +

@@ -117,6 +117,61 @@ func (x *SignRequest) GetKinds() []string {
 	return nil
 }
 
+// SignHostsRequest is about one key and the hosts at which its owner serves.
+type SignHostsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The certificate request (PKCS #10 as DER) for an ECDSA P-256 key. The names in it are ignored.
+	Request []byte `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
+	// Names and addresses, 1 to 16.
+	Hosts         []string `protobuf:"bytes,2,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignHostsRequest) Reset() {
+	*x = SignHostsRequest{}
+	mi := &file_api_v1_trust_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignHostsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignHostsRequest) ProtoMessage() {}
+
+func (x *SignHostsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_trust_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignHostsRequest.ProtoReflect.Descriptor instead.
+func (*SignHostsRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SignHostsRequest) GetRequest() []byte {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+func (x *SignHostsRequest) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
 // SignResponse holds the certificate by which others know the caller, and those by which it knows others.
 type SignResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -135,7 +190,7 @@ type SignResponse struct {
 
 func (x *SignResponse) Reset() {
 	*x = SignResponse{}
-	mi := &file_api_v1_trust_proto_msgTypes[1]
+	mi := &file_api_v1_trust_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -147,7 +202,7 @@ func (x *SignResponse) String() string {
 func (*SignResponse) ProtoMessage() {}
 
 func (x *SignResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[1]
+	mi := &file_api_v1_trust_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -160,7 +215,7 @@ func (x *SignResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignResponse.ProtoReflect.Descriptor instead.
 func (*SignResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{1}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *SignResponse) GetCertificate() []byte {
@@ -203,7 +258,7 @@ type QuorumPeer struct {
 
 func (x *QuorumPeer) Reset() {
 	*x = QuorumPeer{}
-	mi := &file_api_v1_trust_proto_msgTypes[2]
+	mi := &file_api_v1_trust_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -215,7 +270,7 @@ func (x *QuorumPeer) String() string {
 func (*QuorumPeer) ProtoMessage() {}
 
 func (x *QuorumPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[2]
+	mi := &file_api_v1_trust_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -228,7 +283,7 @@ func (x *QuorumPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuorumPeer.ProtoReflect.Descriptor instead.
 func (*QuorumPeer) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{2}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *QuorumPeer) GetId() string {
@@ -265,7 +320,7 @@ type PrincipalGrant struct {
 
 func (x *PrincipalGrant) Reset() {
 	*x = PrincipalGrant{}
-	mi := &file_api_v1_trust_proto_msgTypes[3]
+	mi := &file_api_v1_trust_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -277,7 +332,7 @@ func (x *PrincipalGrant) String() string {
 func (*PrincipalGrant) ProtoMessage() {}
 
 func (x *PrincipalGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[3]
+	mi := &file_api_v1_trust_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -290,7 +345,7 @@ func (x *PrincipalGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrincipalGrant.ProtoReflect.Descriptor instead.
 func (*PrincipalGrant) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{3}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PrincipalGrant) GetVerb() string {
@@ -351,7 +406,7 @@ type CreateTokenRequest struct {
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_api_v1_trust_proto_msgTypes[4]
+	mi := &file_api_v1_trust_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -363,7 +418,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[4]
+	mi := &file_api_v1_trust_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -376,7 +431,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{4}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CreateTokenRequest) GetKind() string {
@@ -433,7 +488,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_api_v1_trust_proto_msgTypes[5]
+	mi := &file_api_v1_trust_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -445,7 +500,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[5]
+	mi := &file_api_v1_trust_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -458,7 +513,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{5}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CreateTokenResponse) GetId() string {
@@ -484,7 +539,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_api_v1_trust_proto_msgTypes[6]
+	mi := &file_api_v1_trust_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -496,7 +551,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[6]
+	mi := &file_api_v1_trust_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -509,7 +564,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{6}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{7}
 }
 
 // ListTokensResponse has the tokens in the order of their IDs.
@@ -522,7 +577,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_api_v1_trust_proto_msgTypes[7]
+	mi := &file_api_v1_trust_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -534,7 +589,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[7]
+	mi := &file_api_v1_trust_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -547,7 +602,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{7}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListTokensResponse) GetItems() []*TokenView {
@@ -579,7 +634,7 @@ type TokenView struct {
 
 func (x *TokenView) Reset() {
 	*x = TokenView{}
-	mi := &file_api_v1_trust_proto_msgTypes[8]
+	mi := &file_api_v1_trust_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -591,7 +646,7 @@ func (x *TokenView) String() string {
 func (*TokenView) ProtoMessage() {}
 
 func (x *TokenView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[8]
+	mi := &file_api_v1_trust_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -604,7 +659,7 @@ func (x *TokenView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenView.ProtoReflect.Descriptor instead.
 func (*TokenView) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{8}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TokenView) GetId() string {
@@ -680,7 +735,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_api_v1_trust_proto_msgTypes[9]
+	mi := &file_api_v1_trust_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -692,7 +747,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[9]
+	mi := &file_api_v1_trust_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -705,7 +760,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{9}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RevokeTokenRequest) GetId() string {
@@ -724,7 +779,7 @@ type GetAuthorityRequest struct {
 
 func (x *GetAuthorityRequest) Reset() {
 	*x = GetAuthorityRequest{}
-	mi := &file_api_v1_trust_proto_msgTypes[10]
+	mi := &file_api_v1_trust_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -736,7 +791,7 @@ func (x *GetAuthorityRequest) String() string {
 func (*GetAuthorityRequest) ProtoMessage() {}
 
 func (x *GetAuthorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[10]
+	mi := &file_api_v1_trust_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -749,7 +804,7 @@ func (x *GetAuthorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAuthorityRequest.ProtoReflect.Descriptor instead.
 func (*GetAuthorityRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{10}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{11}
 }
 
 // RotateAuthorityRequest asks that another authority takes over.
@@ -769,7 +824,7 @@ type RotateAuthorityRequest struct {
 
 func (x *RotateAuthorityRequest) Reset() {
 	*x = RotateAuthorityRequest{}
-	mi := &file_api_v1_trust_proto_msgTypes[11]
+	mi := &file_api_v1_trust_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +836,7 @@ func (x *RotateAuthorityRequest) String() string {
 func (*RotateAuthorityRequest) ProtoMessage() {}
 
 func (x *RotateAuthorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[11]
+	mi := &file_api_v1_trust_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,7 +849,7 @@ func (x *RotateAuthorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateAuthorityRequest.ProtoReflect.Descriptor instead.
 func (*RotateAuthorityRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{11}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RotateAuthorityRequest) GetOverlap() *durationpb.Duration {
@@ -842,7 +897,7 @@ type AuthorityView struct {
 
 func (x *AuthorityView) Reset() {
 	*x = AuthorityView{}
-	mi := &file_api_v1_trust_proto_msgTypes[12]
+	mi := &file_api_v1_trust_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -854,7 +909,7 @@ func (x *AuthorityView) String() string {
 func (*AuthorityView) ProtoMessage() {}
 
 func (x *AuthorityView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[12]
+	mi := &file_api_v1_trust_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -867,7 +922,7 @@ func (x *AuthorityView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthorityView.ProtoReflect.Descriptor instead.
 func (*AuthorityView) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{12}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AuthorityView) GetCluster() string {
@@ -935,7 +990,7 @@ type CertificateView struct {
 
 func (x *CertificateView) Reset() {
 	*x = CertificateView{}
-	mi := &file_api_v1_trust_proto_msgTypes[13]
+	mi := &file_api_v1_trust_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -947,7 +1002,7 @@ func (x *CertificateView) String() string {
 func (*CertificateView) ProtoMessage() {}
 
 func (x *CertificateView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[13]
+	mi := &file_api_v1_trust_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -960,7 +1015,7 @@ func (x *CertificateView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CertificateView.ProtoReflect.Descriptor instead.
 func (*CertificateView) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{13}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CertificateView) GetIdentity() string {
@@ -1002,7 +1057,10 @@ const file_api_v1_trust_proto_rawDesc = "" +
 	"\x06secret\x18\x03 \x01(\tR\x06secret\x12\x12\n" +
 	"\x04name\x18\x04 \x01(\tR\x04name\x12\x14\n" +
 	"\x05ended\x18\x05 \x01(\fR\x05ended\x12\x14\n" +
-	"\x05kinds\x18\x06 \x03(\tR\x05kinds\"\x94\x01\n" +
+	"\x05kinds\x18\x06 \x03(\tR\x05kinds\"B\n" +
+	"\x10SignHostsRequest\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\fR\arequest\x12\x14\n" +
+	"\x05hosts\x18\x02 \x03(\tR\x05hosts\"\x94\x01\n" +
 	"\fSignResponse\x12 \n" +
 	"\vcertificate\x18\x01 \x01(\fR\vcertificate\x12\x14\n" +
 	"\x05roots\x18\x02 \x03(\fR\x05roots\x12\x1f\n" +
@@ -1079,41 +1137,42 @@ func file_api_v1_trust_proto_rawDescGZIP() []byte {
 	return file_api_v1_trust_proto_rawDescData
 }
 
-var file_api_v1_trust_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_api_v1_trust_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_api_v1_trust_proto_goTypes = []any{
 	(*SignRequest)(nil),            // 0: tender.v1.SignRequest
-	(*SignResponse)(nil),           // 1: tender.v1.SignResponse
-	(*QuorumPeer)(nil),             // 2: tender.v1.QuorumPeer
-	(*PrincipalGrant)(nil),         // 3: tender.v1.PrincipalGrant
-	(*CreateTokenRequest)(nil),     // 4: tender.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),    // 5: tender.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),      // 6: tender.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),     // 7: tender.v1.ListTokensResponse
-	(*TokenView)(nil),              // 8: tender.v1.TokenView
-	(*RevokeTokenRequest)(nil),     // 9: tender.v1.RevokeTokenRequest
-	(*GetAuthorityRequest)(nil),    // 10: tender.v1.GetAuthorityRequest
-	(*RotateAuthorityRequest)(nil), // 11: tender.v1.RotateAuthorityRequest
-	(*AuthorityView)(nil),          // 12: tender.v1.AuthorityView
-	(*CertificateView)(nil),        // 13: tender.v1.CertificateView
-	(*durationpb.Duration)(nil),    // 14: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),  // 15: google.protobuf.Timestamp
+	(*SignHostsRequest)(nil),       // 1: tender.v1.SignHostsRequest
+	(*SignResponse)(nil),           // 2: tender.v1.SignResponse
+	(*QuorumPeer)(nil),             // 3: tender.v1.QuorumPeer
+	(*PrincipalGrant)(nil),         // 4: tender.v1.PrincipalGrant
+	(*CreateTokenRequest)(nil),     // 5: tender.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),    // 6: tender.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),      // 7: tender.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),     // 8: tender.v1.ListTokensResponse
+	(*TokenView)(nil),              // 9: tender.v1.TokenView
+	(*RevokeTokenRequest)(nil),     // 10: tender.v1.RevokeTokenRequest
+	(*GetAuthorityRequest)(nil),    // 11: tender.v1.GetAuthorityRequest
+	(*RotateAuthorityRequest)(nil), // 12: tender.v1.RotateAuthorityRequest
+	(*AuthorityView)(nil),          // 13: tender.v1.AuthorityView
+	(*CertificateView)(nil),        // 14: tender.v1.CertificateView
+	(*durationpb.Duration)(nil),    // 15: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),  // 16: google.protobuf.Timestamp
 }
 var file_api_v1_trust_proto_depIdxs = []int32{
-	2,  // 0: tender.v1.SignResponse.peers:type_name -> tender.v1.QuorumPeer
-	14, // 1: tender.v1.CreateTokenRequest.ttl:type_name -> google.protobuf.Duration
-	3,  // 2: tender.v1.CreateTokenRequest.may:type_name -> tender.v1.PrincipalGrant
-	8,  // 3: tender.v1.ListTokensResponse.items:type_name -> tender.v1.TokenView
-	15, // 4: tender.v1.TokenView.created:type_name -> google.protobuf.Timestamp
-	15, // 5: tender.v1.TokenView.expires:type_name -> google.protobuf.Timestamp
-	14, // 6: tender.v1.RotateAuthorityRequest.overlap:type_name -> google.protobuf.Duration
-	15, // 7: tender.v1.AuthorityView.began:type_name -> google.protobuf.Timestamp
-	15, // 8: tender.v1.AuthorityView.ends:type_name -> google.protobuf.Timestamp
-	15, // 9: tender.v1.AuthorityView.former_ends:type_name -> google.protobuf.Timestamp
-	13, // 10: tender.v1.AuthorityView.items:type_name -> tender.v1.CertificateView
-	15, // 11: tender.v1.CertificateView.ends:type_name -> google.protobuf.Timestamp
-	15, // 12: tender.v1.CertificateView.shown:type_name -> google.protobuf.Timestamp
+	3,  // 0: tender.v1.SignResponse.peers:type_name -> tender.v1.QuorumPeer
+	15, // 1: tender.v1.CreateTokenRequest.ttl:type_name -> google.protobuf.Duration
+	4,  // 2: tender.v1.CreateTokenRequest.may:type_name -> tender.v1.PrincipalGrant
+	9,  // 3: tender.v1.ListTokensResponse.items:type_name -> tender.v1.TokenView
+	16, // 4: tender.v1.TokenView.created:type_name -> google.protobuf.Timestamp
+	16, // 5: tender.v1.TokenView.expires:type_name -> google.protobuf.Timestamp
+	15, // 6: tender.v1.RotateAuthorityRequest.overlap:type_name -> google.protobuf.Duration
+	16, // 7: tender.v1.AuthorityView.began:type_name -> google.protobuf.Timestamp
+	16, // 8: tender.v1.AuthorityView.ends:type_name -> google.protobuf.Timestamp
+	16, // 9: tender.v1.AuthorityView.former_ends:type_name -> google.protobuf.Timestamp
+	14, // 10: tender.v1.AuthorityView.items:type_name -> tender.v1.CertificateView
+	16, // 11: tender.v1.CertificateView.ends:type_name -> google.protobuf.Timestamp
+	16, // 12: tender.v1.CertificateView.shown:type_name -> google.protobuf.Timestamp
 	0,  // 13: tender.v1.TrustService.Sign:input_type -> tender.v1.SignRequest
-	1,  // 14: tender.v1.TrustService.Sign:output_type -> tender.v1.SignResponse
+	2,  // 14: tender.v1.TrustService.Sign:output_type -> tender.v1.SignResponse
 	14, // [14:15] is the sub-list for method output_type
 	13, // [13:14] is the sub-list for method input_type
 	13, // [13:13] is the sub-list for extension type_name
@@ -1132,7 +1191,7 @@ func file_api_v1_trust_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_trust_proto_rawDesc), len(file_api_v1_trust_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

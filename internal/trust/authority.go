@@ -145,7 +145,7 @@ func (a *Authority) Digest() Digest { return DigestOf(a.anchors.Root) }
 func (a *Authority) Anchors() Anchors { return a.anchors }
 
 // Sign makes a certificate for the owner of the private key that belongs to this public key. hosts are names and
-// addresses by which browsers and other programs that do not know Tender reach a master.
+// addresses by which browsers and other programs that do not know Tender reach its owner.
 func (a *Authority) Sign(public crypto.PublicKey, identity Identity, now time.Time, hosts ...string) (*x509.Certificate, error) {
 	const op = "trust.sign"
 	identity.Cluster = a.cluster
@@ -187,14 +187,14 @@ func (a *Authority) EndOf(kind Kind, now time.Time) time.Time {
 }
 
 // SignRequest reads a joiner's certificate request, which proves that the joiner has the private key, and signs it.
-// Names in the request are ignored.
-func (a *Authority) SignRequest(der []byte, identity Identity, now time.Time) (*x509.Certificate, error) {
+// Names in the request are ignored; hosts are those of [Authority.Sign].
+func (a *Authority) SignRequest(der []byte, identity Identity, now time.Time, hosts ...string) (*x509.Certificate, error) {
 	const op = "trust.sign"
 	request, err := readRequest(der)
 	if err != nil {
 		return nil, api.E(op, api.Invalid, identity.Name, err)
 	}
-	return a.Sign(request.PublicKey, identity, now)
+	return a.Sign(request.PublicKey, identity, now, hosts...)
 }
 
 // Recognise returns whom an expired certificate names, if this authority has signed it, or the former one while that

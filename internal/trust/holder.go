@@ -171,6 +171,36 @@ func (h *Holder) client(name string, kinds []Kind) *tls.Config {
 	}
 }
 
+// ForHosts returns how to serve programs that know nothing of Tender: they know the server by the hosts in its
+// certificate. Old ones speak no newer TLS than 1.2.
+func (h *Holder) ForHosts() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &h.Pass().shown, nil }}
+}
+
+// HostDialer opens connections to such servers, which have to show that the authority knows them by their host.
+func (h *Holder) HostDialer(dial Dial) Dial {
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		conn, err := dial(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		return handshake(ctx, address, tls.Client(conn, &tls.Config{
+			MinVersion: tls.VersionTLS13, ServerName: host,
+			InsecureSkipVerify: true, //nolint:gosec // VerifyConnection knows the authority, which may change
+			VerifyConnection: func(state tls.ConnectionState) error {
+				if _, err := h.check(state, nil); err != nil {
+					return err
+				}
+				return state.PeerCertificates[0].VerifyHostname(host)
+			},
+		}))
+	}
+}
+
 // Shown is what a peer has shown on a connection.
 type Shown struct {
 	Identity  Identity

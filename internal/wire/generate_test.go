@@ -113,6 +113,9 @@ func (g gen) resource() api.Resource {
 		item.Name, item.Scalar = "disk", g.amount()
 		if g.bool() {
 			item.Reserved, item.Dynamic, item.Volume = g.role(), g.bool(), api.VolumeID(g.maybeID())
+			if item.Dynamic {
+				item.Tag = g.maybeID()
+			}
 		}
 	default:
 		item.Name, item.Scalar, item.Revocable = rapid.SampledFrom([]string{"cpus", "mem", "licences"}).Draw(g.t, "name"), g.amount(), g.bool()
@@ -307,7 +310,7 @@ func (g gen) operation() api.Operation {
 	case api.OpLaunch, api.OpLaunchGroup:
 		operation.Tasks = some(g, 3, g.task, nil)
 	case api.OpCreate, api.OpDestroy:
-		operation.Volume, operation.Size = api.VolumeID(g.id()), g.amount()
+		operation.Volume, operation.Size, operation.Tag = api.VolumeID(g.id()), g.amount(), g.maybeID()
 	default:
 		operation.Resources = g.resources()
 	}

@@ -13,6 +13,7 @@ func OperationToProto(operation api.Operation) *apiv1.Operation {
 		Resources: ResourcesToProto(operation.Resources),
 		Volume:    clean(operation.Volume),
 		SizeMilli: int64(operation.Size),
+		Tag:       clean(operation.Tag),
 		Tasks:     each(operation.Tasks, TaskToProto),
 	}
 }
@@ -24,6 +25,7 @@ func (c *checker) operation(m *apiv1.Operation) api.Operation {
 		Resources: c.resources("resources of an operation", m.GetResources()),
 		Volume:    api.VolumeID(c.optionalID("volume ID", m.GetVolume())),
 		Size:      c.amount("size of a volume", m.GetSizeMilli()),
+		Tag:       c.optionalID("tag of a reservation", m.GetTag()),
 		Tasks:     each(m.GetTasks(), TaskFromProto),
 	}
 	switch m.GetKind() {

@@ -34,6 +34,7 @@ func fillResource(m *apiv1.Resource, item *api.Resource) {
 	m.Reserved = clean(item.Reserved)
 	m.Dynamic = item.Dynamic
 	m.Volume = clean(item.Volume)
+	m.Tag = clean(item.Tag)
 	m.Revocable = item.Revocable
 	if len(item.Ranges) > 0 {
 		m.Ranges = rangesToProto(item.Ranges)
@@ -108,6 +109,7 @@ func readResource(m *apiv1.Resource) api.Resource {
 			Reserved:  api.Role(m.GetReserved()),
 			Dynamic:   m.GetDynamic(),
 			Volume:    api.VolumeID(m.GetVolume()),
+			Tag:       m.GetTag(),
 			Revocable: m.GetRevocable(),
 		},
 		Scalar: api.Milli(m.GetMilli()),

@@ -73,7 +73,7 @@ func (a Agent) bytes() int64 {
 		size += 16 + len(k.Task.Framework) + len(k.Task.Task)
 	}
 	for _, v := range a.Volumes {
-		size += 32 + len(v.Resource.Name) + len(v.Resource.Reserved) + len(v.Resource.Volume)
+		size += 32 + len(v.Resource.Name) + len(v.Resource.Reserved) + len(v.Resource.Volume) + len(v.Resource.Tag)
 	}
 	return int64(size)
 }

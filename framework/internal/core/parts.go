@@ -136,5 +136,5 @@ const operationHead = 128
 
 // operationSize returns at least what the operation takes in a message without its tasks.
 func operationSize(operation *api.Operation) int {
-	return operationHead + len(operation.ID) + len(operation.Volume) + operation.Resources.Bytes()
+	return operationHead + len(operation.ID) + len(operation.Volume) + len(operation.Tag) + operation.Resources.Bytes()
 }

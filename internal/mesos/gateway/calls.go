@@ -300,7 +300,7 @@ func (s *session) accept(ctx context.Context, call *schedulerv1.Call_Accept) err
 				launches, answer.Operations = append(launches, one), append(answer.Operations, one.operation)
 			}
 		default:
-			changes, err := s.change(ctx, operation)
+			changes, err := s.change(ctx, at.role, operation)
 			if err != nil {
 				s.failOperation(operation, at.agent, mesosv1.OperationState_OPERATION_ERROR, err.Error())
 			}

@@ -64,8 +64,8 @@ type Config struct {
 	Address string
 	// Peers are the host:port of other gateways. A call of a framework that has not subscribed here is passed on to them.
 	Peers []string
-	// Secure says that peers are reached by TLS, as this gateway is.
-	Secure bool
+	// DialTLS opens connections to peers by TLS, by which this gateway is reached as well; nil: they are reached without.
+	DialTLS func(ctx context.Context, network, address string) (net.Conn, error)
 	// Adapter is the command that agents start for executors of the frameworks' own.
 	Adapter api.Command
 	// Heartbeat is the pause between two heartbeats of a stream. Default [DefaultHeartbeat].
@@ -110,8 +110,8 @@ func New(config Config) *Gateway {
 		}
 	}
 	g := &Gateway{config: config, peers: &http.Client{Timeout: passTimeout}, log: slog.New(slog.DiscardHandler), sessions: make(map[api.FrameworkID]*session)}
-	if config.Dial != nil {
-		g.peers.Transport = &http.Transport{DialContext: config.Dial}
+	if config.Dial != nil || config.DialTLS != nil {
+		g.peers.Transport = &http.Transport{DialContext: config.Dial, DialTLSContext: config.DialTLS}
 	}
 	if config.Log != nil {
 		g.log = slog.New(slog.NewTextHandler(config.Log, nil))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -21,7 +22,7 @@ type change struct {
 
 // change reads an operation that changes reservations or volumes. Where a volume is wanted is in the framework's store
 // before the operation is sent.
-func (s *session) change(ctx context.Context, operation *mesosv1.Offer_Operation) ([]api.Operation, error) {
+func (s *session) change(ctx context.Context, role api.Role, operation *mesosv1.Offer_Operation) ([]api.Operation, error) {
 	var changes []api.Operation
 	var converted []*mesosv1.Resource
 	switch operation.GetType() {
@@ -32,14 +33,16 @@ func (s *session) change(ctx context.Context, operation *mesosv1.Offer_Operation
 		} else {
 			converted = list
 		}
-		if err := checkReservations(operation, list); err != nil {
+		if err := s.checkReservations(role, operation, list); err != nil {
 			return nil, err
 		}
-		resources, err := translate.ReadResources(list)
-		if err != nil {
-			return nil, err
+		for tag, resources := range byTag(list) {
+			some, err := translate.ReadResources(resources)
+			if err != nil {
+				return nil, err
+			}
+			changes = append(changes, api.Operation{Kind: kind, Resources: some.Plain(), Tag: tag})
 		}
-		changes = append(changes, api.Operation{Kind: kind, Resources: resources.Plain()})
 	case mesosv1.Offer_Operation_CREATE:
 		for _, volume := range operation.GetCreate().GetVolumes() {
 			if len(volume.GetReservations()) > 1 {
@@ -50,7 +53,7 @@ func (s *session) change(ctx context.Context, operation *mesosv1.Offer_Operation
 			if err := s.keepPlace(ctx, id, place); err != nil {
 				return nil, err
 			}
-			changes = append(changes, api.Operation{Kind: api.OpCreate, Volume: id, Size: api.MilliOf(volume.GetScalar().GetValue())})
+			changes = append(changes, api.Operation{Kind: api.OpCreate, Volume: id, Size: api.MilliOf(volume.GetScalar().GetValue()), Tag: translate.TagOf(volume)})
 		}
 		converted = operation.GetCreate().GetVolumes()
 	case mesosv1.Offer_Operation_DESTROY:
@@ -73,16 +76,38 @@ func (s *session) change(ctx context.Context, operation *mesosv1.Offer_Operation
 	return changes, nil
 }
 
-// checkReservations checks what is to be reserved, or no longer.
-func checkReservations(operation *mesosv1.Offer_Operation, list []*mesosv1.Resource) error {
+// byTag yields the resources of each reservation, in the order in which they are named.
+func byTag(list []*mesosv1.Resource) iter.Seq2[string, []*mesosv1.Resource] {
+	return func(yield func(string, []*mesosv1.Resource) bool) {
+		for len(list) > 0 {
+			tag := translate.TagOf(list[0])
+			some, rest := []*mesosv1.Resource(nil), []*mesosv1.Resource(nil)
+			for _, r := range list {
+				if translate.TagOf(r) == tag {
+					some = append(some, r)
+				} else {
+					rest = append(rest, r)
+				}
+			}
+			if list = rest; !yield(tag, some) {
+				return
+			}
+		}
+	}
+}
+
+// checkReservations checks what is to be reserved, or no longer, of offers in the role.
+func (s *session) checkReservations(role api.Role, operation *mesosv1.Offer_Operation, list []*mesosv1.Resource) error {
+	s.mu.Lock()
+	roleName := s.framework.MesosRole(role)
+	s.mu.Unlock()
 	if len(operation.GetReserve().GetSource()) > 0 {
 		return errors.New("a reservation can't be changed into another one: unreserve first")
 	}
 	for _, r := range list {
-		stack := r.GetReservations()
-		dynamic := r.GetReservation() != nil || len(stack) > 0 && stack[len(stack)-1].GetType() == mesosv1.Resource_ReservationInfo_DYNAMIC
+		stack, reservation := r.GetReservations(), translate.ReservationOf(r)
 		switch {
-		case !dynamic:
+		case reservation == nil:
 			return fmt.Errorf("Resource %s is not dynamically reserved", r.GetName()) //nolint:staticcheck // Mesos's words
 		case len(stack) > 1:
 			return fmt.Errorf("Resource %s with reservation refinement cannot be reserved on an agent without RESERVATION_REFINEMENT capability", r.GetName()) //nolint:staticcheck // as above
@@ -90,6 +115,18 @@ func checkReservations(operation *mesosv1.Offer_Operation, list []*mesosv1.Resou
 			//nolint:staticcheck // as above
 			return fmt.Errorf("A dynamically reserved persistent volume %s cannot be unreserved directly. "+
 				"Please destroy the persistent volume first then unreserve the resource", r.GetName())
+		case operation.GetUnreserve() != nil:
+		case s.who.name != "" && reservation.Principal == nil:
+			//nolint:staticcheck // as above
+			return fmt.Errorf("A reserve operation was attempted by principal '%s', but there is a reserved resource in the request with no principal set", s.who.name)
+		case s.who.name != "" && reservation.GetPrincipal() != s.who.name:
+			//nolint:staticcheck // as above
+			return fmt.Errorf("A reserve operation was attempted by authenticated principal '%s', which does not match a "+
+				"reserved resource in the request with principal '%s'", s.who.name, reservation.GetPrincipal())
+		case translate.Role(reservation.GetRole()) != role:
+			//nolint:staticcheck // as above
+			return fmt.Errorf("A reserve operation was attempted for a resource with role '%s', but the resource was allocated to role '%s'",
+				reservation.GetRole(), roleName)
 		}
 	}
 	return nil

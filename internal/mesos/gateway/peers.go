@@ -45,7 +45,7 @@ func (g *Gateway) passOn(w http.ResponseWriter, r *http.Request, body []byte) bo
 
 func (g *Gateway) ask(r *http.Request, peer string, body []byte) (code int, text []byte, err error) {
 	scheme := "http://"
-	if g.config.Secure {
+	if g.config.DialTLS != nil {
 		scheme = "https://"
 	}
 	request, err := http.NewRequestWithContext(r.Context(), r.Method, scheme+peer+r.URL.Path, bytes.NewReader(body))

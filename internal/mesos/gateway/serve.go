@@ -20,8 +20,8 @@ const (
 )
 
 // Serve answers on a listener until ctx ends. rest answers what is no call of a scheduler; nil: it is not found.
-// certificate is what the gateway proves itself with; nil: nothing is encrypted.
-func Serve(ctx context.Context, listener net.Listener, config Config, certificate *tls.Certificate, rest http.Handler) error {
+// secure says how the gateway proves itself; nil: nothing is encrypted.
+func Serve(ctx context.Context, listener net.Listener, config Config, secure *tls.Config, rest http.Handler) error {
 	g := New(config)
 	mux := http.NewServeMux()
 	mux.Handle("/api/v1/scheduler", g)
@@ -33,9 +33,8 @@ func Serve(ctx context.Context, listener net.Listener, config Config, certificat
 		Handler: mux, ReadHeaderTimeout: headersTimeout, IdleTimeout: idleTimeout,
 		ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 	}
-	if certificate != nil {
-		// Old clients speak HTTP/1.1, where each record of a stream is a chunk.
-		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12})
+	if secure != nil { // without HTTP/2: in HTTP/1.1, which old clients speak, each record of a stream is a chunk
+		listener = tls.NewListener(listener, secure)
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()

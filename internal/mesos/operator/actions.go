@@ -289,7 +289,8 @@ func destroyVolumes(ctx context.Context, c Cluster, call *masterv1.Call) error {
 	return change(ctx, c, apiv1.OperationKind_DESTROY_VOLUME, asked.GetAgentId(), asked.GetVolumes())
 }
 
-// change reserves resources of an agent, makes volumes of them, or undoes either: the resources of each role together.
+// change reserves resources of an agent, makes volumes of them, or undoes either: the resources of each reservation
+// together.
 func change(ctx context.Context, c Cluster, kind apiv1.OperationKind, agent *mesosv1.AgentID, list []*mesosv1.Resource) error {
 	resources, err := translate.ReadResources(list)
 	if err != nil {
@@ -298,7 +299,7 @@ func change(ctx context.Context, c Cluster, kind apiv1.OperationKind, agent *mes
 	volumes := kind == apiv1.OperationKind_CREATE_VOLUME || kind == apiv1.OperationKind_DESTROY_VOLUME
 	var requests []*apiv1.ReserveRequest
 	for _, item := range resources.Items() {
-		request := &apiv1.ReserveRequest{AgentId: agent.GetValue(), Role: string(item.Reserved), Action: kind}
+		request := &apiv1.ReserveRequest{AgentId: agent.GetValue(), Role: string(item.Reserved), Tag: item.Tag, Action: kind}
 		switch {
 		case item.Reserved == "":
 			return codec.Refuse(http.StatusBadRequest, "%s is reserved for no role", item.Name)
@@ -312,7 +313,7 @@ func change(ctx context.Context, c Cluster, kind apiv1.OperationKind, agent *mes
 		default:
 			item.Label = api.Label{Name: item.Name}
 			one := api.NewResources(item).String()
-			at := slices.IndexFunc(requests, func(r *apiv1.ReserveRequest) bool { return r.GetRole() == request.GetRole() })
+			at := slices.IndexFunc(requests, func(r *apiv1.ReserveRequest) bool { return r.GetRole() == request.GetRole() && r.GetTag() == request.GetTag() })
 			if at >= 0 {
 				requests[at].Resources += ";" + one
 				continue

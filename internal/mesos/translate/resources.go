@@ -44,9 +44,11 @@ func readResource(r *mesosv1.Resource) (item api.Resource, err error) {
 		return item, unsupported("a refined reservation")
 	case len(stack) == 1:
 		item.Reserved = Role(stack[0].GetRole())
-		item.Dynamic = stack[0].GetType() == mesosv1.Resource_ReservationInfo_DYNAMIC
 	case r.GetRole() != DefaultRole:
-		item.Reserved, item.Dynamic = Role(r.GetRole()), r.GetReservation() != nil
+		item.Reserved = Role(r.GetRole())
+	}
+	if item.Reserved != "" {
+		item.Dynamic, item.Tag = ReservationOf(r) != nil, TagOf(r)
 	}
 	if r.GetShared() != nil {
 		return item, unsupported("a shared resource")
@@ -92,9 +94,9 @@ func (f *Framework) WriteResources(resources api.Resources, allocated api.Role, 
 		if f.MultiRole() && allocated != "" {
 			r.AllocationInfo = &mesosv1.Resource_AllocationInfo{Role: ptr(f.MesosRole(allocated))}
 		}
-		place := places[item.Volume]
-		f.writeReservation(r, item.Label, place.Principal)
+		f.writeReservation(r, item.Label)
 		if item.Volume != "" {
+			place := places[item.Volume]
 			id := UnescapeID(string(item.Volume))
 			path := place.ContainerPath
 			if path == "" {
@@ -113,11 +115,8 @@ func (f *Framework) WriteResources(resources api.Resources, allocated api.Role, 
 	return list
 }
 
-func (f *Framework) writeReservation(r *mesosv1.Resource, label api.Label, principal string) {
-	var by *string
-	if principal != "" {
-		by = ptr(principal)
-	}
+func (f *Framework) writeReservation(r *mesosv1.Resource, label api.Label) {
+	by, labels := readTag(label.Tag)
 	role := f.MesosRole(label.Reserved)
 	switch {
 	case label.Reserved == "" && !f.Refines():
@@ -128,11 +127,11 @@ func (f *Framework) writeReservation(r *mesosv1.Resource, label api.Label, princ
 		if label.Dynamic {
 			kind = mesosv1.Resource_ReservationInfo_DYNAMIC
 		}
-		r.Reservations = []*mesosv1.Resource_ReservationInfo{{Type: kind.Enum(), Role: ptr(role), Principal: by}}
+		r.Reservations = []*mesosv1.Resource_ReservationInfo{{Type: kind.Enum(), Role: ptr(role), Principal: by, Labels: labels}}
 	default:
 		r.Role = ptr(role)
 		if label.Dynamic {
-			r.Reservation = &mesosv1.Resource_ReservationInfo{Principal: by}
+			r.Reservation = &mesosv1.Resource_ReservationInfo{Principal: by, Labels: labels}
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"net"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/lookout"
@@ -48,6 +50,9 @@ type Config struct {
 	Token trust.Token
 	// Remedy says what a person has to do when the certificate has expired. Default: to join anew with a token.
 	Remedy string
+	// Hosts are names and addresses at which the member serves programs that know nothing of Tender: the certificates that
+	// it renews name them. The first one, by a token, does not. It takes the grant sign-hosts.
+	Hosts []string
 	// Failed, if set, is called with why a master gave no certificate, unless it is the same as before.
 	Failed func(address string, err error)
 }
@@ -75,7 +80,9 @@ func Join(ctx context.Context, config Config, token trust.Token, pass *trust.Pas
 	if pass.IsSigned() {
 		wish.Ended = pass.Certificate().Raw
 	}
-	return ask(ctx, config, dial, pass, wish)
+	return ask(ctx, config, dial, pass, func(ctx context.Context, conn *grpc.ClientConn) (*apiv1.SignResponse, error) {
+		return apiv1.NewTrustServiceClient(conn).Sign(ctx, wish)
+	})
 }
 
 // Member joins with a token given as text, whose kind must be one of kinds, and returns the holder of the new
@@ -104,7 +111,12 @@ func Renew(ctx context.Context, config Config, holder *trust.Holder) (*trust.Pas
 	}
 	asking, cancel := context.WithTimeout(ctx, max(time.Until(present.Ends()), 0)+attemptMax)
 	defer cancel()
-	answer, err := ask(asking, config, holder.Dialer(config.Dial, trust.Master), pass, &apiv1.SignRequest{Request: request})
+	answer, err := ask(asking, config, holder.Dialer(config.Dial, trust.Master), pass, func(ctx context.Context, conn *grpc.ClientConn) (*apiv1.SignResponse, error) {
+		if len(config.Hosts) > 0 {
+			return apiv1.NewOperatorServiceClient(conn).SignHosts(ctx, &apiv1.SignHostsRequest{Request: request, Hosts: config.Hosts})
+		}
+		return apiv1.NewTrustServiceClient(conn).Sign(ctx, &apiv1.SignRequest{Request: request})
+	})
 	if err != nil && ctx.Err() == nil && !time.Now().Before(present.Ends()) {
 		err = config.ended(present, err)
 	}
@@ -117,11 +129,14 @@ func (c Config) ended(present *trust.Pass, why error) error {
 		present.Ends().Format(time.RFC3339), cmp.Or(c.Remedy, "join anew, by a token"), why))
 }
 
-func ask(ctx context.Context, config Config, dial trust.Dial, pass *trust.Pass, request *apiv1.SignRequest) (Answer, error) {
+// signing is the call by which a master is asked to sign.
+type signing = func(context.Context, *grpc.ClientConn) (*apiv1.SignResponse, error)
+
+func ask(ctx context.Context, config Config, dial trust.Dial, pass *trust.Pass, call signing) (Answer, error) {
 	seeker := lookout.NewSeeker(config.Masters)
 	for {
 		address := seeker.Address()
-		answer, err := askAt(ctx, address, dial, request)
+		answer, err := askAt(ctx, address, dial, call)
 		if err == nil {
 			return read(answer, pass)
 		}
@@ -138,7 +153,7 @@ func ask(ctx context.Context, config Config, dial trust.Dial, pass *trust.Pass, 
 }
 
 // askAt dials first, because the error of a handshake says more than the one of gRPC.
-func askAt(ctx context.Context, address string, dial trust.Dial, request *apiv1.SignRequest) (*apiv1.SignResponse, error) {
+func askAt(ctx context.Context, address string, dial trust.Dial, call signing) (*apiv1.SignResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptMax)
 	defer cancel()
 	reached, err := dial(ctx, address)
@@ -154,7 +169,7 @@ func askAt(ctx context.Context, address string, dial trust.Dial, request *apiv1.
 		return nil, errors.Join(err, reached.Close())
 	}
 	defer conn.Close()
-	answer, err := apiv1.NewTrustServiceClient(conn).Sign(ctx, request)
+	answer, err := call(ctx, conn)
 	if err != nil {
 		return nil, wire.Error(err)
 	}
@@ -264,7 +279,10 @@ func renewOnce(ctx context.Context, holder *trust.Holder, config Config) (*trust
 		if err != nil && config.Remedy != "" && ctx.Err() == nil {
 			err = config.ended(present, err)
 		}
-		return answer.Pass, err
+		if err != nil || len(config.Hosts) == 0 {
+			return answer.Pass, err
+		}
+		holder = trust.NewHolder(answer.Pass)
 	}
 	return Renew(ctx, config, holder)
 }

@@ -131,6 +131,7 @@ var Table = []Row{
 	{Call: operator + "ListTokens", Verb: Admin, Action: "list-tokens", On: OnCluster},
 	{Call: operator + "GetAuthority", Verb: View, Action: "get-authority", On: OnCluster},
 	{Call: operator + "RotateAuthority", Verb: Admin, Action: "rotate-authority", On: OnCluster, Changes: true, Check: "one of one's own needs admin"},
+	{Call: operator + "SignHosts", Verb: Admin, Action: "sign-hosts", On: OnCluster, Changes: true, Check: "the certificate has the caller's own name besides"},
 	{Call: operator + "RevokeToken", Verb: Admin, Action: "revoke-token", On: OnCluster, Changes: true},
 
 	{Call: trusting + "Sign", On: OnItself, Kinds: everybody, Check: "a token, or the certificate that is renewed"},

@@ -54,7 +54,7 @@ func appendResources(text []byte, resources api.Resources) []byte {
 	text = binary.AppendUvarint(text, uint64(len(items)))
 	for i := range items {
 		item := &items[i]
-		text = appendNames(text, item.Name, string(item.Reserved), string(item.Volume))
+		text = appendNames(text, item.Name, string(item.Reserved), string(item.Volume), item.Tag)
 		text = append(text, bit(item.Dynamic)|bit(item.Revocable)<<1)
 		text = binary.AppendVarint(text, int64(item.Scalar))
 		text = binary.AppendUvarint(text, uint64(len(item.Ranges)))

@@ -25,19 +25,19 @@ func New(role api.Role, left, reserved api.Resources, orphans map[api.VolumeID]*
 	return &Conversion{role: role, Left: left, Reserved: reserved, orphans: orphans, Destroyed: make(map[api.VolumeID]api.Resource)}
 }
 
-func (v *Conversion) label(name string, volume api.VolumeID) api.Label {
-	return api.Label{Name: name, Reserved: v.role, Dynamic: true, Volume: volume}
+func (v *Conversion) label(name, tag string, volume api.VolumeID) api.Label {
+	return api.Label{Name: name, Reserved: v.role, Dynamic: true, Volume: volume, Tag: tag}
 }
 
 // Apply does one operation. If that is not possible it returns the reason and changes nothing.
 func (v *Conversion) Apply(operation api.Operation) error {
 	switch operation.Kind {
 	case api.OpReserve:
-		return v.reserve(operation.Resources, false)
+		return v.reserve(operation.Resources, operation.Tag, false)
 	case api.OpUnreserve:
-		return v.reserve(operation.Resources, true)
+		return v.reserve(operation.Resources, operation.Tag, true)
 	case api.OpCreate:
-		return v.create(operation.Volume, operation.Size)
+		return v.create(operation.Volume, operation.Size, operation.Tag)
 	case api.OpDestroy:
 		return v.destroy(operation.Volume)
 	}
@@ -45,16 +45,19 @@ func (v *Conversion) Apply(operation api.Operation) error {
 }
 
 // reserve reserves plain resources for the role; with back, it makes reserved resources plain again.
-func (v *Conversion) reserve(wanted api.Resources, back bool) error {
+func (v *Conversion) reserve(wanted api.Resources, tag string, back bool) error {
 	if err := wanted.Check(); err != nil {
 		return err
 	}
 	free := wanted.Plain()
 	items := slices.Clone(free.Items())
 	for i := range items {
-		items[i].Label = v.label(items[i].Name, "")
+		items[i].Label = v.label(items[i].Name, tag, "")
 	}
 	ours := api.NewResources(items...)
+	if err := ours.Check(); err != nil {
+		return err
+	}
 	if free.IsZero() {
 		return fmt.Errorf("it names no resources")
 	}
@@ -83,7 +86,7 @@ func (v *Conversion) notFree(wanted api.Resources) error {
 }
 
 // create turns disk that is reserved for the role into a volume.
-func (v *Conversion) create(id api.VolumeID, size api.Milli) error {
+func (v *Conversion) create(id api.VolumeID, size api.Milli, tag string) error {
 	if err := api.CheckID("volume", string(id)); err != nil {
 		return err
 	}
@@ -101,8 +104,8 @@ func (v *Conversion) create(id api.VolumeID, size api.Milli) error {
 	if _, before := v.Destroyed[id]; before {
 		return (&Orphan{OrphanedVolume: view.OrphanedVolume{Volume: v.Destroyed[id], Why: "it is being destroyed"}, Destroying: true}).InTheWay()
 	}
-	disk := api.NewResources(api.Resource{Label: v.label("disk", ""), Scalar: size})
-	volume := api.NewResources(api.Resource{Label: v.label("disk", id), Scalar: size})
+	disk := api.NewResources(api.Resource{Label: v.label("disk", tag, ""), Scalar: size})
+	volume := api.NewResources(api.Resource{Label: v.label("disk", tag, id), Scalar: size})
 	if !v.Left.Contains(disk) {
 		return fmt.Errorf("a volume is made of disk that is reserved for its role, and %v is left; reserve disk:%v for role %s first", v.Left, size, v.role)
 	}
@@ -111,12 +114,12 @@ func (v *Conversion) create(id api.VolumeID, size api.Milli) error {
 
 // destroy turns a volume back into reserved disk.
 func (v *Conversion) destroy(id api.VolumeID) error {
-	item, found := v.Left.Find(v.label("disk", id))
-	if !found || id == "" {
+	volume := v.Left.Filter(func(l api.Label) bool { return l == v.label("disk", l.Tag, id) })
+	if volume.IsZero() || id == "" {
 		return fmt.Errorf("there is no volume %q that nobody uses", id)
 	}
-	volume := api.NewResources(item)
-	disk := api.NewResources(api.Resource{Label: v.label("disk", ""), Scalar: item.Scalar})
+	item := volume.Items()[0]
+	disk := api.NewResources(api.Resource{Label: v.label("disk", item.Tag, ""), Scalar: item.Scalar})
 	v.Destroyed[id] = item
 	return v.exchange(volume, disk, volume, disk)
 }

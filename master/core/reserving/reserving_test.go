@@ -16,19 +16,46 @@ func disk(mb int64) api.Resources {
 // TestThereAndBack: what is reserved and made a volume is plain again when both are undone, in the offers and on the
 // agent.
 func TestThereAndBack(t *testing.T) {
-	v := reserving.New("web", disk(100), api.Resources{}, nil)
-	for _, operation := range []api.Operation{
-		{Kind: api.OpReserve, Resources: disk(80)},
-		{Kind: api.OpCreate, Volume: "v1", Size: api.MilliOf(50)},
-		{Kind: api.OpDestroy, Volume: "v1"},
-		{Kind: api.OpUnreserve, Resources: disk(80)},
-	} {
-		if err := v.Apply(operation); err != nil {
-			t.Fatalf("%v: %v", operation.Kind, err)
+	for _, tag := range []string{"", "ann"} {
+		v := reserving.New("web", disk(100), api.Resources{}, nil)
+		for _, operation := range []api.Operation{
+			{Kind: api.OpReserve, Resources: disk(80), Tag: tag},
+			{Kind: api.OpCreate, Volume: "v1", Size: api.MilliOf(50), Tag: tag},
+			{Kind: api.OpDestroy, Volume: "v1"},
+			{Kind: api.OpUnreserve, Resources: disk(80), Tag: tag},
+		} {
+			if err := v.Apply(operation); err != nil {
+				t.Fatalf("%v: %v", operation.Kind, err)
+			}
+		}
+		if !v.Left.Equal(disk(100)) || !v.Reserved.IsZero() || v.Destroyed["v1"].Scalar != api.MilliOf(50) {
+			t.Errorf("%v is left, %v is reserved, %v was destroyed", v.Left, v.Reserved, v.Destroyed)
 		}
 	}
-	if !v.Left.Equal(disk(100)) || !v.Reserved.IsZero() || v.Destroyed["v1"].Scalar != api.MilliOf(50) {
-		t.Errorf("%v is left, %v is reserved, %v was destroyed", v.Left, v.Reserved, v.Destroyed)
+}
+
+// TestATagKeepsReservationsApart: what is reserved with one tag is neither unreserved nor made a volume by another, and
+// who names no labels is given none of it. (R91)
+func TestATagKeepsReservationsApart(t *testing.T) {
+	v := reserving.New("web", disk(100), api.Resources{}, nil)
+	if err := v.Apply(api.Operation{Kind: api.OpReserve, Resources: disk(80), Tag: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, operation := range []api.Operation{
+		{Kind: api.OpUnreserve, Resources: disk(80)},
+		{Kind: api.OpUnreserve, Resources: disk(80), Tag: "bob"},
+		{Kind: api.OpCreate, Volume: "v1", Size: api.MilliOf(50)},
+		{Kind: api.OpReserve, Resources: disk(20), Tag: "a,b"},
+	} {
+		if err := v.Apply(operation); err == nil {
+			t.Errorf("%+v was done", operation)
+		}
+	}
+	if _, _, fits := v.Left.Carve(disk(21)); fits {
+		t.Errorf("of %v, more was taken than has no tag", v.Left)
+	}
+	if taken, _, fits := v.Left.Carve(disk(20)); !fits || !taken.Equal(disk(20)) {
+		t.Errorf("of %v, %v was taken", v.Left, taken)
 	}
 }
 

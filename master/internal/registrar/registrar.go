@@ -90,7 +90,7 @@ func (r *Registrar) Sign(ctx context.Context, request *apiv1.SignRequest) (*apiv
 		return nil, err
 	}
 	if request.GetTokenId() == "" {
-		return r.renew(transport.CallerOf(ctx), request)
+		return r.renew(transport.CallerOf(ctx), request.GetRequest())
 	}
 	token, err := r.admit(request)
 	if err != nil {
@@ -112,7 +112,30 @@ func (r *Registrar) Sign(ctx context.Context, request *apiv1.SignRequest) (*apiv
 			return nil, err
 		}
 	}
-	return r.answer(identity, token.ID, request)
+	return r.answer(identity, token.ID, request.GetRequest())
+}
+
+// hostsMax bounds the hosts that one certificate names.
+const hostsMax = 16
+
+// SignHosts signs a certificate for the caller that names the hosts at which it serves.
+func (r *Registrar) SignHosts(ctx context.Context, request *apiv1.SignHostsRequest) (*apiv1.SignResponse, error) {
+	const op = "trust.hosts"
+	if err := r.check(op); err != nil {
+		return nil, err
+	}
+	if _, err := r.Follow(); err != nil {
+		return nil, err
+	}
+	if n := len(request.GetHosts()); n == 0 || n > hostsMax {
+		return nil, api.E(op, api.Invalid, "", fmt.Errorf("it names %d hosts; 1 to %d are right", n, hostsMax))
+	}
+	for _, host := range request.GetHosts() {
+		if err := transport.CheckAdvertised(host); err != nil {
+			return nil, api.E(op, api.Invalid, host, err)
+		}
+	}
+	return r.renew(transport.CallerOf(ctx), request.GetRequest(), request.GetHosts()...)
 }
 
 // Known returns who logs in with an operator's token, and until when a certificate would be valid that is signed now.
@@ -259,19 +282,19 @@ func (r *Registrar) refuseRevoked(identity trust.Identity) (err error) {
 	return err
 }
 
-func (r *Registrar) renew(identity trust.Identity, request *apiv1.SignRequest) (*apiv1.SignResponse, error) {
+func (r *Registrar) renew(identity trust.Identity, request []byte, hosts ...string) (*apiv1.SignResponse, error) {
 	if identity.Kind == trust.Nobody {
 		return nil, api.E("trust.sign", api.Denied, "", errors.New("neither a token nor a certificate was shown"))
 	}
 	if err := r.refuseRevoked(identity); err != nil {
 		return nil, err
 	}
-	return r.answer(identity, "", request)
+	return r.answer(identity, "", request, hosts...)
 }
 
-func (r *Registrar) answer(identity trust.Identity, token string, request *apiv1.SignRequest) (*apiv1.SignResponse, error) {
+func (r *Registrar) answer(identity trust.Identity, token string, request []byte, hosts ...string) (*apiv1.SignResponse, error) {
 	authority := r.present.Load()
-	leaf, err := authority.SignRequest(request.GetRequest(), identity, time.Now())
+	leaf, err := authority.SignRequest(request, identity, time.Now(), hosts...)
 	if err != nil {
 		return nil, err
 	}

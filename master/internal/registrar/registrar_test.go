@@ -352,3 +352,37 @@ func TestAClusterWithoutAKeySignsNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestHostsAreSignedForWhoServesThere: the certificate names the hosts and the caller, and no hosts that are none.
+func TestHostsAreSignedForWhoServesThere(t *testing.T) {
+	d := newDesk(t)
+	request, err := trust.NewPass().Request()
+	if err != nil {
+		t.Fatal(err)
+	}
+	eve := trust.With(t.Context(), trust.Identity{Cluster: d.key.Cluster(), Kind: trust.Person, Name: "eve"})
+	answer, err := d.SignHosts(eve, &apiv1.SignHostsRequest{Request: request, Hosts: []string{"gateway.example", "10.0.0.7"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(answer.GetCertificate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"gateway.example", "10.0.0.7"} {
+		if err := leaf.VerifyHostname(host); err != nil {
+			t.Error(err)
+		}
+	}
+	if who, err := trust.FromURI(leaf.URIs[0]); err != nil || who.Kind != trust.Person || who.Name != "eve" {
+		t.Errorf("it is of %v, %v", who, err)
+	}
+	for _, hosts := range [][]string{nil, {""}, {"*.example"}, {"a b"}, {"0.0.0.0"}, make([]string, 17)} {
+		if _, err := d.SignHosts(eve, &apiv1.SignHostsRequest{Request: request, Hosts: hosts}); !api.Is(err, api.Invalid) {
+			t.Errorf("%q: %v", hosts, err)
+		}
+	}
+	if _, err := d.SignHosts(t.Context(), &apiv1.SignHostsRequest{Request: request, Hosts: []string{"h"}}); !api.Is(err, api.Denied) {
+		t.Errorf("for nobody: %v", err)
+	}
+}

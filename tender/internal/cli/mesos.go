@@ -32,6 +32,7 @@ type mesosFlags struct {
 	bind, advertise string
 	port, agentPort int
 	cert, key       string
+	tls             bool
 	peers           []string
 	open, insecure  bool
 }
@@ -50,8 +51,12 @@ func mesosCommand(who *caller.Caller) *cobra.Command {
 			"A framework authenticates as a principal of the cluster, by basic authentication with a token as the password (an\n" +
 			"operator makes one: tender token create framework --principal NAME). With --open those that come without credentials\n" +
 			"are let in too, as the gateway's own principal, whose token is TENDER_TOKEN; only on loopback.\n\n" +
+			"With --tls the gateway proves itself by a certificate of the cluster's authority, which names the hosts of --bind and\n" +
+			"--advertise and is renewed by itself. Frameworks trust that authority: tender ca show > cluster.pem. The principal of\n" +
+			"TENDER_TOKEN needs the grant sign-hosts, because whoever has such a certificate is taken for those hosts.\n\n" +
 			"Every flag can also be given as an environment variable (TENDER_PORT for --port).",
 		Example: "  tender dev --mesos\n" +
+			"  tender mesos --bind 10.0.0.7 --advertise gateway.example --tls\n" +
 			"  tender mesos --bind 10.0.0.7 --cert gateway.crt --key gateway.key",
 		Args: caller.Exactly(),
 	}
@@ -61,13 +66,14 @@ func mesosCommand(who *caller.Caller) *cobra.Command {
 	flags.IntVar(&f.port, "port", mesosPort, "port to listen on; 0 = any")
 	flags.IntVar(&f.agentPort, "agent-port", translate.AgentPort, "port to listen on for what tools ask the agents of this machine; 0 = none")
 	flags.StringVar(&f.advertise, "advertise", "", "host at which frameworks reach it (default: the one of --bind; required when that is 0.0.0.0)")
-	flags.StringVar(&f.cert, "cert", "", "`file` with the certificate that proves the gateway to frameworks, with its chain (default: no TLS)")
+	flags.BoolVar(&f.tls, "tls", false, "prove the gateway to frameworks by a certificate of the cluster's authority")
+	flags.StringVar(&f.cert, "cert", "", "`file` with a certificate of one's own that does, with its chain")
 	flags.StringVar(&f.key, "key", "", "`file` with the key of --cert")
 	flags.StringSliceVar(&f.peers, "peers", nil, "other gateways, HOST:PORT,...: calls of frameworks that have subscribed there are passed on to them")
 	flags.BoolVar(&f.open, "open", false, "let frameworks in that have no credentials, as the gateway's own principal; only on loopback addresses")
 	flags.BoolVar(&f.insecure, "insecure", false, "do without credentials and TLS on any address, for trusted networks and clusters without certificates")
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		if err := settings.Merge(flags, []string{"bind", "port", "agent-port", "advertise", "cert", "key", "peers", "open", "insecure"}, who.Lookup, nil); err != nil {
+		if err := settings.Merge(flags, []string{"bind", "port", "agent-port", "advertise", "tls", "cert", "key", "peers", "open", "insecure"}, who.Lookup, nil); err != nil {
 			return caller.Usage(err)
 		}
 		if err := f.check(); err != nil {
@@ -97,10 +103,12 @@ func (f *mesosFlags) check() error {
 		return fmt.Errorf("--agent-port is %d; write 1 to 65535, or 0 for none", f.agentPort)
 	case (f.cert == "") != (f.key == ""):
 		return errors.New("--cert and --key belong together; write both, or none")
+	case f.tls && f.cert != "":
+		return errors.New("--tls and --cert each name a certificate; write one of them")
 	case f.open && !ip.IsLoopback():
 		return fmt.Errorf("--open lets everybody in, and --bind %s can be reached by others; have frameworks authenticate, or say --insecure if the network is trusted", f.bind)
-	case !ip.IsLoopback() && f.cert == "" && !f.insecure:
-		return fmt.Errorf("--bind %s can be reached by others and there is no TLS: name --cert and --key, or say --insecure if their network is trusted", f.bind)
+	case !ip.IsLoopback() && f.cert == "" && !f.tls && !f.insecure:
+		return fmt.Errorf("--bind %s can be reached by others and there is no TLS: write --tls, or --cert and --key, or --insecure if their network is trusted", f.bind)
 	}
 	for _, peer := range f.peers {
 		if host, _, err := net.SplitHostPort(peer); err != nil || host == "" {
@@ -121,14 +129,11 @@ func runMesos(ctx context.Context, who *caller.Caller, f mesosFlags, masters []s
 	if err != nil {
 		return err
 	}
-	var certificate *tls.Certificate
-	if f.cert != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-		if err != nil {
-			return caller.Usage(fmt.Errorf("--cert and --key: %w", err))
-		}
-		certificate = &pair
+	proof, err := f.prove(ctx, who, masters, token)
+	if err != nil {
+		return err
 	}
+	defer proof.end()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(f.bind, strconv.Itoa(f.port)))
 	if err != nil {
 		return api.E("mesos.listen", api.Unavailable, f.bind, err)
@@ -147,18 +152,18 @@ func runMesos(ctx context.Context, who *caller.Caller, f mesosFlags, masters []s
 		},
 		Adapter: adapter.Argv, Token: token, Open: f.open || f.insecure, Address: address, Log: zerolog.New(who.Stderr).With().Timestamp().Logger().Level(zerolog.InfoLevel),
 	})
-	defer serveAgents(ctx, who, f, certificate, tools.Agent())()
+	defer serveAgents(ctx, who, f, proof.serve, tools.Agent())()
 	who.SayUnless(false)("Frameworks of Mesos find their master at %s.", address)
 	err = gateway.Serve(ctx, listener, gateway.Config{
-		Masters: masters, Token: token, Open: f.open || f.insecure, Address: address, Peers: f.peers, Secure: certificate != nil, Adapter: adapter,
+		Masters: masters, Token: token, Open: f.open || f.insecure, Address: address, Peers: f.peers, DialTLS: proof.dial, Adapter: adapter,
 		Log: who.Stderr, Know: tools.Know,
-	}, certificate, tools)
+	}, proof.serve, tools)
 	return errors.Join(err, tools.Close())
 }
 
 // serveAgents answers for the agents of this machine until the returned function is called. If the port is taken, by
 // another gateway for example, that is said, and it does without.
-func serveAgents(ctx context.Context, who *caller.Caller, f mesosFlags, certificate *tls.Certificate, agents http.Handler) (stop func()) {
+func serveAgents(ctx context.Context, who *caller.Caller, f mesosFlags, secure *tls.Config, agents http.Handler) (stop func()) {
 	if f.agentPort == 0 {
 		return func() {}
 	}
@@ -167,8 +172,8 @@ func serveAgents(ctx context.Context, who *caller.Caller, f mesosFlags, certific
 		fmt.Fprintf(who.Stderr, "tools of Mesos do not reach the agents of this machine here: %v\n", err)
 		return func() {}
 	}
-	if certificate != nil {
-		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12})
+	if secure != nil {
+		listener = tls.NewListener(listener, secure)
 	}
 	server := &http.Server{Handler: agents, ReadHeaderTimeout: 10 * time.Second}
 	var served sync.WaitGroup

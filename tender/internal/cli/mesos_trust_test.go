@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -90,6 +91,8 @@ func TestMesosTrust(t *testing.T) {
 		}
 	}
 
+	byTheAuthority(t, d, operator, framework)
+
 	foreign, err := http.Get("https://" + address + "/version")
 	if err == nil {
 		foreign.Body.Close()
@@ -103,6 +106,66 @@ func TestMesosTrust(t *testing.T) {
 		if text, _ := io.ReadAll(plain.Body); plain.StatusCode == http.StatusOK {
 			t.Errorf("without TLS: %s %s", plain.Status, text)
 		}
+	}
+}
+
+// byTheAuthority: a gateway may prove itself by a certificate of the cluster's authority, if its principal may have one,
+// and then so do its peers.
+func byTheAuthority(t *testing.T, d *devCluster, operator, framework string) {
+	t.Helper()
+	for token, says := range map[string]string{framework: "tender grant ann sign-hosts", "tender1_nonsense": "token"} {
+		_, stderr, code := tender(t, append(d.env, "TENDER_TOKEN="+token), "mesos", "--port", "0", "--agent-port", "0", "--tls")
+		if code == 0 || !strings.Contains(stderr, says) {
+			t.Errorf("without the right: exit code %d, %s", code, stderr)
+		}
+	}
+	if _, stderr, code := tender(t, d.env, "grant", "ann", "sign-hosts"); code != 0 {
+		t.Fatal(stderr)
+	}
+	shown, stderr, code := tender(t, d.env, "ca", "show")
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(shown)) {
+		t.Fatalf("no certificate: %s", shown)
+	}
+	trusting := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	begin := func(args ...string) string {
+		g := start(t, append(d.env, "TENDER_TOKEN="+framework), append([]string{"mesos", "--port", "0", "--agent-port", "0", "--tls"}, args...)...)
+		g.await("find their master at")
+		return regexp.MustCompile(`master at (\S+)\.`).FindStringSubmatch(g.stderr.String())[1]
+	}
+	first := begin()
+	second := begin("--peers", first)
+	subscribe := `{"type":"SUBSCRIBE","subscribe":{"framework_info":{"user":"u","name":"known"}}}`
+	stream, err := trusting.Do(asked(t, "POST", "https://"+first+"/api/v1/scheduler", subscribe, "eve", operator)) // it stays open
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	record, err := codec.NewRecordReader(stream.Body, 1<<20).Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := regexp.MustCompile(`"framework_id":{"value":"([^"]+)"`).FindStringSubmatch(string(record))[1]
+	call := asked(t, "POST", "https://"+second+"/api/v1/scheduler", `{"type":"REVIVE","framework_id":{"value":"`+id+`"}}`, "eve", operator)
+	call.Header.Set("Mesos-Stream-Id", stream.Header.Get("Mesos-Stream-Id"))
+	passed, err := trusting.Do(call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer passed.Body.Close()
+	if text, _ := io.ReadAll(passed.Body); passed.StatusCode != http.StatusAccepted {
+		t.Errorf("a call at a peer is answered %s %s", passed.Status, text)
+	}
+	_, port, _ := strings.Cut(first, ":")
+	other, err := trusting.Get("https://localhost:" + port + "/version")
+	if err == nil {
+		other.Body.Close()
+	}
+	if !errors.As(err, new(x509.HostnameError)) {
+		t.Errorf("under another name: %v", err)
 	}
 }
 

@@ -28,7 +28,7 @@ func reserveCommands(who *caller.Caller) []*cobra.Command {
 }
 
 func reserveCommand(who *caller.Caller, name string, action apiv1.OperationKind, short, long string) *cobra.Command {
-	var role string
+	var role, tag string
 	command := &cobra.Command{
 		Use: name + " AGENT RESOURCES", Short: short, Long: long,
 		Example: "  tender " + name + " agent-1 'cpus:2;mem:1024' --role web",
@@ -37,15 +37,20 @@ func reserveCommand(who *caller.Caller, name string, action apiv1.OperationKind,
 			if _, err := settings.ParseResources(args[1]); err != nil {
 				return caller.Usage(err)
 			}
-			return reserveOn(ctx, who, c, args[0], &apiv1.ReserveRequest{Role: role, Action: action, Resources: args[1]})
+			return reserveOn(ctx, who, c, args[0], &apiv1.ReserveRequest{Role: role, Action: action, Resources: args[1], Tag: tag})
 		}),
 	}
 	roleFlag(command, &role)
+	tagFlag(command, &tag)
 	return command
 }
 
 func roleFlag(command *cobra.Command, role *string) {
 	command.Flags().StringVar(role, "role", "", "role that it is for (required)")
+}
+
+func tagFlag(command *cobra.Command, tag *string) {
+	command.Flags().StringVar(tag, "tag", "", "tag of the reservation: only who names it uses what it is on")
 }
 
 func reserveOn(ctx context.Context, who *caller.Caller, c *client.Client, agent string, request *apiv1.ReserveRequest) error {
@@ -93,18 +98,19 @@ func volumeIsThere(ctx context.Context, c *client.Client, name string) error {
 
 func volumeCommand(who *caller.Caller) *cobra.Command {
 	command := &cobra.Command{Use: "volume", Short: "Create, destroy and list persistent volumes"}
-	var role string
+	var role, tag string
 	var size int64
 	create := &cobra.Command{
 		Use: "create AGENT VOLUME", Short: "Create a persistent volume on disk that is reserved for a role",
 		Args: caller.Exactly("AGENT", "VOLUME"), ValidArgsFunction: completeIDs(who, "agents"),
 		RunE: who.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
 			return reserveOn(ctx, who, c, args[0], &apiv1.ReserveRequest{
-				Role: role, Action: apiv1.OperationKind_CREATE_VOLUME, Volume: args[1], SizeMb: size,
+				Role: role, Action: apiv1.OperationKind_CREATE_VOLUME, Volume: args[1], SizeMb: size, Tag: tag,
 			})
 		}),
 	}
 	roleFlag(create, &role)
+	tagFlag(create, &tag)
 	create.Flags().Int64Var(&size, "size", 0, "size of the volume in MB")
 	var force bool
 	destroy := &cobra.Command{
