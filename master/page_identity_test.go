@@ -3,12 +3,14 @@ package master_test
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/web"
 )
 
 // TestEachRouteOfThePageWithEachWrongIdentity: whoever has no cookie, one that no master has signed, one that has expired,
@@ -24,15 +26,25 @@ func TestEachRouteOfThePageWithEachWrongIdentity(t *testing.T) {
 		}
 		forged := *revoked
 		forged.Value = "made.up"
-		looks := []string{
-			"/", "/shares", "/agents", "/agents/a", "/frameworks", "/frameworks/f", "/tasks", "/tasks?all=1", "/tasks?at=1", "/tasks/f/t", "/tasks/f/t/stdout", "/tasks/f/t/stderr",
-			"/tasks/f/t/files", "/tasks/f/t/file?path=x", "/roles", "/offers", "/masters", "/jobs", "/jobs/j", "/why?q=f", "/access", "/history", "/usage", "/usage.csv", "/search?q=f",
-			"/help", "/events?at=/tasks",
-		}
-		actions := []string{"kill", "drain", "deactivate", "reactivate", "maintenance", "role", "teardown", "stop-job", "rollback-job", "scale-job", "update-job", "run-job", "run-job-now", "exec"}
 		form := url.Values{"framework": {"f"}, "task": {"t"}, "agent": {"a"}, "role": {"r"}, "weight": {"2"}, "job": {"j"}, "count": {"1"}, "text": {`{"name":"j"}`}}
-		for _, action := range actions {
-			looks = append(looks, "/do/"+action+"?"+form.Encode())
+		var looks, actions, sends []string
+		for _, route := range web.Routes() {
+			method, pattern, _ := strings.Cut(route, " ")
+			address := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(strings.ReplaceAll(pattern, "{$}", ""), "x")
+			action, acts := strings.CutPrefix(address, "/do/")
+			switch {
+			case method == http.MethodGet && acts:
+				looks = append(looks, address+"?"+form.Encode())
+			case method == http.MethodGet:
+				looks = append(looks, address, address+"?at=1", address+"?q=f&all=1&path=x")
+			case acts:
+				actions = append(actions, action)
+			default:
+				sends = append(sends, address)
+			}
+		}
+		if len(looks) < 60 || len(actions) < 14 || len(sends) < 2 {
+			t.Fatalf("the page names few routes: %v, %v, %v", looks, actions, sends)
 		}
 		for name, cookie := range map[string]*http.Cookie{"nobody": nil, "a forged cookie": &forged, "an expired cookie": expired, "a revoked principal": revoked} {
 			for _, path := range looks {
@@ -41,7 +53,7 @@ func TestEachRouteOfThePageWithEachWrongIdentity(t *testing.T) {
 					t.Errorf("%s gets %d at %s: %s", name, answer.code, path, answer.text)
 				}
 			}
-			for _, path := range []string{"/exec/x", "/exec/x/keys"} {
+			for _, path := range sends {
 				if answer := l.browse(page{method: http.MethodPost, path: path, cookie: cookie}); answer.code != http.StatusForbidden {
 					t.Errorf("%s is answered with %d at %s: %s", name, answer.code, path, answer.text)
 				}

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/a-h/templ"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -22,7 +25,7 @@ func (s *Server) head(ctx context.Context, shown page) head {
 	}
 	one, err := look(ctx)
 	h.then = one.then
-	if h.agents, h.tasks = countText(len(one.agents), "agent"), countText(len(one.tasks), "task"); !h.then.IsZero() {
+	if h.agents, h.tasks = countText(len(one.agents), "agent"), countText(one.sums.tasks, "task"); !h.then.IsZero() {
 		return h
 	}
 	asking, cancel := context.WithTimeout(ctx, askMax)
@@ -56,12 +59,17 @@ func (s *Server) cluster(r *http.Request) (page, error) {
 	if err != nil { // whoever has just logged in is told here what they may not, and is in all the same
 		return page{title: "Cluster", nav: "/", blocks: failed(err).blocks}, nil
 	}
-	how := pictureOf(r.URL.Query(), one)
+	many := len(one.agents) > tilesMax
 	return page{
 		title: "Cluster", nav: "/", command: "tender get agents",
 		blocks: []block{
 			{key: "figures", title: "At one look", body: figures(figuresOf(one)), wide: true},
-			{key: "picture", title: "Agents", note: how.note(), wide: true, slow: how.many, command: "tender get agents", body: pictureView(how)},
+			{
+				key: "picture", title: "Agents", note: noteOf(r.URL.Query()), wide: true, slow: many, command: "tender get agents", late: lateOf(r.URL, many),
+				body: templ.ComponentFunc(func(ctx context.Context, w io.Writer) error { // drawn only when it is sent
+					return pictureView(pictureOf(r.URL.Query(), one)).Render(ctx, w)
+				}),
+			},
 			{key: "waiting", title: "What waits", note: "and where to ask why", command: "tender get frameworks", body: tableView(waiting(one))},
 			{key: "trouble", title: "What is not well", command: "tender get agents", body: tableView(trouble(one))},
 		},
@@ -90,10 +98,10 @@ func figuresOf(one *copied) []figure {
 		shown = append(shown, f)
 	}
 	on := "all of them RUNNING"
-	if others := len(one.tasks) - one.sums.running; others > 0 {
+	if others := one.sums.tasks - one.sums.running; others > 0 {
 		on = grouped(one.sums.running) + " RUNNING, " + grouped(others) + " on their way or ending"
 	}
-	if len(one.tasks) == 0 {
+	if one.sums.tasks == 0 {
 		on = "none has an agent"
 	}
 	wanted, by, active := 0, 0, 0
@@ -106,7 +114,7 @@ func figuresOf(one *copied) []figure {
 		}
 	}
 	return append(shown,
-		figure{name: "tasks", value: grouped(len(one.tasks)), note: on, href: "/tasks"},
+		figure{name: "tasks", value: grouped(one.sums.tasks), note: on, href: "/tasks"},
 		figure{name: "waiting", value: grouped(wanted), of: "tasks", note: "wanted by " + words.Count(by, "framework"), href: "/frameworks"},
 		figure{name: "frameworks", value: grouped(len(one.frameworks)), note: grouped(active) + " connected", href: "/frameworks"},
 	)

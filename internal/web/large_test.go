@@ -61,7 +61,7 @@ func BenchmarkPatch(b *testing.B) {
 	page := web.New(web.Config{Cluster: cluster})
 	defer page.End()
 	handler := page.Handler()
-	for _, path := range []string{"/", "/?fill=framework&by=state", "/tasks", "/tasks?q=task-99", "/agents", "/search?q=task-5"} {
+	for _, path := range []string{"/", "/?whole=1", "/?whole=1&fill=framework&by=state", "/tasks", "/tasks?q=task-99", "/agents", "/search?q=task-5"} {
 		b.Run(path, func(b *testing.B) {
 			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil)) // the first one begins the watch
 			i, bytes, before := 0, 0, processorTime()

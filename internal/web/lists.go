@@ -83,7 +83,7 @@ func (s *Server) agent(r *http.Request) (page, error) {
 		facts = append(facts, field{"Maintenance", since(timeOf(window.GetStart()))}, field{"It lasts", text(words.Span(window.GetDuration().AsDuration()))})
 	}
 	one, _ := look(r.Context())
-	its, tasks := windowOf(r, only(one.tasks, func(task *apiv1.TaskView) bool { return task.GetAgentId() == agent.GetId() }))
+	its, tasks := windowOf(r, only(one.tasks(), func(task *apiv1.TaskView) bool { return task.GetAgentId() == agent.GetId() }))
 	tasks = tasks.withTasks(its, "Nothing runs on this agent.", "tender run -- sleep 60")
 	return page{
 		title: agent.GetId(), nav: "/agents", command: "tender describe agent " + words.Quote(agent.GetId()),
@@ -173,7 +173,7 @@ func (s *Server) framework(r *http.Request) (page, error) {
 			text(strings.Join(append(slices.Clone(demand.GetPreferred()), demand.GetConstraint()), " ")), text(strings.Join(spread, ", ")),
 		}})
 	}
-	its, tasks := windowOf(r, only(one.tasks, func(task *apiv1.TaskView) bool { return task.GetFrameworkId() == id }))
+	its, tasks := windowOf(r, only(one.tasks(), func(task *apiv1.TaskView) bool { return task.GetFrameworkId() == id }))
 	tasks = tasks.withTasks(its, "It runs nothing now.", "tender explain "+words.Quote(id))
 	return page{
 		title: cmp.Or(framework.GetName(), id), nav: "/frameworks", command: "tender describe framework " + words.Quote(id),
@@ -208,7 +208,7 @@ func (s *Server) tasks(r *http.Request) (page, error) {
 		}
 		shown = table{more: further(r, list.GetNextPageToken())}.withTasks(list.GetItems(), empty, next)
 	} else {
-		tasks, of := windowOf(r, only(one.tasks, tasksSuchAs(query)))
+		tasks, of := windowOf(r, only(one.tasks(), tasksSuchAs(query)))
 		shown = of.withTasks(tasks, empty, next)
 	}
 	command := "tender get tasks" + flags(query, "q", "", "framework", "--framework", "agent", "--agent", "role", "--role", "state", "--state")

@@ -58,9 +58,9 @@ type mirror struct {
 
 // copied is a mirror at a moment. It is never edited.
 type copied struct {
+	tasks      func() []*apiv1.TaskView // sorted when somebody asks: there may be very many
 	agents     []*apiv1.AgentView
 	frameworks []*apiv1.FrameworkView
-	tasks      []*apiv1.TaskView
 	offers     []*apiv1.OfferView
 	roles      []*apiv1.RoleView
 	masters    []*apiv1.MasterView
@@ -88,7 +88,7 @@ func look(ctx context.Context) (*copied, error) {
 		one := m.look()
 		return one, one.err
 	}
-	return &copied{}, nil
+	return &copied{tasks: func() []*apiv1.TaskView { return nil }}, nil
 }
 
 // mirrored returns the context of a request with the mirror at which its person may look, until leave is called.
@@ -266,7 +266,7 @@ func (m *mirror) look() *copied {
 	defer m.mu.Unlock()
 	if m.shown == nil {
 		m.shown = &copied{
-			agents: m.copy.Agents(), frameworks: m.copy.Frameworks(), tasks: m.copy.Tasks(), offers: m.copy.Offers(), roles: m.copy.Roles(),
+			agents: m.copy.Agents(), frameworks: m.copy.Frameworks(), tasks: sync.OnceValue(m.copy.Tasks), offers: m.copy.Offers(), roles: m.copy.Roles(),
 			masters: m.copy.Masters(), principals: m.copy.Principals(), used: maps.Clone(m.used), sums: m.tally.sums(), whole: m.copy.Whole(), err: m.err,
 		}
 	}

@@ -28,7 +28,8 @@ type block struct {
 	actions     []link // to what one can do about it
 	body        templ.Component
 	wide        bool
-	slow        bool // it is so large that it is patched less often
+	late        string // not empty: a page that gets patches comes without it at first; at this address it has it
+	slow        bool   // it is so large that it is patched less often
 }
 
 // link is a place that one can go to.

@@ -59,7 +59,8 @@ const (
 
 // pictureOf draws the agents as the query of the address says: by=zone&fill=role&size=cpus.
 func pictureOf(query url.Values, one *copied) picture {
-	p := picture{by: query.Get("by"), fill: cmp.Or(query.Get("fill"), "role"), size: cmp.Or(query.Get("size"), "cpus"), many: len(one.agents) > tilesMax}
+	p := picture{by: query.Get("by"), many: len(one.agents) > tilesMax}
+	p.fill, p.size = filledBy(query)
 	attributes := map[string]bool{}
 	zones, most := false, 0.0
 	for _, agent := range one.agents {
@@ -111,8 +112,25 @@ func columnsFor(n int) int {
 	return columns
 }
 
-func (p picture) note() string {
-	return "each square an agent, as large as its " + p.size + ", filled by " + p.fill + "; the line is what is really used"
+// filledBy returns by what the query of an address has tiles filled and sized.
+func filledBy(query url.Values) (fill, size string) {
+	return cmp.Or(query.Get("fill"), "role"), cmp.Or(query.Get("size"), "cpus")
+}
+
+func noteOf(query url.Values) string {
+	fill, size := filledBy(query)
+	return "each square an agent, as large as its " + size + ", filled by " + fill + "; the line is what is really used"
+}
+
+// lateOf returns the address at which the picture of many agents comes with the page. Elsewhere the page comes first, and
+// the picture with its first patch.
+func lateOf(at *url.URL, many bool) string {
+	query := at.Query()
+	if !many || query.Has("whole") {
+		return ""
+	}
+	query.Set("whole", "1")
+	return "/?" + query.Encode()
 }
 
 // placeOf returns the name of the group of an agent.

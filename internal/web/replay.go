@@ -91,7 +91,7 @@ func (r *replay) begin(first *copied) {
 			r.things[[2]string{"framework", one.GetId()}] = &apiv1.Change{View: &apiv1.Change_Framework{Framework: one}}
 		}
 	}
-	for _, one := range first.tasks {
+	for _, one := range first.tasks() {
 		if !timeOf(one.GetLaunched()).After(r.when) {
 			r.things[[2]string{"task", one.GetFrameworkId() + "/" + one.GetId()}] = &apiv1.Change{View: &apiv1.Change_Task{Task: one}}
 		}
@@ -304,7 +304,7 @@ func (r *replay) count(first *copied) {
 			tasks[of] += int32(by)
 		}
 	}
-	for _, task := range first.tasks {
+	for _, task := range first.tasks() {
 		add(task, -1)
 	}
 	for _, change := range r.things { // order: irrelevant because sums do not depend on it

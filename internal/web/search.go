@@ -45,7 +45,7 @@ func (s *Server) search(r *http.Request) (page, error) {
 			return frameworkPath(f.GetId()), f.GetState(), strings.Join(f.GetRoles(), " ")
 		}, f.GetId(), f.GetName())
 	}
-	for _, t := range one.tasks {
+	for _, t := range one.tasks() {
 		names := []string{t.GetId(), t.GetName()}
 		if strings.Contains(wanted, "/") {
 			names = []string{t.GetFrameworkName() + "/" + t.GetId(), t.GetFrameworkId() + "/" + t.GetId()}

@@ -83,35 +83,66 @@ func New(config Config) *Server {
 	}
 	s.mirrors = mirrors{by: make(map[string]*mirror), keys: make(map[string]string)}
 	s.ending, s.End = context.WithCancel(context.Background())
-	for pattern, view := range map[string]view{
-		"/{$}":                            s.cluster,
-		"/agents":                         s.agents,
-		"/agents/{id}":                    s.agent,
-		"/frameworks":                     s.frameworks,
-		"/frameworks/{id}":                s.framework,
-		"/tasks":                          s.tasks,
-		"/tasks/{framework}/{task}":       s.task,
-		"/tasks/{framework}/{task}/files": s.files,
-		"/usage":                          s.usage,
-		"/help":                           s.help,
-		"/search":                         s.search,
-		"/roles":                          s.roles,
-		"/shares":                         s.shares,
-		"/offers":                         s.offers,
-		"/masters":                        s.masters,
-		"/jobs":                           s.jobList,
-		"/jobs/{name}":                    s.job,
-		"/why":                            s.why,
-		"/access":                         s.access,
-		"/history":                        s.happened,
-		"/":                               s.nothing,
-	} {
-		s.views.Handle("GET "+pattern, s.serve(view)) // order: irrelevant because patterns do not overlap unclearly
-	}
-	for _, action := range actions {
-		s.views.Handle("GET /do/"+action.name, s.serve(action.ask(s)))
+	for _, route := range s.routes() {
+		if route.view != nil {
+			s.views.Handle(route.pattern, s.serve(route.view))
+		}
 	}
 	return s
+}
+
+// route is an address of the page, as a pattern of http.ServeMux with its method: a view, or what answers in place of one.
+type route struct {
+	pattern string
+	view    view
+	answer  http.HandlerFunc
+}
+
+// routes are all addresses of the page but those of files that everybody may have.
+func (s *Server) routes() []route {
+	all := []route{
+		{"GET /{$}", s.cluster, nil},
+		{"GET /agents", s.agents, nil},
+		{"GET /agents/{id}", s.agent, nil},
+		{"GET /frameworks", s.frameworks, nil},
+		{"GET /frameworks/{id}", s.framework, nil},
+		{"GET /tasks", s.tasks, nil},
+		{"GET /tasks/{framework}/{task}", s.task, nil},
+		{"GET /tasks/{framework}/{task}/files", s.files, nil},
+		{"GET /tasks/{framework}/{task}/file", nil, s.file},
+		{"GET /tasks/{framework}/{task}/stdout", nil, s.output},
+		{"GET /tasks/{framework}/{task}/stderr", nil, s.output},
+		{"GET /usage", s.usage, nil},
+		{"GET /usage.csv", nil, s.usageFile},
+		{"GET /help", s.help, nil},
+		{"GET /search", s.search, nil},
+		{"GET /roles", s.roles, nil},
+		{"GET /shares", s.shares, nil},
+		{"GET /offers", s.offers, nil},
+		{"GET /masters", s.masters, nil},
+		{"GET /jobs", s.jobList, nil},
+		{"GET /jobs/{name}", s.job, nil},
+		{"GET /why", s.why, nil},
+		{"GET /access", s.access, nil},
+		{"GET /history", s.happened, nil},
+		{"GET /events", nil, s.events},
+		{"POST /exec/{id}", nil, s.command},
+		{"POST /exec/{id}/keys", nil, s.keys},
+		{"GET /", s.nothing, nil},
+	}
+	for _, action := range actions {
+		all = append(all, route{"GET /do/" + action.name, action.ask(s), nil}, route{"POST /do/" + action.name, nil, s.act(action)})
+	}
+	return all
+}
+
+// Routes returns the patterns of all addresses of the page but [Static], each with its method, so that who guards and who
+// tries them forgets none.
+func Routes() (patterns []string) {
+	for _, route := range new(Server).routes() {
+		patterns = append(patterns, route.pattern)
+	}
+	return patterns
 }
 
 // Handler serves the page at the root of its host. It refuses forms that another site makes a browser send.
@@ -120,15 +151,10 @@ func (s *Server) Handler() http.Handler {
 	for _, path := range Static {
 		mux.Handle("GET "+path, Files())
 	}
-	mux.HandleFunc("GET /events", s.events)
-	mux.HandleFunc("GET /tasks/{framework}/{task}/stdout", s.output)
-	mux.HandleFunc("GET /tasks/{framework}/{task}/stderr", s.output)
-	mux.HandleFunc("GET /tasks/{framework}/{task}/file", s.file)
-	mux.HandleFunc("GET /usage.csv", s.usageFile)
-	mux.HandleFunc("POST /exec/{id}", s.command)
-	mux.HandleFunc("POST /exec/{id}/keys", s.keys)
-	for _, action := range actions {
-		mux.HandleFunc("POST /do/"+action.name, s.act(action))
+	for _, route := range s.routes() {
+		if route.answer != nil {
+			mux.HandleFunc(route.pattern, route.answer)
+		}
 	}
 	mux.Handle("/", s.views)
 	return WithHeaders(http.NewCrossOriginProtection().Handler(mux))

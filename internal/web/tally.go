@@ -151,12 +151,12 @@ type sums struct {
 	agents           map[string][2]amounts // by agent: in total, allocated
 	all              []holding             // sorted by holder
 	total, allocated amounts
-	running          int
+	tasks, running   int
 }
 
 func (t *tally) sums() sums {
 	return sums{
-		on: maps.Clone(t.on), agents: maps.Clone(t.agents), total: t.total[0], allocated: t.total[1], running: t.running,
+		on: maps.Clone(t.on), agents: maps.Clone(t.agents), total: t.total[0], allocated: t.total[1], tasks: len(t.tasks), running: t.running,
 		all: slices.SortedFunc(maps.Values(t.all), func(a, b holding) int { return compareHolders(a.holder, b.holder) }),
 	}
 }

@@ -24,7 +24,7 @@ import (
 // taskOf returns a task by its framework's ID and its own.
 func (s *Server) taskOf(ctx context.Context, framework, id string) (*apiv1.TaskView, error) {
 	one, _ := look(ctx)
-	tasks := one.tasks
+	tasks := one.tasks()
 	if one.then.IsZero() {
 		found, err := s.operator.ListTasks(ctx, &apiv1.ListTasksRequest{Prefix: framework + "/" + id, All: true})
 		if err != nil {

@@ -91,7 +91,7 @@ func (s *Server) jobsThen(ctx context.Context, one *copied, name string) ([]*job
 		}
 		known[job.GetName()].kind = job.GetType()
 	}
-	for _, task := range one.tasks {
+	for _, task := range one.tasks() {
 		if job := known[task.GetLabels()[api.JobLabel]]; job != nil {
 			job.tasks = append(job.tasks, task)
 		}

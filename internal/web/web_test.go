@@ -24,6 +24,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/testing/routes"
 	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/internal/web"
 	"github.com/tenderhq/tender/internal/wire"
@@ -213,6 +214,59 @@ func TestEveryNameIsShownAsAText(t *testing.T) {
 			t.Errorf("%s does not show the name: %s", path, answer.Body)
 		}
 	}
+}
+
+// TestViewsAreAll: the tests ask for every view that there is.
+func TestViewsAreAll(t *testing.T) {
+	asked := []string{"GET /nothing", "GET /tasks/f/t/files", "GET /tasks/f/t/file", "GET /tasks/f/t/stdout", "GET /tasks/f/t/stderr", "GET /usage.csv", "GET /events", "POST /exec/x", "POST /exec/x/keys"}
+	for _, path := range views("x") {
+		asked = append(asked, "GET "+path)
+		if strings.HasPrefix(path, "/do/") {
+			asked = append(asked, "POST "+path)
+		}
+	}
+	if missing := routes.Missing(web.Routes(), asked); missing != nil {
+		t.Errorf("no test asks for %v", missing)
+	}
+	if missing := routes.Missing(web.Routes(), asked[9:]); len(missing) != 9 {
+		t.Errorf("of the nine that are left out %v are found", missing)
+	}
+}
+
+// TestManyAgentsComeWithTheFirstPatch: the page of many agents comes without their picture, which a tab is sent at once.
+// Whoever has no script, and whoever looks at the past, gets it with the page.
+func TestManyAgentsComeWithTheFirstPatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		page := web.New(web.Config{Cluster: large(700, 700)})
+		defer page.End()
+		const drawn = `data-agents="agent-0`
+		ask(page.Handler(), http.MethodGet, "/help")
+		<-time.After(10 * time.Second)
+		at := time.Now().Unix() - 1
+		if body := ask(page.Handler(), http.MethodGet, "/?size=mem").Body.String(); strings.Contains(body, drawn) || !strings.Contains(body, `<noscript><p><a href="/?size=mem&amp;whole=1">`) {
+			t.Errorf("the page comes with its picture, or no way to it: %s", body)
+		}
+		for _, path := range []string{"/?whole=1", fmt.Sprint("/?at=", at)} {
+			if body := ask(page.Handler(), http.MethodGet, path).Body.String(); !strings.Contains(body, drawn) {
+				t.Errorf("%s has no picture: %s", path, body)
+			}
+		}
+		reader, writer := newPipe()
+		ctx, leave := context.WithCancel(t.Context())
+		go func() {
+			page.Handler().ServeHTTP(writer, httptest.NewRequestWithContext(ctx, http.MethodGet, "/events?at=/", nil))
+			writer.Close()
+		}()
+		lines := bufio.NewScanner(reader)
+		lines.Buffer(nil, 1<<22)
+		if first := nextPatch(t, lines); !strings.Contains(first["picture"], drawn) {
+			t.Errorf("a tab is sent %v at first", first)
+		}
+		leave()
+		for lines.Scan() { // until it has ended
+			continue
+		}
+	})
 }
 
 // checkElement refuses what a page with our headers must not have, or could not use.

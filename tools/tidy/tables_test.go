@@ -154,6 +154,7 @@ var floors = []floor{
 	{"internal/testing/oci", ""},
 	{"internal/testing/processor", ""},
 	{"internal/testing/program", ""},
+	{"internal/testing/routes", ""},
 	{"internal/testing/testlog", ""},
 	{"internal/testing/transcript", ""},
 	{"internal/testing/witness", shell + "client"},

@@ -24,6 +24,9 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/tenderhq/tender/internal/testing/routes"
+	"github.com/tenderhq/tender/internal/web"
 )
 
 // images writes the pictures of the README and the docs anew, and how the views look: make test-ui IMAGES=1.
@@ -252,7 +255,7 @@ func TestThePageInABrowser(t *testing.T) {
 	// A task that is started and one that ends show by themselves.
 	w.goTo("/tasks")
 	w.reads("#live", "live")
-	web := launch(t, c.env, true, []string{"run", "--name", "web", "--role", "eng/web", "--cpus", "1", "--", "sh", "-c", "echo hello from web; exec sleep 1000"})
+	site := launch(t, c.env, true, []string{"run", "--name", "web", "--role", "eng/web", "--cpus", "1", "--", "sh", "-c", "echo hello from web; exec sleep 1000"})
 	w.await(`tr[data-row$="/web.0"]`)
 	short := launch(t, c.env, true, []string{"run", "--name", "short", "--role", "science", "--", "sleep", "1000"})
 	w.await(`tr[data-row$="/short.0"]`)
@@ -262,10 +265,16 @@ func TestThePageInABrowser(t *testing.T) {
 	// Every view, in both themes and on a wide and on a narrow screen.
 	framework := strings.Split(path, "/")[2]
 	names := strings.NewReplacer(framework, "FRAMEWORK")
-	for _, view := range []string{
+	views := []string{
 		"/", "/?by=state&fill=framework&size=mem", "/agents", "/agents/a1", "/frameworks", "/frameworks/" + framework, "/roles", "/shares", "/shares?fill=framework&size=mem", "/jobs", "/tasks", "/tasks?at=1", "/tasks?all=1", path, path + "/files", "/usage", "/usage?by=role,period&span=all", "/jobs/site", "/do/run-job", "/do/update-job?job=site",
 		"/offers", "/masters", "/why", "/why?q=short", "/access", "/history", "/history?all=1", "/search?q=web", "/help", "/do/kill?framework=" + framework + "&task=short.0", "/do/role?role=eng", "/nothing",
-	} {
+	}
+	for _, route := range routes.Missing(web.Routes(), requestsOf(views)) {
+		if strings.HasPrefix(route, "GET ") && !strings.HasPrefix(route, "GET /do/") && !slices.Contains([]string{"/events", "/usage.csv", "/file", "/stdout", "/stderr"}, route[strings.LastIndex(route, "/"):]) {
+			t.Errorf("nobody looks at %s", route)
+		}
+	}
+	for _, view := range views {
 		w.goTo(view)
 		for _, one := range w.lookAt(names.Replace(view)) {
 			t.Error(one)
@@ -383,9 +392,17 @@ func TestThePageInABrowser(t *testing.T) {
 	w.awaitThat(`(at => at && at.textContent.includes("leads") && !at.textContent.startsWith(%q))(document.querySelector(".head .good"))`, leads+" ")
 	w.goTo("/tasks")
 	w.reads(`tr[data-row$="/web.0"]`, "RUNNING")
-	web.signal(syscall.SIGINT)
+	site.signal(syscall.SIGINT)
 	w.gone(`tr[data-row$="/web.0"]`)
 	w.bears("net::ERR_") // of connections that broke
+}
+
+// requestsOf returns the requests that show views.
+func requestsOf(views []string) (requests []string) {
+	for _, view := range views {
+		requests = append(requests, "GET "+view)
+	}
+	return requests
 }
 
 // TestPeopleLogInToThePage: at a master, by a token; until they log out, or their cookie or they count no more.
