@@ -107,10 +107,10 @@ func (p *proof) followAuthority() error {
 // credentials returns the options by which gRPC accepts callers that have a certificate, or a token to get one.
 func (p *proof) credentials() []grpc.ServerOption {
 	if p.holder == nil {
-		return nil
+		return []grpc.ServerOption{grpc.ReadBufferSize(readBufferBytes)}
 	}
 	door := trust.Door{Joiners: true, Tickets: p.config.Trust.Key, Seen: p.registrar.Met, Ended: p.sayEnded(), Leads: p.leading.awaitLeader}
-	return []grpc.ServerOption{grpc.Creds(transport.ServerCredentials(p.holder, door)), grpc.InTapHandle(onlyMembers)}
+	return []grpc.ServerOption{grpc.Creds(transport.ServerCredentials(p.holder, door)), grpc.InTapHandle(onlyMembers), grpc.ReadBufferSize(0)}
 }
 
 // sayEnded returns a function that logs who came with a certificate that is no longer valid, and what remedies that.

@@ -24,8 +24,9 @@ const (
 	// streamWindowBytes is how much may arrive on a stream before it is read. While a larger message is being read, the
 	// rest of it may arrive too. All streams have the same window, so it is the least that gRPC allows.
 	streamWindowBytes = 64 << 10
-	// readBufferBytes is the size of each connection's read buffer, which it has even when it is idle. With gRPC's
-	// default of 32 KiB ten thousand agents would have 320 MB. Larger reads bypass the buffer.
+	// readBufferBytes is the size of the read buffer of a connection without TLS, which it has even when it is idle. With
+	// gRPC's default of 32 KiB ten thousand agents would have 320 MB. Larger reads bypass the buffer. With TLS there is
+	// none, because TLS has a buffer of its own.
 	readBufferBytes = 4 << 10
 )
 
@@ -45,7 +46,6 @@ func (m *Master) newServer() *grpc.Server {
 		grpc.InitialWindowSize(streamWindowBytes),
 		grpc.InitialConnWindowSize(wire.ConnWindowBytes),
 		grpc.MaxConcurrentStreams(streamsPerConnMax),
-		grpc.ReadBufferSize(readBufferBytes),
 		grpc.ConnectionTimeout(handshakeMax),
 		// Keepalive finds peers that vanished without a word; heartbeats find those that hang.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: m.keepaliveTime(), Timeout: 5 * time.Second, MaxConnectionIdle: idleConnectionMax}),

@@ -400,7 +400,7 @@ func checkReported(rt protocol.ReportedTask) error {
 
 // taskReported brings what the leader knows of one task in line with the agent's report.
 func (r *tasks) taskReported(a *agent, fw *framework, got *report, rt protocol.ReportedTask) {
-	ref := api.TaskRef{Framework: rt.Framework, Task: rt.Task.ID}
+	ref := api.TaskRef{Framework: fw.id, Task: rt.Task.ID} // each text once in memory, here and below
 	t := a.tasks[ref]
 	if t == nil {
 		t = r.adoptTask(a, fw, ref, rt)
@@ -470,6 +470,7 @@ func (r *tasks) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.
 		status:    api.Status{Framework: ref.Framework, Task: ref.Task, Agent: a.id, Executor: rt.Task.ExecutorID()},
 		proven:    r.isProven(a.id, rt),
 	}
+	fw.launches.alike.share(t)
 	a.tasks[ref] = t
 	first := fw.tasks[ref.Task]
 	switch {

@@ -53,11 +53,17 @@ type framework struct {
 	offers    map[api.OfferID]*offer
 	wants     wants.Wants
 	books     map[api.Role]*books
-	placed    view.Placements
+	launches  launches
 	results   recent.Results
 	decisions recent.Decisions
 	// unlisted counts what else holds resources for it: second runs of tasks (R9), and accepts that wait (R26).
 	unlisted int
+}
+
+// launches is what the leader keeps of a framework's launches beside their tasks.
+type launches struct {
+	placed view.Placements
+	alike  alike
 }
 
 // books adds up what a framework has in one role, to be shown to people.

@@ -35,7 +35,7 @@ func (r *operations) logLaunch(x *acceptance, launch protocol.LaunchTask) {
 // bookLaunch adds the task of a launch that has passed all checks, and returns the message for its agent.
 func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launching.Plan) protocol.LaunchTask {
 	fw := x.session.framework
-	fw.placed.Count(wish.Placement)
+	fw.launches.placed.Count(wish.Placement)
 	wish.Placement = api.Placement{}
 	x.left = plan.Left
 	r.launched++
@@ -51,13 +51,14 @@ func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launching.Pla
 		held:      true,
 		proven:    true,
 	}
+	fw.launches.alike.share(t)
 	t.status = api.Status{Framework: fw.id, Task: wish.ID, Agent: x.agent.id, Executor: wish.ExecutorID(),
 		Launch: t.launch, State: api.TaskStaging, Source: api.MoverMaster, At: r.now}
 	fw.tasks[wish.ID], x.agent.tasks[t.ref] = t, t
 	x.agent.meter.Add(t.metered())
-	x.agent.Use(x.agent.id, plan.Task)
+	x.agent.Use(x.agent.id, t.resources)
 	fw.share.Add(view.Tally{Tasks: 1})
-	fw.hold(x.role, plan.Task)
+	fw.hold(x.role, t.resources)
 	t.account = r.accountOfTask(t)
 	r.accounts.Hold(t.account, t.resources, r.now)
 	r.book(x, t.claim())

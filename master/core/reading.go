@@ -119,7 +119,7 @@ func (r reader) Allowed(role api.Role, constraints ...string) func(api.AgentID) 
 func (r reader) Frameworks() iter.Seq[view.FrameworkBrief] {
 	return func(yield func(view.FrameworkBrief) bool) {
 		for id, fw := range r.core.frameworkByID { // order: irrelevant because the view sorts
-			if !yield(view.FrameworkBrief{ID: id, Name: fw.info.Name, Roles: fw.info.Roles, State: fw.state(), Placed: fw.placed}) {
+			if !yield(view.FrameworkBrief{ID: id, Name: fw.info.Name, Roles: fw.info.Roles, State: fw.state(), Placed: fw.launches.placed}) {
 				return
 			}
 		}
@@ -152,7 +152,7 @@ func (r reader) Framework(id api.FrameworkID) (view.Framework, bool) {
 		Suppressed:   fw.wants.Suppressed(),
 		Demand:       fw.wants.Demand(),
 		Offers:       len(fw.offers),
-		Placed:       fw.placed,
+		Placed:       fw.launches.placed,
 	}
 	shown.Allocated, shown.Offered = fw.sums()
 	return shown, true

@@ -263,6 +263,7 @@ func (r *tasks) step(t *task, status api.Status) bool {
 		r.executors.neverStarted(t)
 	}
 	t.number = status.Number
+	status.Framework, status.Task = t.ref.Framework, t.ref.Task // the same, once in memory
 	t.status = status
 	r.countEnd(t)
 	r.noteStatus(t)

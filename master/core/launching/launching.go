@@ -107,11 +107,12 @@ func counts(ask, taken api.Resources) bool {
 
 // SameExecutor reports whether two descriptions of an executor are equal.
 func SameExecutor(a, b api.Executor) bool {
-	return a.ID == b.ID && sameCommand(a.Command, b.Command) && a.Resources.Equal(b.Resources) && bytes.Equal(a.Data, b.Data) &&
+	return a.ID == b.ID && SameCommand(a.Command, b.Command) && a.Resources.Equal(b.Resources) && bytes.Equal(a.Data, b.Data) &&
 		a.ShutdownGrace == b.ShutdownGrace && maps.Equal(a.Labels, b.Labels)
 }
 
-func sameCommand(a, b api.Command) bool {
+// SameCommand reports whether two commands are equal. Files with the same checksum are.
+func SameCommand(a, b api.Command) bool {
 	return slices.Equal(a.Argv, b.Argv) && a.Shell == b.Shell && maps.Equal(a.Env, b.Env) && a.User == b.User && a.Dir == b.Dir &&
 		slices.EqualFunc(a.URIs, b.URIs, sameURI)
 }

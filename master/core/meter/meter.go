@@ -56,7 +56,7 @@ type Meter struct {
 
 	units     map[api.ExecutorRef]*unit
 	revocable map[api.TaskRef]request
-	fresh     map[api.TaskRef]request // firm tasks that have not run for long enough to be judged
+	fresh     map[api.TaskRef]request // firm tasks that have not run for long enough to be judged; nil: there are none
 }
 
 // request holds what a task has asked for.
@@ -79,11 +79,7 @@ type unit struct {
 
 // New returns the meter of an agent without tasks.
 func New() Meter {
-	return Meter{
-		units:     make(map[api.ExecutorRef]*unit),
-		revocable: make(map[api.TaskRef]request),
-		fresh:     make(map[api.TaskRef]request),
-	}
+	return Meter{units: make(map[api.ExecutorRef]*unit), revocable: make(map[api.TaskRef]request)}
 }
 
 // Last returns the last sample.
@@ -107,6 +103,9 @@ func (m *Meter) Add(t Task) {
 		return
 	}
 	u.asked = u.asked.plus(wish.asked)
+	if m.fresh == nil {
+		m.fresh = make(map[api.TaskRef]request)
+	}
 	m.fresh[t.Ref] = wish
 }
 
@@ -251,6 +250,9 @@ func (m *Meter) judge(a Agent) (firm pair) {
 		}
 		u := m.units[wish.executor]
 		u.fresh = u.fresh.plus(wish.asked)
+	}
+	if len(m.fresh) == 0 {
+		m.fresh = nil // an emptied map keeps its memory, and ten thousand agents have tasks that stay
 	}
 	for ref, wish := range m.revocable { // order: irrelevant because whole numbers are summed
 		u := m.units[wish.executor]

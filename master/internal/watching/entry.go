@@ -1,6 +1,7 @@
 package watching
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"strings"
@@ -327,11 +328,16 @@ func (s *Stream) Next(from uint64, most int, records func(*change.Record)) (batc
 		}
 		event := t.eventOf(&found[i])
 		start := len(encoded)
-		encoded = event.Append(encoded) // may move it; what was cut from it before stays as it is
+		encoded = event.Append(encoded)
 		if records != nil {
 			batch.latest[event.Kind+"/"+event.Name] = len(batch.Entries)
 		}
-		batch.Entries = append(batch.Entries, Entry{cursor: event.Cursor, event: encoded[start:len(encoded):len(encoded)]})
+		batch.Entries = append(batch.Entries, Entry{cursor: event.Cursor, event: encoded[start:]})
+	}
+	exact := bytes.Clone(encoded) // a log keeps it for long
+	for i := range batch.Entries {
+		n := len(batch.Entries[i].event)
+		batch.Entries[i].event, exact = exact[:n:n], exact[n:]
 	}
 	return batch, next, true
 }
