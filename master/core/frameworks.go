@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -255,7 +256,7 @@ func (r *sessions) frameworkRemoved(id api.FrameworkID) {
 func (r *sessions) keepUntilEmpty(fw *framework, why string) {
 	r.offers.rescindAll(fw.offers, "the framework was removed")
 	if s := fw.session; s != nil {
-		r.endSession(s, removalError(fw.id, s, why))
+		r.endSession(s, api.E("framework.session", api.Removed, fw.id, errors.New(why)))
 		fw.session = nil
 	}
 	r.noteFramework(fw, change.Removed, why)

@@ -350,15 +350,6 @@ func (r *sessions) dropSession(s *session) {
 	r.leaveLine(s)
 }
 
-// removalError returns the error that a scheduler gets when its framework is removed; nil when the scheduler itself
-// asked for that.
-func removalError(id api.FrameworkID, s *session, why string) *api.Error {
-	if why == tornDown {
-		return nil
-	}
-	return api.E("framework.session", api.Removed, id, errors.New(why))
-}
-
 // tornDown is the reason for the removal of a framework whose scheduler asked for it.
 const tornDown = "torn down by its scheduler"
 

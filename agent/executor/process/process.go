@@ -55,19 +55,19 @@ type Launcher struct {
 // The gate is a shell that waits for one line on descriptor 3 and then becomes the executor. If the agent dies first,
 // the line never comes, and the shell ends. (R10) The shell removes its own variables from the environment, except PWD,
 // which every program is given. Files that the executor and its tasks make can be used by their own user only (umask).
+// All of that is done before the line comes, while the agent writes down the child's identity.
 const (
-	gateWaits = `IFS= read -r _ <&3 || exit 1; unset OLDPWD SHLVL; export PWD; umask 077
-`
+	gateBegins = "unset OLDPWD SHLVL; export PWD; umask 077\n"
 	// Unless the agent is given other limits, executors and tasks leave no core dumps behind, and a limit of a million
 	// open files or more is lowered, because some programs go through all numbers that a file descriptor may have.
 	gateCore  = "ulimit -S -c 0\n"
 	gateFiles = "case $(ulimit -S -n) in unlimited|???????*) ulimit -S -n 65536;; esac\n"
-	gateOpens = `exec "$@" 3<&-`
+	gateOpens = `IFS= read -r _ <&3 || exit 1; exec "$@" 3<&-`
 )
 
 // gate returns what the shell runs.
 func (l *Launcher) gate() string {
-	lines := gateWaits
+	lines := gateBegins
 	if !l.Rlimits.Has("core") {
 		lines += gateCore
 	}
