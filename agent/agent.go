@@ -22,7 +22,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"maps"
-	"sync"
 
 	"github.com/rs/zerolog"
 
@@ -34,40 +33,33 @@ import (
 	"github.com/tenderhq/tender/agent/membership"
 	"github.com/tenderhq/tender/agent/usage"
 	"github.com/tenderhq/tender/agent/walls"
-	"github.com/tenderhq/tender/agent/walls/entry"
-	"github.com/tenderhq/tender/agent/walls/paths"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/strangers"
 	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/internal/version"
 	"github.com/tenderhq/tender/internal/watchdog"
 )
 
-// Agent is one agent. Make it with New, then Run it, once.
+// Agent is one agent. Make it with New, then Run it, once. It knows all rooms, and its loop goes from one to the other; a
+// room holds those that it calls, and none calls back.
 type Agent struct {
-	config    Config
-	log       zerolog.Logger
-	folder    *dataFolder   // what is on disk: lock, sandboxes, volumes
-	cells     *walls.Cells  // control groups of executors and tasks; nil: the agent starts no processes itself
-	listeners listeners     // the listeners, which stay open over all lives of the core
-	inbox     *inbox        // the only way in to the loop
-	core      *core.Core    // the loop's goroutine only
-	round     watchdog.Loop // watches the rounds of the loop
+	config  *Config
+	log     zerolog.Logger
+	inbox   *inbox         // the only way in to the loop
+	round   *watchdog.Loop // watches the rounds of the loop
+	metrics *metrics
+	ready   chan struct{}
 
-	// context ends with the life of the present core.
-	context context.Context //nolint:containedctx // effects start work that ends with the core
-	// life is that of the present core. The loop's goroutine only.
-	life *life.Life
-
-	leader    leaderSession   // the stream to the master
-	executors executorStreams // the streams of executors
-	front     front           // what serves those who come by HTTP
-	preparing preparations    // the fetching of files for tasks
-	disk      *writer         // writes the checkpoint
-	samples   sampling        // measures what is really used
-	runs      runs            // the processes of executors
-	metrics   metrics
-	work      sync.WaitGroup // everything that Run has started and that has not ended
-	ready     chan struct{}
+	folder    *dataFolder // what is on disk: lock, sandboxes, volumes
+	walls     *isolation
+	now       *lifetime
+	listeners *listeners // they stay open over all lives of the core
+	runs      *runs
+	preparing *preparations
+	leader    *leaderSession
+	executors *executorStreams
+	samples   *sampling // measures what is really used
+	front     *front
 }
 
 // New checks the configuration; nothing is opened or started before Run.
@@ -76,22 +68,47 @@ func New(config Config) (*Agent, error) {
 	if err != nil {
 		return nil, api.E("agent.config", api.Invalid, config.DataDir, err)
 	}
-	a := &Agent{config: config, log: config.Logger, inbox: newInbox(), ready: make(chan struct{})}
-	a.folder = newDataFolder(config.DataDir, a.log)
-	if a.config.Launcher == nil {
-		a.config.Launcher = &process.Launcher{
-			Users: a.users(),
+	return build(&config), nil
+}
+
+// build makes the rooms, each on those that it calls.
+func build(config *Config) *Agent {
+	a := &Agent{
+		config: config, log: config.Logger, inbox: newInbox(), round: &watchdog.Loop{}, metrics: &metrics{}, ready: make(chan struct{}),
+		folder: newDataFolder(config.DataDir, config.Logger), now: &lifetime{}, listeners: &listeners{}, samples: &sampling{},
+	}
+	a.walls = &isolation{config: config, folder: a.folder}
+	if config.Launcher == nil {
+		config.Launcher = &process.Launcher{
+			Users: a.walls.users(),
 			Below: a.folder.below, Trash: a.folder.at("trash"), Fetch: fetch.Fetcher{Cache: a.folder.at("cache"), Local: config.FetchLocal},
 		}
 	}
-	a.folder.launcher = a.config.Launcher
-	a.executors = newExecutorStreams()
-	a.front.commands.Most, a.front.commands.Enter = config.ExecMax, config.Enter
-	a.front.pictures = newPictures()
-	a.preparing = newPreparations(a.config.Launcher, views{a}, a.log)
+	a.folder.launcher = config.Launcher
+	fetching := make(fetchLine, fetchesMax)
+	a.runs = &runs{
+		config: config, log: a.log, folder: a.folder, inbox: a.inbox, now: a.now, walls: a.walls, listeners: a.listeners,
+		fetching: fetching, processes: map[core.Run]*runState{},
+	}
+	a.preparing = &preparations{
+		config: config, log: a.log, folder: a.folder, inbox: a.inbox, now: a.now, walls: a.walls, fetching: fetching,
+		views: &views{log: a.log, folder: a.folder, now: a.now, walls: a.walls, runs: a.runs}, tasks: map[api.TaskRef]*preparation{},
+	}
+	a.executors = &executorStreams{
+		config: config, log: a.log, folder: a.folder, inbox: a.inbox, metrics: a.metrics, now: a.now, walls: a.walls,
+		listeners: a.listeners, runs: a.runs, links: map[core.Conn]*executorLink{}, strangers: strangers.New(strangersMax),
+		reading: make(chan struct{}, executorReadsMax), telling: newCommonRoom(executorsBytesMax),
+	}
 	a.samples.begin(config.Sampler)
-	a.runs.processes = map[core.Run]*runState{}
-	return a, nil
+	a.front = &front{
+		config: config, log: a.log, folder: a.folder, inbox: a.inbox, metrics: a.metrics, walls: a.walls, listeners: a.listeners,
+		preparing: a.preparing, samples: a.samples, round: a.round, pictures: newPictures(),
+	}
+	a.front.commands.Most, a.front.commands.Enter = config.ExecMax, config.Enter
+	a.leader = &leaderSession{
+		config: config, log: a.log, folder: a.folder, inbox: a.inbox, metrics: a.metrics, visitors: &a.front.visitors, round: a.round,
+	}
+	return a
 }
 
 // Address returns where the HTTP listener is, or "" if Run has not opened it yet or there is none.
@@ -109,7 +126,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	if err := a.checkUsers(); err != nil {
+	if err := a.walls.checkUsers(); err != nil {
 		return err
 	}
 	if err := a.openAll(); err != nil {
@@ -146,17 +163,6 @@ func unlessStopped(ctx context.Context, err error) error {
 	}
 }
 
-// checkUsers returns why tasks can't run as the users that are configured.
-func (a *Agent) checkUsers() error {
-	if a.folder.path == "" {
-		return nil
-	}
-	if err := a.users().Check(a.folder.path); err != nil {
-		return api.E("agent.start", api.Invalid, a.config.TaskUser, err)
-	}
-	return nil
-}
-
 // admitted returns the ID of the agent in this folder. An agent that was never told its ID is named by its nonce.
 func (a *Agent) admitted() (api.AgentID, error) {
 	records, err := a.config.Store.Load()
@@ -167,29 +173,13 @@ func (a *Agent) admitted() (api.AgentID, error) {
 	return cmp.Or(who.Agent, api.AgentID(who.Nonce)), nil
 }
 
-func (a *Agent) users() entry.Users {
-	return entry.Users{Default: a.config.TaskUser, Allowed: a.config.TaskUsers}
-}
-
-// findWalls finds out what can isolate tasks here: control groups, and the users that tasks run as.
-func (a *Agent) findWalls() walls.Found {
-	found := a.cells.Found()
-	for _, ability := range a.users().Abilities() {
-		found.Add(ability)
-	}
-	if why := a.users().Lack(); why != "" && !found.Has(paths.Ability) {
-		found.Lack(why)
-	}
-	return found
-}
-
 // openAll opens the audit log, the control groups and the listeners, and sets the checkpoint if none is configured.
 func (a *Agent) openAll() error {
 	if a.config.Store == nil {
 		a.config.Store = checkpoint.NewDisk(checkpoint.Config{Folder: a.config.DataDir, BootID: a.config.BootID})
 	}
 	audit := a.front.visitors.OpenAudit(a.config.AuditLog, a.config.DataDir, a.log)
-	if err := errors.Join(audit, a.openCells(), a.listeners.open(a.config, a.folder, a.welcomes)); err != nil {
+	if err := errors.Join(audit, a.openCells(), a.listeners.open(*a.config, a.folder, a.runs.welcomes)); err != nil {
 		return err
 	}
 	if a.config.reachedNowhere() {
@@ -207,32 +197,32 @@ func (a *Agent) openCells() (err error) {
 	if !is {
 		return nil
 	}
-	if a.cells, err = walls.OpenCells(a.config.DataDir, a.config.Walls); err != nil {
+	if a.walls.cells, err = walls.OpenCells(a.config.DataDir, a.config.Walls); err != nil {
 		return api.E("agent.start", api.Unsupported, a.config.DataDir, err)
 	}
-	a.cells.OnRemoval(func(removed string) {
+	a.walls.cells.OnRemoval(func(removed string) {
 		a.log.Warn().Str("group", removed).Msg("somebody has removed control groups of this agent; they are made again")
 	})
-	launcher.Cells, launcher.Rlimits = a.cells, a.config.Walls.Rlimits
-	if err := a.preparing.openImages(a); err != nil {
+	launcher.Cells, launcher.Rlimits = a.walls.cells, a.config.Walls.Rlimits
+	if err := a.preparing.openImages(); err != nil {
 		return api.E("agent.start", api.Invalid, a.folder.at("images"), err)
 	}
 	if a.config.Sampler == nil {
-		a.samples.sampler = usage.New(a.cells)
+		a.samples.sampler = usage.New(a.walls.cells)
 	}
-	found := a.findWalls()
+	found := a.walls.findWalls()
 	a.log.Info().Stringer("isolation", &found).Msg("isolation of tasks on this machine")
 	for _, why := range found.Lacks {
 		a.log.Warn().Str("why", why).Msg("tasks are isolated less than they could be")
 	}
-	if why := a.cells.NoImages(); a.cells != nil && why != "" {
+	if why := a.walls.cells.NoImages(); a.walls.cells != nil && why != "" {
 		a.log.Info().Str("why", why).Msg("tasks can't use images on this machine")
 	}
 	return nil
 }
 
 func (a *Agent) closeAll() error {
-	err := errors.Join(a.listeners.close(), a.cells.Close(), a.front.visitors.CloseAudit())
+	err := errors.Join(a.listeners.close(), a.walls.cells.Close(), a.front.visitors.CloseAudit())
 	if a.config.Store != nil {
 		err = errors.Join(err, a.config.Store.Close())
 	}
@@ -246,36 +236,36 @@ func (a *Agent) liveOnce(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	a.tellRepairs()
-	a.core = core.New(a.coreConfig(), records)
+	a.now.core = core.New(a.coreConfig(), records)
 	ctx, cancel := context.WithCancel(ctx)
-	a.context = ctx
-	a.disk = newWriter(a.config.Store, a.inbox, a.folder, a.log, &a.metrics)
-	a.inbox.fail(a.folder.sweepVolumes("", a.core.HasVolume))
-	alive := a.findRuns()
-	a.sweepCells(ctx)
-	a.life = life.New(a.core, shell{a})
-	a.life.Begin(core.Started{BootID: a.config.BootID, Nonce: a.folder.member.Nonce(), Alive: alive}, func() {
-		a.rememberHeld()
-		a.preparing.rememberImages(a.core)
-		a.preparing.sweepSecrets(a.folder.path, a.core.SecretFolders())
+	a.now.context = ctx
+	a.now.disk = newWriter(a.config.Store, a.inbox, a.folder, a.log, a.metrics)
+	a.inbox.fail(a.folder.sweepVolumes("", a.now.core.HasVolume))
+	alive := a.runs.find()
+	a.runs.sweepCells(ctx)
+	a.now.life = life.New(a.now.core, shell{a})
+	a.now.life.Begin(core.Started{BootID: a.config.BootID, Nonce: a.folder.member.Nonce(), Alive: alive}, func() {
+		a.runs.rememberHeld()
+		a.preparing.rememberImages(a.now.core)
+		a.preparing.sweepSecrets(a.folder.path, a.now.core.SecretFolders())
 		a.preparing.views.sweepVolumes()
-		a.folder.sweep(a.core.Folders())
+		a.folder.sweep(a.now.core.Folders())
 	})
-	if !a.life.Over() {
+	if !a.now.life.Over() {
 		a.startServing(ctx)
 		err = a.runLoop(ctx)
 	}
 	cancel()
-	a.work.Wait()
+	a.now.running.Wait()
 	a.closeLinks()
 	if a.config.RecoveryTimeout < 0 {
-		a.clearExecutors()
+		a.runs.clear()
 	}
-	if a.life.Over() && err == nil {
-		a.inbox.fail(a.folder.sweepVolumes(a.core.Identity().Agent, func(api.VolumeID) bool { return false }))
+	if a.now.life.Over() && err == nil {
+		a.inbox.fail(a.folder.sweepVolumes(a.now.core.Identity().Agent, func(api.VolumeID) bool { return false }))
 		err = a.config.Store.Reset()
 	}
-	return a.life.Over(), err
+	return a.now.life.Over(), err
 }
 
 // tellRepairs logs what the checkpoint had to repair when it was read.
@@ -287,20 +277,20 @@ func (a *Agent) tellRepairs() {
 
 // startServing starts everything that brings events to the loop.
 func (a *Agent) startServing(ctx context.Context) {
-	a.startWork(func() { a.disk.run(ctx) })
-	a.startWork(func() { a.serveExecutors(ctx) })
-	a.startWork(func() { a.serveHTTP(ctx) })
-	a.startWork(func() { a.seekLeader(ctx) })
-	a.startWork(func() { a.watchLoop(ctx) })
-	a.startWork(func() { a.folder.member.Keep(ctx) })
-	a.startWork(func() { a.samples.run(ctx, a.inbox) })
-	a.startWork(func() { a.folder.emptyTrash(ctx) })
-	a.startWork(func() { a.keepWithinBounds(ctx) })
-	a.startWork(func() {
-		a.cells.ShrinkByAndBy(ctx, func(err error) { a.log.Warn().Err(err).Msg("control groups of executors were not reduced") })
+	a.now.start(func() { a.now.disk.run(ctx) })
+	a.now.start(func() { a.executors.serve(ctx) })
+	a.now.start(func() { a.front.serve(ctx) })
+	a.now.start(func() { a.leader.seek(ctx) })
+	a.now.start(func() { a.watchLoop(ctx) })
+	a.now.start(func() { a.folder.member.Keep(ctx) })
+	a.now.start(func() { a.samples.run(ctx, a.inbox) })
+	a.now.start(func() { a.folder.emptyTrash(ctx) })
+	a.now.start(func() { a.keepWithinBounds(ctx) })
+	a.now.start(func() {
+		a.walls.cells.ShrinkByAndBy(ctx, func(err error) { a.log.Warn().Err(err).Msg("control groups of executors were not reduced") })
 	})
 	for _, run := range a.runs.all() {
-		a.startWork(func() { a.awaitRun(ctx, run) })
+		a.now.start(func() { a.runs.await(ctx, run) })
 	}
 	select {
 	case <-a.ready:
@@ -309,18 +299,10 @@ func (a *Agent) startServing(ctx context.Context) {
 	}
 }
 
-func (a *Agent) startWork(run func()) {
-	a.work.Add(1)
-	go func() {
-		defer a.work.Done()
-		run()
-	}()
-}
-
 func (a *Agent) coreConfig() core.Config {
 	c := a.config
-	if a.cells != nil {
-		found := a.findWalls()
+	if a.walls.cells != nil {
+		found := a.walls.findWalls()
 		c.Attributes = maps.Clone(c.Attributes)
 		if c.Attributes == nil {
 			c.Attributes = map[string]string{}
@@ -335,7 +317,7 @@ func (a *Agent) coreConfig() core.Config {
 			Address: a.Address(), Version: version.String(),
 		},
 		Version: version.String(), Sandboxes: a.folder.at("sandboxes"), RecoveryTimeout: c.RecoveryTimeout,
-		TaskUser: c.TaskUser, TaskUsers: c.TaskUsers, NoImages: a.cells.NoImages(),
+		TaskUser: c.TaskUser, TaskUsers: c.TaskUsers, NoImages: a.walls.cells.NoImages(),
 		ExecutorTimeout: c.ExecutorTimeout, ExecutorIdle: c.ExecutorIdle, SandboxAge: c.SandboxAge, StubsMax: c.SandboxesMax,
 		SandboxBytesMax: c.SandboxBytesMax,
 	}

@@ -152,7 +152,7 @@ func TestRestartKeepsTasks(t *testing.T) {
 	flag := filepath.Join(t.TempDir(), "flag")
 	master.launch(command("t1", "echo before; until test -e "+flag+"; do sleep 0.02; done; echo after"))
 	master.status("t1", api.TaskRunning)
-	executors := first.core // read only after the end
+	executors := first.now.core // read only after the end
 	first.end()
 	started := executors.Runs()
 	if len(started) != 1 || !proc.Alive(started[0].Process.PID, started[0].Process.Start) {

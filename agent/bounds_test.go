@@ -74,11 +74,9 @@ func (s *talker) RecvMsg(into any) error {
 
 // newLoop returns as much of an agent as streams of executors need.
 func newLoop() *Agent {
-	a := &Agent{
-		inbox: newInbox(), disk: newWriter(checkpoint.NewMemory(), nil, nil, zerolog.Nop(), nil),
-		core: core.New(core.Config{}, nil), executors: newExecutorStreams(),
-	}
-	a.life = life.New(a.core, shell{a})
+	a := build(&Config{})
+	a.now.disk, a.now.core = newWriter(checkpoint.NewMemory(), nil, nil, zerolog.Nop(), nil), core.New(core.Config{}, nil)
+	a.now.life = life.New(a.now.core, shell{a})
 	return a
 }
 
@@ -87,9 +85,9 @@ func TestOneMessageOfAnExecutorWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		a := newLoop()
-		server := &executorServer{agent: a, ctx: ctx}
+		server := &executorServer{executors: a.executors, ctx: ctx}
 		stream := &talker{ctx: ctx}
-		a.startWork(func() { server.read(ctx, cancel, 1, stream) })
+		a.now.start(func() { server.read(ctx, cancel, 1, stream) })
 		for taken := range 3 {
 			synctest.Wait()
 			if stream.said != taken+1 || len(a.inbox.items) != 1 {
@@ -98,7 +96,7 @@ func TestOneMessageOfAnExecutorWaits(t *testing.T) {
 			a.stepItem(time.Now(), <-a.inbox.items)
 		}
 		cancel()
-		a.work.Wait()
+		a.now.running.Wait()
 	})
 }
 
@@ -125,8 +123,8 @@ func TestExecutorsAreHeld(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		a := newLoop()
 		stream := &shouter{talker{ctx: ctx}}
-		server := &executorServer{agent: a, ctx: t.Context()}
-		a.startWork(func() { server.read(ctx, cancel, 1, stream) })
+		server := &executorServer{executors: a.executors, ctx: t.Context()}
+		a.now.start(func() { server.read(ctx, cancel, 1, stream) })
 		const seconds = 10
 		taken, over := 0, time.After(seconds*time.Second)
 		for going := true; going; {
@@ -150,7 +148,7 @@ func TestExecutorsAreHeld(t *testing.T) {
 		cancel()
 		a.stepItem(time.Now(), <-a.inbox.items) // what the stream still held
 		a.stepItem(time.Now(), <-a.inbox.items) // the end of the stream
-		a.work.Wait()
+		a.now.running.Wait()
 		if held := time.Since(began); held != 0 {
 			t.Errorf("a stream that has ended is held for %v", held)
 		}
@@ -162,9 +160,9 @@ func TestFewMessagesOfAllExecutorsAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		a := newLoop()
-		server := &executorServer{agent: a, ctx: ctx}
+		server := &executorServer{executors: a.executors, ctx: ctx}
 		for conn := range core.Conn(3 * executorReadsMax) {
-			a.startWork(func() { server.read(ctx, cancel, conn, &talker{ctx: ctx}) })
+			a.now.start(func() { server.read(ctx, cancel, conn, &talker{ctx: ctx}) })
 		}
 		heard := map[core.Conn]int{}
 		for range 9 * executorReadsMax {
@@ -180,7 +178,7 @@ func TestFewMessagesOfAllExecutorsAreRead(t *testing.T) {
 			t.Errorf("%d of %d executors were heard", len(heard), 3*executorReadsMax)
 		}
 		cancel()
-		a.work.Wait()
+		a.now.running.Wait()
 	})
 }
 
@@ -210,10 +208,10 @@ func TestSilentStreamsKeepNoExecutorOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		a := newLoop()
-		server := &executorServer{agent: a, ctx: ctx}
+		server := &executorServer{executors: a.executors, ctx: ctx}
 		open := func() <-chan error {
 			ended := make(chan error, 1)
-			a.startWork(func() {
+			a.now.start(func() {
 				_, _, err := server.opening(&silent{talker{ctx: ctx}})
 				ended <- err
 			})
@@ -238,7 +236,7 @@ func TestSilentStreamsKeepNoExecutorOut(t *testing.T) {
 		default:
 		}
 		cancel()
-		a.work.Wait()
+		a.now.running.Wait()
 	})
 }
 
@@ -248,7 +246,7 @@ func TestAnExecutorThatReadsNothingLosesItsStream(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		a := newLoop()
-		server := &executorServer{agent: a, ctx: ctx}
+		server := &executorServer{executors: a.executors, ctx: ctx}
 		life, over := context.WithCancel(ctx) // the life of the stream, which ends when its handler returns
 		deaf := &deafStream{ctx: life}
 		ended := make(chan error, 1)
@@ -272,7 +270,7 @@ func TestAnExecutorThatReadsNothingLosesItsStream(t *testing.T) {
 		for len(a.inbox.items) > 0 {
 			a.stepItem(time.Now(), <-a.inbox.items)
 		}
-		a.work.Wait()
+		a.now.running.Wait()
 		if left := a.executors.telling.left.Load(); left != executorsBytesMax {
 			t.Errorf("%d of %d bytes are free when nothing waits", left, executorsBytesMax)
 		}
@@ -285,7 +283,7 @@ func TestAFullQueueEndsAStreamThatSends(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		a := newLoop()
-		server := &executorServer{agent: a, ctx: ctx}
+		server := &executorServer{executors: a.executors, ctx: ctx}
 		life, over := context.WithCancel(ctx)
 		deaf := &deafStream{ctx: life}
 		ended := make(chan error, 1)
@@ -297,15 +295,15 @@ func TestAFullQueueEndsAStreamThatSends(t *testing.T) {
 		opened := <-a.inbox.items
 		a.executors.links[1] = opened.executor
 		began := time.Now()
-		a.toExecutor(1, outgoing{event: protocol.ExecutorKill{Task: "t1"}})
+		a.executors.send(1, outgoing{event: protocol.ExecutorKill{Task: "t1"}})
 		synctest.Wait() // the message is on its way
 		for range executorEventsMax + 1 {
-			a.toExecutor(1, outgoing{event: protocol.ExecutorKill{Task: "t1"}})
+			a.executors.send(1, outgoing{event: protocol.ExecutorKill{Task: "t1"}})
 		}
 		if err := <-ended; err == nil || time.Since(began) != 0 {
 			t.Errorf("after %v it ended with %v", time.Since(began), err)
 		}
-		a.work.Wait()
+		a.now.running.Wait()
 	})
 }
 

@@ -35,7 +35,7 @@ func executorPrice(calls []protocol.ExecutorCall) float64 {
 // has ended, hold does not wait, so a stream that has ended is read to its end.
 func (s *executorServer) hold(ctx context.Context, allowed *allowance.Allowance, amount float64) {
 	if wait := allowed.Take(time.Now(), amount); wait > 0 {
-		s.agent.metrics.held.Add(int64(wait))
+		s.executors.metrics.held.Add(int64(wait))
 		pause.For(ctx, wait)
 	}
 }

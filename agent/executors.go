@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rs/zerolog"
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/api"
@@ -77,19 +78,22 @@ type executorLink struct {
 	cancel context.CancelFunc // ends the stream, even while a write waits for the executor to read
 }
 
-// executorStreams holds the streams of all executors.
+// executorStreams are the streams of all executors: who may open one, how much is read from it, and what waits for it.
 type executorStreams struct {
+	config    *Config
+	log       zerolog.Logger
+	folder    *dataFolder
+	inbox     *inbox
+	metrics   *metrics
+	now       *lifetime
+	walls     *isolation
+	listeners *listeners
+	runs      *runs
+
 	links     map[core.Conn]*executorLink // the loop's goroutine only
 	strangers *strangers.Room             // streams that have not subscribed yet
 	reading   chan struct{}               // has one element for each message that is read and waits for the loop
 	telling   *commonRoom                 // limits what waits for all executors together
-}
-
-func newExecutorStreams() executorStreams {
-	return executorStreams{
-		links: map[core.Conn]*executorLink{}, strangers: strangers.New(strangersMax),
-		reading: make(chan struct{}, executorReadsMax), telling: newCommonRoom(executorsBytesMax),
-	}
 }
 
 // beginReading waits until a message of an executor may be read. It returns false if the context ends first.
@@ -107,12 +111,12 @@ func (e *executorStreams) endReading() { <-e.reading }
 // executorServer serves the sessions of executors.
 type executorServer struct {
 	apiv1.UnimplementedExecutorServiceServer
-	agent *Agent
-	ctx   context.Context // the context of the agent's life
+	executors *executorStreams
+	ctx       context.Context // the context of the agent's life
 }
 
 // serveExecutors serves the executors' socket until the context ends.
-func (a *Agent) serveExecutors(ctx context.Context) {
+func (e *executorStreams) serve(ctx context.Context) {
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(api.MessageBytesMax+messageSlackBytes),
 		grpc.InitialWindowSize(wire.StreamWindowBytes),
@@ -121,11 +125,11 @@ func (a *Agent) serveExecutors(ctx context.Context) {
 		grpc.MaxConcurrentStreams(executorStreamsMax),
 		grpc.ForceServerCodecV2(wire.Codec()),
 	)
-	apiv1.RegisterExecutorServiceServer(server, &executorServer{agent: a, ctx: ctx})
+	apiv1.RegisterExecutorServiceServer(server, &executorServer{executors: e, ctx: ctx})
 	stop := context.AfterFunc(ctx, server.Stop)
 	defer stop()
-	if err := server.Serve(a.listeners.sockets.during(ctx)); err != nil && ctx.Err() == nil {
-		a.inbox.fail(api.E("agent.executors", api.Internal, a.listeners.socket, err))
+	if err := server.Serve(e.listeners.sockets.during(ctx)); err != nil && ctx.Err() == nil {
+		e.inbox.fail(api.E("agent.executors", api.Internal, e.listeners.socket, err))
 	}
 	server.Stop()
 }
@@ -136,7 +140,7 @@ func (s *executorServer) Session(stream executorStream) error {
 	if err != nil {
 		return wire.Status(err)
 	}
-	if err := s.agent.checkPeer(stream.Context(), first.ExecutorRef); err != nil {
+	if err := s.executors.runs.checkPeer(stream.Context(), first.ExecutorRef); err != nil {
 		return wire.Status(err)
 	}
 	ctx, cancel := context.WithCancelCause(stream.Context())
@@ -144,22 +148,22 @@ func (s *executorServer) Session(stream executorStream) error {
 	end := func() { cancel(nil) }
 	defer context.AfterFunc(s.ctx, end)()
 	link := &executorLink{
-		conn: s.agent.inbox.nextConn(), cancel: end,
+		conn: s.executors.inbox.nextConn(), cancel: end,
 		out: newOutbox(outboxLimits{executorEventsMax, executorBytesMax}, outgoing.bytes),
 	}
-	link.out.common = s.agent.executors.telling
+	link.out.common = s.executors.telling
 	defer link.out.discard()
-	if !s.agent.inbox.post(ctx, item{what: core.ExecutorOpened{Conn: link.conn, Subscribe: first}, executor: link}) {
+	if !s.executors.inbox.post(ctx, item{what: core.ExecutorOpened{Conn: link.conn, Subscribe: first}, executor: link}) {
 		return wire.Status(ctx.Err())
 	}
 	if len(calls) > 0 {
-		s.agent.inbox.postEvent(ctx, core.ExecutorCalled{Conn: link.conn, Calls: calls})
+		s.executors.inbox.postEvent(ctx, core.ExecutorCalled{Conn: link.conn, Calls: calls})
 	}
 	// The reader ends with the stream, which ends when this handler returns. So does the writer, because nothing else
 	// ends a Send to an executor that does not read.
-	s.agent.startWork(func() { s.read(ctx, end, link.conn, stream) })
+	s.executors.now.start(func() { s.read(ctx, end, link.conn, stream) })
 	wrote := make(chan error, 1)
-	s.agent.startWork(func() { wrote <- s.write(ctx, cancel, link, stream) })
+	s.executors.now.start(func() { wrote <- s.write(ctx, cancel, link, stream) })
 	select {
 	case err = <-wrote:
 	case <-ctx.Done():
@@ -178,9 +182,9 @@ func (s *executorServer) opening(stream executorStream) (protocol.SubscribeExecu
 		err   error
 	}
 	evicted := make(chan struct{})
-	defer s.agent.executors.strangers.Enter(func() { close(evicted) })()
+	defer s.executors.strangers.Enter(func() { close(evicted) })()
 	said := make(chan opened, 1)
-	s.agent.startWork(func() { // this goroutine ends with the stream, which ends when the handler returns
+	s.executors.now.start(func() { // this goroutine ends with the stream, which ends when the handler returns
 		first, calls, err := s.subscription(stream)
 		said <- opened{first, calls, err}
 	})
@@ -239,7 +243,7 @@ func (s *executorServer) subscription(stream executorStream) (all protocol.Subsc
 // stranger asks the core whether the executor that subscribes is known, and returns its refusal.
 func (s *executorServer) stranger(page protocol.SubscribeExecutor) error {
 	var refused *api.Error
-	if !s.agent.inbox.ask(s.ctx, func(c *core.Core) { refused = c.Stranger(page) }) {
+	if !s.executors.inbox.ask(s.ctx, func(c *core.Core) { refused = c.Stranger(page) }) {
 		return api.E("executor.subscribe", api.Unavailable, "", errors.New("the agent goes away; come back when it is there again"))
 	}
 	if refused != nil {
@@ -259,10 +263,10 @@ func (s *executorServer) receive(stream grpc.ServerStream) (calls []protocol.Exe
 	if err != nil {
 		return nil, err
 	}
-	if !s.agent.executors.beginReading(s.ctx) {
+	if !s.executors.beginReading(s.ctx) {
 		return nil, s.ctx.Err()
 	}
-	defer s.agent.executors.endReading()
+	defer s.executors.endReading()
 	for _, part := range parts {
 		some, err := executorCalls(len(calls), part.Bytes)
 		if calls = append(calls, some...); err != nil {
@@ -284,17 +288,17 @@ func executorCalls(before int, part []byte) ([]protocol.ExecutorCall, error) {
 // stream waits for the loop; nothing more is read meanwhile (R34).
 func (s *executorServer) read(ctx context.Context, end func(), conn core.Conn, stream grpc.ServerStream) {
 	defer end()
-	defer s.agent.inbox.postEvent(s.ctx, core.ExecutorClosed{Conn: conn})
+	defer s.executors.inbox.postEvent(s.ctx, core.ExecutorClosed{Conn: conn})
 	allowed := allowance.New(executorRate, time.Now())
 	for {
-		s.agent.disk.waitForRoom(ctx)
+		s.executors.now.disk.waitForRoom(ctx)
 		frame := new(wire.Frame)
 		if stream.RecvMsg(frame) != nil {
 			return
 		}
 		if err := s.take(ctx, conn, frame, &allowed); err != nil {
 			if ctx.Err() == nil && api.KindOf(err) != api.Unavailable {
-				s.agent.log.Warn().Err(err).Msg("an executor's call is wrong; its stream is closed")
+				s.executors.log.Warn().Err(err).Msg("an executor's call is wrong; its stream is closed")
 			}
 			return
 		}
@@ -321,17 +325,17 @@ func (s *executorServer) take(ctx context.Context, conn core.Conn, frame *wire.F
 
 func (s *executorServer) takePart(conn core.Conn, before int, part []byte, allowed *allowance.Allowance) error {
 	ends := api.E("executor.session", api.Unavailable, "", errors.New("the agent goes away"))
-	if !s.agent.executors.beginReading(s.ctx) {
+	if !s.executors.beginReading(s.ctx) {
 		return ends
 	}
-	defer s.agent.executors.endReading()
+	defer s.executors.endReading()
 	calls, err := executorCalls(before, part)
 	if len(calls) == 0 {
 		return err
 	}
 	allowed.Take(time.Now(), executorPrice(calls)) // the next part waits until this is paid for
 	taken := make(chan struct{}, 1)
-	if !s.agent.inbox.post(s.ctx, item{what: core.ExecutorCalled{Conn: conn, Calls: calls}, taken: taken}) {
+	if !s.executors.inbox.post(s.ctx, item{what: core.ExecutorCalled{Conn: conn, Calls: calls}, taken: taken}) {
 		return ends
 	}
 	select {
@@ -356,7 +360,7 @@ func (s *executorServer) write(ctx context.Context, cancel context.CancelCauseFu
 		}
 		batches, err := wire.ExecutorEventBatches(events)
 		if err != nil {
-			s.agent.log.Error().Err(err).Msg("dropped an event for an executor that is too large for a message")
+			s.executors.log.Error().Err(err).Msg("dropped an event for an executor that is too large for a message")
 		}
 		for _, batch := range batches {
 			late := time.AfterFunc(executorSendTimeMax, func() {
@@ -402,11 +406,11 @@ func (s *executorServer) holdRoom(items []outgoing) {
 	if len(tasks) == 0 {
 		return
 	}
-	if err := s.agent.cells.Mend(ref, s.agent.runs.living); err != nil {
-		s.agent.log.Warn().Err(err).Stringer("executor", ref).Msg("an executor runs without its control group")
+	if err := s.executors.walls.cells.Mend(ref, s.executors.runs.living); err != nil {
+		s.executors.log.Warn().Err(err).Stringer("executor", ref).Msg("an executor runs without its control group")
 	}
-	if err := s.agent.cells.Hold(ref, tasks, gpus); err != nil {
-		s.agent.log.Warn().Err(err).Stringer("executor", ref).Msg("the control group of an executor was not enlarged for its tasks")
+	if err := s.executors.walls.cells.Hold(ref, tasks, gpus); err != nil {
+		s.executors.log.Warn().Err(err).Stringer("executor", ref).Msg("the control group of an executor was not enlarged for its tasks")
 	}
 }
 
@@ -414,16 +418,32 @@ func (s *executorServer) holdRoom(items []outgoing) {
 func (s *executorServer) prepared(ctx context.Context, out outgoing) bool {
 	var err error
 	if out.folder != "" {
-		err = s.agent.config.Launcher.Prepare(ctx, executor.TaskPlace(out.folder, out.builtin, out.as), nil)
+		err = s.executors.config.Launcher.Prepare(ctx, executor.TaskPlace(out.folder, out.builtin, out.as), nil)
 	}
 	if err == nil && out.shared != "" {
-		err = s.agent.makeShared(ctx, out)
+		err = s.executors.folder.makeShared(ctx, out)
 	}
 	if err == nil {
 		return true
 	}
-	s.agent.inbox.postEvent(s.ctx, core.TaskPrepared{
+	s.executors.inbox.postEvent(s.ctx, core.TaskPrepared{
 		Task: out.task, Reason: executor.Reason(err), Message: fmt.Sprintf("its folder can't be made: %v", err),
 	})
 	return false
+}
+
+func (e *executorStreams) send(conn core.Conn, out outgoing) {
+	link := e.links[conn]
+	if link == nil {
+		return
+	}
+	if _, is := out.event.(protocol.ExecutorMessage); is {
+		if !link.out.putSpare(out) {
+			e.metrics.dropped.Add(1)
+		}
+		return
+	}
+	if !link.out.put(out) {
+		link.cancel()
+	}
 }

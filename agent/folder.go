@@ -25,6 +25,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/datafolder"
+	"github.com/tenderhq/tender/internal/trust"
 )
 
 // The data folder:
@@ -335,3 +336,6 @@ func (f *dataFolder) diskRoom() datafolder.Room {
 	}
 	return room
 }
+
+// holder returns this agent's certificate; nil: it has none.
+func (f *dataFolder) holder() *trust.Holder { return f.member.Holder() }

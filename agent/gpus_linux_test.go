@@ -67,7 +67,7 @@ func TestGPUsAreOneTasksOnly(t *testing.T) {
 			if registration.Agent.Resources.Scalar(api.GPUs) != 3000 {
 				t.Errorf("it offers %v", registration.Agent.Resources)
 			}
-			if found := first.findWalls(); !found.Has(api.GPUs) && root.Devices == "" {
+			if found := first.walls.findWalls(); !found.Has(api.GPUs) && root.Devices == "" {
 				t.Skipf("no controller of devices here: %v", found.Lacks)
 			}
 			sandbox := func(task api.TaskID) string {

@@ -13,7 +13,9 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/rs/zerolog"
 	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/visitors"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/lookout"
@@ -22,6 +24,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/nearby"
 	"github.com/tenderhq/tender/internal/trust/transport"
+	"github.com/tenderhq/tender/internal/watchdog"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -50,8 +53,17 @@ type leaderLink struct {
 	leave   func(why error)
 }
 
-// leaderSession is what other parts of the agent know about the session with the leader.
+// leaderSession is the session with the leading master: it finds that one, holds a stream to it, and sends what the core
+// has for it.
 type leaderSession struct {
+	config   *Config
+	log      zerolog.Logger
+	folder   *dataFolder
+	inbox    *inbox
+	metrics  *metrics
+	visitors *visitors.Visitors
+	round    *watchdog.Loop // an agent whose loop is stuck needs no session
+
 	stream     *leaderLink                // the loop's goroutine only
 	shown      atomic.Pointer[leaderLink] // the stream of the session; nil between two sessions
 	registered atomic.Bool                // some master has once registered this agent
@@ -105,28 +117,28 @@ func (s *seeker) onlyElsewhere(err error) bool {
 	return false
 }
 
-// seekLeader holds one session after another, each with the master that leads.
-func (a *Agent) seekLeader(ctx context.Context) {
-	s := &seeker{Seeker: lookout.NewSeeker(a.config.Masters)}
+// seek holds one session after another, each with the master that leads.
+func (l *leaderSession) seek(ctx context.Context) {
+	s := &seeker{Seeker: lookout.NewSeeker(l.config.Masters)}
 	for ctx.Err() == nil {
-		for a.round.Stuck() && ctx.Err() == nil { // an agent that can't answer needs no session
+		for l.round.Stuck() && ctx.Err() == nil { // an agent that can't answer needs no session
 			pause.For(ctx, time.Second)
 		}
 		address := s.Address()
-		heard, err := a.holdSession(ctx, s, address)
+		heard, err := l.hold(ctx, s, address)
 		if ctx.Err() != nil {
 			return
 		}
 		if heard {
 			s.Found()
 		}
-		if a.isHopeless(s, err) {
-			a.inbox.fail(api.E("agent.register", api.KindOf(err), address, a.withRemedy(err)))
+		if l.isHopeless(s, err) {
+			l.inbox.fail(api.E("agent.register", api.KindOf(err), address, l.withRemedy(err)))
 			return
 		}
 		wait := s.Failed(err)
 		if s.WorthSaying(err) {
-			a.log.Info().Str("master", address).AnErr("why", err).Msg("no leader at this address; trying the next one")
+			l.log.Info().Str("master", address).AnErr("why", err).Msg("no leader at this address; trying the next one")
 		}
 		pause.For(ctx, wait)
 	}
@@ -135,11 +147,11 @@ func (a *Agent) seekLeader(ctx context.Context) {
 // isHopeless says whether to give up. Before the first session a refusal is a mistake in the configuration that a
 // person should see at once; a refusal as a clone is one only after some time. After the first session it may pass by
 // itself.
-func (a *Agent) isHopeless(s *seeker, err error) bool {
+func (l *leaderSession) isHopeless(s *seeker, err error) bool {
 	if elsewhere := s.onlyElsewhere(err); elsewhere || errors.Is(err, nearby.ErrReplaced) {
 		return true // the agent's cluster does not exist any more
 	}
-	if a.leader.registered.Load() {
+	if l.registered.Load() {
 		return false
 	}
 	switch api.KindOf(err) {
@@ -154,15 +166,15 @@ func (a *Agent) isHopeless(s *seeker, err error) bool {
 	return false
 }
 
-// holdSession holds one stream from its opening to its end. heard means that the master was the leader.
-func (a *Agent) holdSession(ctx context.Context, s *seeker, address string) (heard bool, err error) {
-	dial, refused := a.dialer(), new(atomic.Bool)
+// hold holds one stream from its opening to its end. heard means that the master was the leader.
+func (l *leaderSession) hold(ctx context.Context, s *seeker, address string) (heard bool, err error) {
+	dial, refused := l.dialer(), new(atomic.Bool)
 	if s.LeaderOnly() {
-		dial = a.holder().LeaderDialer(a.config.Dial, func() { refused.Store(true) })
+		dial = l.folder.holder().LeaderDialer(l.config.Dial, func() { refused.Store(true) })
 	}
 	var replaced atomic.Pointer[error] // gRPC keeps only the text of the error that the dialer returns
-	connection, err := a.dialMasterBy(wire.Once(func(ctx context.Context, address string) (net.Conn, error) {
-		conn, err := a.config.Nearby.Dialer(dial, a.startAgain())(ctx, address)
+	connection, err := l.dialMasterBy(wire.Once(func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := l.config.Nearby.Dialer(dial, l.startAgain())(ctx, address)
 		if errors.Is(err, nearby.ErrReplaced) {
 			replaced.Store(&err)
 		}
@@ -185,20 +197,20 @@ func (a *Agent) holdSession(ctx context.Context, s *seeker, address string) (hea
 	}
 	defer stream.Close()
 	link := &leaderLink{
-		conn: a.inbox.nextConn(), address: address, leave: stream.Leave,
+		conn: l.inbox.nextConn(), address: address, leave: stream.Leave,
 		out: newOutbox(outboxLimits{leaderCallsMax, leaderBytesMax}, leaderCallBytes),
 	}
-	if !a.inbox.post(stream.Context(), item{what: core.LeaderOpened{Conn: link.conn}, leader: link}) {
+	if !l.inbox.post(stream.Context(), item{what: core.LeaderOpened{Conn: link.conn}, leader: link}) {
 		return false, ctx.Err()
 	}
-	a.leader.shown.Store(link)
-	defer a.leader.shown.Store(nil)
-	watch := lookout.New(lookout.Config{Own: address, Masters: s.Masters(), Term: s.term, Dial: a.dialMaster})
+	l.shown.Store(link)
+	defer l.shown.Store(nil)
+	watch := lookout.New(lookout.Config{Own: address, Masters: s.Masters(), Term: s.term, Dial: l.dialMaster})
 	var beside sync.WaitGroup
-	beside.Go(func() { wire.Write(stream, link.out.take, a.packCalls) })
+	beside.Go(func() { wire.Write(stream, link.out.take, l.packCalls) })
 	beside.Go(func() {
 		if moved := watch.Run(stream.Context()); moved != "" {
-			a.log.Info().Str("master", address).Str("leader", moved).Msg("the leader was silent, and another one leads")
+			l.log.Info().Str("master", address).Str("leader", moved).Msg("the leader was silent, and another one leads")
 			stream.Leave(wire.NotLeader("agent.session", moved))
 		}
 	})
@@ -208,40 +220,40 @@ func (a *Agent) holdSession(ctx context.Context, s *seeker, address string) (hea
 			return err
 		}
 		watch.Heard(batch.Term)
-		heard = a.noticed(s, batch, watch) || heard
-		a.inbox.postEvent(stream.Context(), core.LeaderSaid{Conn: link.conn, Batch: batch})
+		heard = l.noticed(s, batch, watch) || heard
+		l.inbox.postEvent(stream.Context(), core.LeaderSaid{Conn: link.conn, Batch: batch})
 		return nil // if it was not taken, the stream has ended
 	})
 	stream.Close()
 	beside.Wait()
-	a.inbox.postEvent(ctx, core.LeaderClosed{Conn: link.conn, Removed: api.Is(err, api.Removed)})
+	l.inbox.postEvent(ctx, core.LeaderClosed{Conn: link.conn, Removed: api.Is(err, api.Removed)})
 	return heard, err
 }
 
 // withRemedy adds what to do to a refusal that names another cluster.
-func (a *Agent) withRemedy(err error) error {
+func (l *leaderSession) withRemedy(err error) error {
 	if other := protocol.OtherCluster(""); errors.As(err, &other) {
-		return fmt.Errorf("%w; if its own cluster has ended: %s", other, a.startAgain())
+		return fmt.Errorf("%w; if its own cluster has ended: %s", other, l.startAgain())
 	}
 	return err
 }
 
 // startAgain says what a person can do when another cluster has taken the place of the agent's own.
-func (a *Agent) startAgain() string {
+func (l *leaderSession) startAgain() string {
 	return fmt.Sprintf("this agent's tasks and identity, in %s, are of the one that has ended; to join the new one start it with another --data-dir, or remove that folder first",
-		a.config.DataDir)
+		l.config.DataDir)
 }
 
 // dialer returns a dialer that connects to masters and refuses everybody else.
-func (a *Agent) dialer() trust.Dial {
-	return a.holder().Dialer(a.config.Dial, trust.Master)
+func (l *leaderSession) dialer() trust.Dial {
+	return l.folder.holder().Dialer(l.config.Dial, trust.Master)
 }
 
-func (a *Agent) dialMaster(address string) (*grpc.ClientConn, error) {
-	return a.dialMasterBy(a.dialer(), address)
+func (l *leaderSession) dialMaster(address string) (*grpc.ClientConn, error) {
+	return l.dialMasterBy(l.dialer(), address)
 }
 
-func (a *Agent) dialMasterBy(dial wire.Dialer, address string) (*grpc.ClientConn, error) {
+func (l *leaderSession) dialMasterBy(dial wire.Dialer, address string) (*grpc.ClientConn, error) {
 	return transport.Connect(address, dial,
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: 5 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: openTimeout}),
@@ -253,7 +265,7 @@ func (a *Agent) dialMasterBy(dial wire.Dialer, address string) (*grpc.ClientConn
 
 // noticed notes what a master says about itself and others. registered means that it leads and has registered this
 // agent.
-func (a *Agent) noticed(s *seeker, batch protocol.AgentEvents, watch *lookout.Lookout) (registered bool) {
+func (l *leaderSession) noticed(s *seeker, batch protocol.AgentEvents, watch *lookout.Lookout) (registered bool) {
 	if s.term.Before(batch.Term) {
 		s.term = batch.Term
 	}
@@ -261,24 +273,24 @@ func (a *Agent) noticed(s *seeker, batch protocol.AgentEvents, watch *lookout.Lo
 		switch e := event.(type) {
 		case protocol.AgentRegistered:
 			registered = true
-			a.front.visitors.BeginTelling()
+			l.visitors.BeginTelling()
 			s.Learn(e.Masters)
 			watch.Learn(e.HeartbeatInterval, s.Masters())
 			if e.SessionTimeout > 0 {
-				a.leader.timeout.Store(int64(e.SessionTimeout))
+				l.timeout.Store(int64(e.SessionTimeout))
 			}
 		case protocol.AgentPong:
 			s.Learn(e.Masters)
 			s.Within(e.ReturnWithin)
 			watch.Learn(0, s.Masters())
 		case protocol.PrincipalChanged:
-			a.front.visitors.End(e.Principal, e.Until)
-			a.front.visitors.LetView(e.Principal, e.Views)
+			l.visitors.End(e.Principal, e.Until)
+			l.visitors.LetView(e.Principal, e.Views)
 			if e.Revoked {
-				a.front.visitors.Revoke(e.Principal, e.Until)
+				l.visitors.Revoke(e.Principal, e.Until)
 			}
 		case protocol.Reported:
-			a.front.visitors.EndTelling()
+			l.visitors.EndTelling()
 		default: // the others mean nothing here
 		}
 	}
@@ -286,10 +298,41 @@ func (a *Agent) noticed(s *seeker, batch protocol.AgentEvents, watch *lookout.Lo
 }
 
 // packCalls packs the calls that are queued into messages.
-func (a *Agent) packCalls(calls []protocol.AgentCall) ([]*apiv1.AgentCalls, error) {
+func (l *leaderSession) packCalls(calls []protocol.AgentCall) ([]*apiv1.AgentCalls, error) {
 	batches, err := wire.AgentCallBatches(calls)
 	if err != nil {
-		a.log.Error().Err(err).Msg("dropped a call to the master that is too large for a message")
+		l.log.Error().Err(err).Msg("dropped a call to the master that is too large for a message")
 	}
 	return batches, nil
 }
+
+func (l *leaderSession) send(e core.ToLeader) {
+	link := l.stream
+	if link == nil || link.conn != e.Conn {
+		return
+	}
+	if _, is := e.Call.(protocol.AgentReport); is {
+		l.registered.Store(true)
+	}
+	if message, is := e.Call.(protocol.MessageFromExecutor); is {
+		if !link.out.putSpare(message) {
+			l.metrics.dropped.Add(1)
+		}
+		return
+	}
+	if !link.out.put(e.Call) {
+		link.close("the master takes nothing any more")
+	}
+}
+
+// longestRound returns how long a round of the loop may take: three times the session timeout that the leader told
+// last.
+func (l *leaderSession) longestRound() time.Duration {
+	if told := time.Duration(l.timeout.Load()); told > 0 {
+		return 3 * told
+	}
+	return 3 * sessionTimeoutDefault
+}
+
+// sessionTimeoutDefault holds until a leader has told another one.
+const sessionTimeoutDefault = 5 * time.Second

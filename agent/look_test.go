@@ -70,7 +70,7 @@ func TestLookingIntoAnAgent(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &lived); err != nil || len(lived.Items) < 2 || lived.Items[0].PID != executors.Items[0].PID {
 		t.Fatalf("containers: %v %s", err, text)
 	}
-	walled := a.cells.Found()
+	walled := a.walls.cells.Found()
 	for _, one := range lived.Items {
 		if limited := walled.Has("memory"); limited != (one.Used != nil && one.Used.Processes > 0 && strings.Contains(one.Cell, "f1@command")) {
 			t.Errorf("limited %v: %s", limited, text)

@@ -9,7 +9,6 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/internal/pause"
-	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // awayFrom is how late the loop's own timer may be. If it is later, the loop counts as having been away, so that nobody
@@ -22,8 +21,8 @@ func (a *Agent) runLoop(ctx context.Context) error {
 	timer := time.NewTimer(pause.Soonest)
 	defer timer.Stop()
 	var armed time.Time // when the timer fires; zero: at no time that counts
-	for !a.life.Over() {
-		due := a.core.Wake()
+	for !a.now.life.Over() {
+		due := a.now.core.Wake()
 		if !due.IsZero() && !due.Equal(armed) {
 			timer.Reset(max(time.Until(due), pause.Soonest))
 			armed = due
@@ -31,14 +30,14 @@ func (a *Agent) runLoop(ctx context.Context) error {
 		a.round.End()
 		select {
 		case <-ctx.Done():
-			a.metrics.look(a.core)
+			a.metrics.look(a.now.core)
 			tellLeaving(a.log, context.Cause(ctx), a.metrics.tasks.Load(), a.config.RecoveryTimeout)
 			return nil
 		case err := <-a.inbox.failed:
 			return err
 		case look := <-a.inbox.asks:
 			a.round.Begin()
-			look(a.core)
+			look(a.now.core)
 			continue
 		case it := <-a.inbox.items:
 			a.round.Begin()
@@ -52,7 +51,7 @@ func (a *Agent) runLoop(ctx context.Context) error {
 			if due.IsZero() || now.Before(due) {
 				continue
 			}
-			a.life.Step(now, core.Woken{})
+			a.now.life.Step(now, core.Woken{})
 		}
 		a.flushBatch()
 	}
@@ -77,7 +76,7 @@ func (a *Agent) tellAway(due time.Time) time.Time {
 	now := time.Now()
 	if gap := now.Sub(due); !due.IsZero() && gap > awayFrom {
 		a.log.Warn().Stringer("gap", gap).Msg("this process did not run for a while; deadlines are moved")
-		a.life.Step(due, core.Away{Gap: gap})
+		a.now.life.Step(due, core.Away{Gap: gap})
 	}
 	return now
 }
@@ -109,7 +108,7 @@ func (a *Agent) stepItem(now time.Time, it item) {
 		delete(a.executors.links, what.Conn)
 	case core.DiskRoom:
 		if what.Full || what.Low {
-			a.startWork(a.preparing.giveUpImages)
+			a.now.start(a.preparing.giveUpImages)
 		}
 	case core.LeaderClosed:
 		if a.leader.stream != nil && a.leader.stream.conn == what.Conn {
@@ -118,17 +117,17 @@ func (a *Agent) stepItem(now time.Time, it item) {
 	default: // the other items concern only the core
 	}
 	a.metrics.events.Add(1)
-	a.life.Step(now, it.what)
+	a.now.life.Step(now, it.what)
 }
 
 // flushBatch has the records of the batch written, and compacts the checkpoint if it has grown too much.
 func (a *Agent) flushBatch() {
-	if a.disk.bloated() {
+	if a.now.disk.bloated() {
 		a.log.Info().Msg("checkpoint compacted")
-		a.disk.compact(a.core.Records())
+		a.now.disk.compact(a.now.core.Records())
 	}
-	a.disk.kick()
-	a.metrics.look(a.core)
+	a.now.disk.kick()
+	a.metrics.look(a.now.core)
 }
 
 // shell performs the effects of the agent's core.
@@ -138,29 +137,29 @@ type shell struct{ *Agent }
 func (shell) Now() time.Time { return time.Now() }
 
 // Room looks whether the disk has room.
-func (a shell) Room() core.DiskRoom { return a.disk.look() }
+func (a shell) Room() core.DiskRoom { return a.now.disk.look() }
 
 // Perform performs an effect.
 func (a shell) Perform(effect core.Effect) {
 	switch e := effect.(type) {
 	case core.Checkpoint:
-		a.disk.add(e.Number, e.Record)
+		a.now.disk.add(e.Number, e.Record)
 	case core.ToLeader:
-		a.toLeader(e)
+		a.leader.send(e)
 	case core.CloseLeader:
 		if link := a.leader.stream; link != nil && link.conn == e.Conn {
 			link.close(e.Why)
 		}
 	case core.ToExecutor:
-		a.toExecutor(e.Conn, outgoing{event: e.Event})
+		a.executors.send(e.Conn, outgoing{event: e.Event})
 	case core.HandOver:
 		out, wrong := a.preparing.launch(e)
 		if wrong == nil {
-			a.toExecutor(e.Conn, out)
+			a.executors.send(e.Conn, out)
 			return
 		}
-		a.startWork(func() {
-			a.inbox.postEvent(a.context, core.TaskPrepared{Task: e.Task, Reason: executor.Reason(wrong), Message: wrong.Error()})
+		a.now.start(func() {
+			a.inbox.postEvent(a.now.context, core.TaskPrepared{Task: e.Task, Reason: executor.Reason(wrong), Message: wrong.Error()})
 		})
 	case core.CloseExecutor:
 		if link := a.executors.links[e.Conn]; link != nil {
@@ -181,23 +180,23 @@ func (a shell) Perform(effect core.Effect) {
 func (a *Agent) performWork(work core.Work) {
 	switch e := work.(type) {
 	case core.StartExecutor:
-		a.startRun(e)
+		a.runs.start(e)
 	case core.ReleaseExecutor:
-		a.releaseRun(e.Run)
+		a.runs.release(e.Run)
 	case core.AbandonExecutor:
-		a.abandonRun(e.Run)
+		a.runs.abandonStart(e.Run)
 	case core.KillGroups:
-		a.killGroups(e)
+		a.runs.killGroups(e)
 	case core.KillGroup:
-		a.killGroup(e)
+		a.runs.killGroup(e)
 	case core.PrepareTask:
-		a.prepareTask(e)
+		a.preparing.prepareTask(e)
 	case core.TaskEnded:
 		a.front.tasks.EndTask(e.Task)
 		a.preparing.stop(e.Task)
 		a.preparing.dropSecrets(e.Task, e.Sandbox)
 		a.preparing.views.concealVolumes(e.Executor, e.Volumes)
-		if err := a.cells.Release(e.Task); err != nil {
+		if err := a.walls.cells.Release(e.Task); err != nil {
 			a.log.Error().Err(err).Stringer("task", e.Task).Msg("the GPUs of a task can't be taken from its executor")
 		}
 		a.preparing.images.Release(e.Task)
@@ -212,41 +211,6 @@ func (a *Agent) performWork(work core.Work) {
 		a.destroyVolume(e)
 	case core.Sample:
 		a.samples.ask(e.Targets)
-	}
-}
-
-func (a *Agent) toLeader(e core.ToLeader) {
-	link := a.leader.stream
-	if link == nil || link.conn != e.Conn {
-		return
-	}
-	if _, is := e.Call.(protocol.AgentReport); is {
-		a.leader.registered.Store(true)
-	}
-	if message, is := e.Call.(protocol.MessageFromExecutor); is {
-		if !link.out.putSpare(message) {
-			a.metrics.dropped.Add(1)
-		}
-		return
-	}
-	if !link.out.put(e.Call) {
-		link.close("the master takes nothing any more")
-	}
-}
-
-func (a *Agent) toExecutor(conn core.Conn, out outgoing) {
-	link := a.executors.links[conn]
-	if link == nil {
-		return
-	}
-	if _, is := out.event.(protocol.ExecutorMessage); is {
-		if !link.out.putSpare(out) {
-			a.metrics.dropped.Add(1)
-		}
-		return
-	}
-	if !link.out.put(out) {
-		link.cancel()
 	}
 }
 
@@ -276,36 +240,24 @@ func (a *Agent) closeLinks() {
 
 // destroyVolume deletes a volume in a goroutine of its own.
 func (a *Agent) destroyVolume(e core.DestroyVolume) {
-	a.startWork(func() {
+	a.now.start(func() {
 		done := core.VolumeDestroyed{Volume: e.Volume, Generation: e.Generation}
 		if err := a.folder.destroyVolume(e.Volume); err != nil {
 			done.Err = err.Error()
 		}
-		a.inbox.postEvent(a.context, done)
+		a.inbox.postEvent(a.now.context, done)
 	})
-}
-
-// sessionTimeoutDefault holds until a leader has told another one.
-const sessionTimeoutDefault = 5 * time.Second
-
-// longestRound returns how long a round of the loop may take: three times the session timeout that the leader told
-// last.
-func (a *Agent) longestRound() time.Duration {
-	if told := time.Duration(a.leader.timeout.Load()); told > 0 {
-		return 3 * told
-	}
-	return 3 * sessionTimeoutDefault
 }
 
 // watchLoop ends the session of an agent whose loop is stuck, and logs where it is stuck (R36). Tasks run on. A new
 // session begins when the loop runs again.
 func (a *Agent) watchLoop(ctx context.Context) {
 	for {
-		evidence := a.round.Watch(ctx, a.longestRound)
+		evidence := a.round.Watch(ctx, a.leader.longestRound)
 		if evidence == "" {
 			return
 		}
-		a.log.Error().Stringer("longest", a.longestRound()).Str("stack", evidence).Msg("the agent's loop is stuck")
+		a.log.Error().Stringer("longest", a.leader.longestRound()).Str("stack", evidence).Msg("the agent's loop is stuck")
 		a.metrics.stuck.Add(1)
 		if link := a.leader.shown.Load(); link != nil {
 			link.close("the agent's loop is stuck")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,10 +12,8 @@ import (
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/datafolder"
 	"github.com/tenderhq/tender/internal/logging"
 	"github.com/tenderhq/tender/internal/protocol"
-	"github.com/tenderhq/tender/internal/version"
 )
 
 // metrics belong to one agent, because many agents may live in one process. They are few plain numbers, so they are
@@ -37,38 +34,6 @@ type metrics struct {
 	dropped    atomic.Uint64 // messages that were dropped because a queue was full
 	held       atomic.Int64  // nanoseconds for which nothing was read from executors because of their allowance
 	unheard    atomic.Uint64 // messages that were dropped because there was no session
-}
-
-// serveMetrics writes the Prometheus text format, version 0.0.4. With tasks=1 it also has what each task uses.
-func (a *Agent) serveMetrics(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	a.metrics.write(w)
-	a.writeOwn(w)
-	writeListeners(w, a.listeners.http, a.listeners.sockets)
-	writeDropped(w, a.config.LogWritten)
-	if used := a.samples.last.Load(); used != nil {
-		writeFrameworks(w, used)
-		if r.FormValue("tasks") == "1" {
-			writeTasks(w, used)
-		}
-	}
-}
-
-// writeOwn writes what the agent is, when its certificate ends, and how much room its disk has.
-func (a *Agent) writeOwn(w io.Writer) {
-	writeFamily(w, "tender_build_info", "gauge", "1; what this agent is.",
-		series{labels: []string{"version", version.String(), "goversion", runtime.Version()}, value: 1})
-	if holder := a.holder(); holder != nil && holder.Pass().IsSigned() {
-		pass := holder.Pass()
-		writeMetric(w, "tender_certificate_expires_timestamp_seconds", "gauge", "When this agent's certificate ends.", pass.Ends().Unix())
-		writeMetric(w, "tender_certificate_renewal_timestamp_seconds", "gauge", "When it should be renewed: at half of its life.", pass.RenewAt().Unix())
-	}
-	if room, err := datafolder.RoomOf(a.config.DataDir); err == nil {
-		writeMetric(w, "tender_data_free_bytes", "gauge", "How much more the disk of this agent's data folder can hold.", room.Free)
-		if room.Inodes > 0 {
-			writeMetric(w, "tender_data_free_inodes", "gauge", "How many more files it can hold; absent where there is no such limit.", room.InodesFree)
-		}
-	}
 }
 
 const (

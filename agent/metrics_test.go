@@ -15,11 +15,10 @@ import (
 // TestUsageInMetrics: what each framework uses is there, in base units; what each task uses only for those who ask; and
 // beyond a hundred frameworks they are summed.
 func TestUsageInMetrics(t *testing.T) {
-	a := &Agent{folder: &dataFolder{}}
-	a.samples.begin(nil)
+	a := build(&Config{})
 	served := func(query string) string {
 		answer := httptest.NewRecorder()
-		a.serveMetrics(answer, httptest.NewRequest(http.MethodGet, "/metrics"+query, nil))
+		a.front.serveMetrics(answer, httptest.NewRequest(http.MethodGet, "/metrics"+query, nil))
 		return answer.Body.String()
 	}
 	if text := served(""); strings.Contains(text, "_used") || !strings.Contains(text, "\ntender_build_info{version=") {

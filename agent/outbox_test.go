@@ -18,11 +18,11 @@ func TestMessagesNeverEndTheSession(t *testing.T) {
 		conn: 1, out: newOutbox(outboxLimits{leaderCallsMax, leaderBytesMax}, leaderCallBytes),
 		leave: func(error) { t.Error("the session was ended") },
 	}
-	a := &Agent{}
+	a := build(&Config{})
 	a.leader.stream = link
 	const messages = 4 * leaderBytesMax / largeBytes
 	for range messages {
-		a.toLeader(core.ToLeader{Conn: 1, Call: protocol.MessageFromExecutor{Data: make([]byte, largeBytes)}})
+		a.leader.send(core.ToLeader{Conn: 1, Call: protocol.MessageFromExecutor{Data: make([]byte, largeBytes)}})
 	}
 	waiting := len(link.out.items)
 	if link.out.bytes > leaderBytesMax/2 || waiting == 0 {
@@ -31,7 +31,7 @@ func TestMessagesNeverEndTheSession(t *testing.T) {
 	if dropped := int(a.metrics.dropped.Load()); dropped != messages-waiting {
 		t.Errorf("%d messages were counted as dropped; %d were told and %d wait", dropped, messages, waiting)
 	}
-	a.toLeader(core.ToLeader{Conn: 1, Call: protocol.StatusUpdate{Status: api.Status{Task: "t1"}}})
+	a.leader.send(core.ToLeader{Conn: 1, Call: protocol.StatusUpdate{Status: api.Status{Task: "t1"}}})
 	if len(link.out.items) != waiting+1 {
 		t.Error("a status found no room")
 	}
@@ -43,15 +43,15 @@ func TestMessagesToASlowExecutor(t *testing.T) {
 		out:    newOutbox(outboxLimits{executorEventsMax, executorBytesMax}, outgoing.bytes),
 		cancel: func() { t.Error("the stream was ended") },
 	}
-	a := &Agent{executors: newExecutorStreams()}
+	a := build(&Config{})
 	a.executors.links[1] = link
 	for range 4 * executorBytesMax / largeBytes {
-		a.toExecutor(1, outgoing{event: protocol.ExecutorMessage{Data: make([]byte, largeBytes)}})
+		a.executors.send(1, outgoing{event: protocol.ExecutorMessage{Data: make([]byte, largeBytes)}})
 	}
 	if link.out.bytes > executorBytesMax/2 || a.metrics.dropped.Load() == 0 {
 		t.Errorf("%d bytes wait, at most %d may; %d messages were dropped", link.out.bytes, executorBytesMax/2, a.metrics.dropped.Load())
 	}
-	a.toExecutor(1, outgoing{event: protocol.ExecutorKill{Task: "t1"}})
+	a.executors.send(1, outgoing{event: protocol.ExecutorKill{Task: "t1"}})
 	if last := link.out.items[len(link.out.items)-1].event; last != (protocol.ExecutorKill{Task: "t1"}) {
 		t.Errorf("a kill found no room: the last event that waits is %T", last)
 	}
@@ -59,16 +59,16 @@ func TestMessagesToASlowExecutor(t *testing.T) {
 
 // The messages to all executors together are limited. Those that are taken, or whose stream ends, make room (R34).
 func TestMessagesToAllExecutors(t *testing.T) {
-	a := &Agent{executors: newExecutorStreams()}
+	a := build(&Config{})
 	const links = 2 * executorsBytesMax / (executorBytesMax / 2)
 	for conn := range core.Conn(links) {
 		link := &executorLink{out: newOutbox(outboxLimits{executorEventsMax, executorBytesMax}, outgoing.bytes)}
 		link.out.common = a.executors.telling
 		a.executors.links[conn] = link
 		for range executorBytesMax / 2 / largeBytes {
-			a.toExecutor(conn, outgoing{event: protocol.ExecutorMessage{Data: make([]byte, largeBytes)}})
+			a.executors.send(conn, outgoing{event: protocol.ExecutorMessage{Data: make([]byte, largeBytes)}})
 		}
-		a.toExecutor(conn, outgoing{event: protocol.ExecutorKill{Task: "t1"}})
+		a.executors.send(conn, outgoing{event: protocol.ExecutorKill{Task: "t1"}})
 	}
 	bytes := 0
 	for _, link := range a.executors.links {
@@ -96,10 +96,10 @@ func TestStatusesEndASessionThatTakesNothing(t *testing.T) {
 		conn: 1, out: newOutbox(outboxLimits{leaderCallsMax, leaderBytesMax}, leaderCallBytes),
 		leave: func(error) { ended++ },
 	}
-	a := &Agent{}
+	a := build(&Config{})
 	a.leader.stream = link
 	for range leaderBytesMax/api.StatusDataBytesMax + 1 {
-		a.toLeader(core.ToLeader{Conn: 1, Call: protocol.StatusUpdate{Status: api.Status{Data: make([]byte, api.StatusDataBytesMax)}}})
+		a.leader.send(core.ToLeader{Conn: 1, Call: protocol.StatusUpdate{Status: api.Status{Data: make([]byte, api.StatusDataBytesMax)}}})
 	}
 	if ended == 0 || link.out.bytes > leaderBytesMax {
 		t.Errorf("the session ended %d times, with %d bytes waiting", ended, link.out.bytes)

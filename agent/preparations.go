@@ -23,17 +23,25 @@ import (
 // network are shared by only a few, however many are launched (R34).
 const fetchesMax = 16
 
-// preparations fetch files, images and secrets for tasks and executors.
+// fetchLine lets a few fetch at the same time; it holds one element for each that does.
+type fetchLine chan struct{}
+
+// preparations fetch files, images and secrets for tasks.
 type preparations struct {
+	config   *Config
+	log      zerolog.Logger
+	folder   *dataFolder
+	inbox    *inbox
+	now      *lifetime
+	walls    *isolation
+	views    *views
+	fetching fetchLine
+
 	images *images.Store // nil: no task runs in an image
-	places chan struct{} // has one element for each fetch that is under way
 	mu     sync.Mutex
 	tasks  map[api.TaskRef]*preparation // those that are not over; guarded by mu
 	// secrets holds those of tasks that are about to start; the loop's goroutine only.
-	secrets  secrets.Box
-	launcher executor.Launcher
-	views    views
-	log      zerolog.Logger
+	secrets secrets.Box
 }
 
 // preparation is what is being made ready for one launch of a task.
@@ -42,27 +50,21 @@ type preparation struct {
 	over   chan struct{} // closed when nothing more is done for it
 }
 
-func newPreparations(launcher executor.Launcher, views views, log zerolog.Logger) preparations {
-	return preparations{
-		places: make(chan struct{}, fetchesMax), tasks: map[api.TaskRef]*preparation{}, launcher: launcher, views: views, log: log,
-	}
-}
-
 // enter waits until the files may be fetched; if there are none it does not wait. It returns a function to call at the
 // end, or nil if the context has ended first.
-func (p *preparations) enter(ctx context.Context, uris []api.URI) (leave func()) {
+func (l fetchLine) enter(ctx context.Context, uris []api.URI) (leave func()) {
 	if len(uris) == 0 {
 		return func() {}
 	}
-	return p.enterLine(ctx)
+	return l.enterLine(ctx)
 }
 
 // enterLine waits until something, such as an image, may be fetched. It returns a function to call at the end, or nil
 // if the context has ended first.
-func (p *preparations) enterLine(ctx context.Context) (leave func()) {
+func (l fetchLine) enterLine(ctx context.Context) (leave func()) {
 	select {
-	case p.places <- struct{}{}:
-		return func() { <-p.places }
+	case l <- struct{}{}:
+		return func() { <-l }
 	case <-ctx.Done():
 		return nil
 	}
@@ -100,71 +102,71 @@ func (p *preparations) stop(task api.TaskRef) {
 
 // prepareTask gives a task its volumes, files and image. If the task ends first, by a kill or with its executor,
 // preparations.stop cancels that.
-func (a *Agent) prepareTask(e core.PrepareTask) {
+func (p *preparations) prepareTask(e core.PrepareTask) {
 	task := e.Task.TaskRef
-	files, missing := a.preparing.secrets.Files(task, e.Secrets)
-	ctx, cancel := context.WithCancel(a.context)
-	mine, former := a.preparing.begin(task, cancel)
-	a.startWork(func() {
-		defer a.preparing.end(task, mine)
+	files, missing := p.secrets.Files(task, e.Secrets)
+	ctx, cancel := context.WithCancel(p.now.context)
+	mine, former := p.begin(task, cancel)
+	p.now.start(func() {
+		defer p.end(task, mine)
 		if former != nil {
 			<-former.over // it was cancelled, and may still take back what it has made
 		}
 		done := core.TaskPrepared{Task: e.Task}
 		place := executor.TaskPlace(e.Sandbox, e.Builtin, executor.As{User: e.User, Owner: e.Owner})
 		place.DiskMax = e.DiskMax
-		err := a.showVolumes(ctx, place, e.Volumes)
+		err := p.folder.prepareVolumes(ctx, place, e.Volumes)
 		if err == nil {
-			err = a.fetchFiles(ctx, place, e.URIs)
+			err = p.fetchFiles(ctx, place, e.URIs)
 		}
 		if err == nil && e.Image != "" {
-			done.Image, err = a.pullImage(ctx, e)
+			done.Image, err = p.pullImage(ctx, e)
 		}
 		if err == nil && len(e.Secrets) > 0 {
-			err = a.preparing.showSecrets(e.Sandbox, files, missing)
+			err = p.showSecrets(e.Sandbox, files, missing)
 		}
 		if err == nil { // last, so that little time is left in which somebody else may take them
-			err = a.config.Launcher.TryPorts(e.Ports)
+			err = p.config.Launcher.TryPorts(e.Ports)
 		}
 		if ctx.Err() != nil {
-			a.preparing.images.Release(task)
-			a.preparing.hideSecrets(task, e.Sandbox, len(files) > 0)
+			p.images.Release(task)
+			p.hideSecrets(task, e.Sandbox, len(files) > 0)
 			return
 		}
 		if err != nil {
 			done.Reason, done.Message = executor.Reason(err), err.Error()
 		}
-		a.inbox.postEvent(a.context, done)
+		p.inbox.postEvent(p.now.context, done)
 	})
 }
 
 // pullImage gives a task its image. The sandbox exists already, and may belong to another user afterwards: the one that
 // the image names. The task's volumes then belong to that user too.
-func (a *Agent) pullImage(ctx context.Context, e core.PrepareTask) (pinned string, err error) {
-	if a.preparing.images == nil { // a cluster in memory has no images
+func (p *preparations) pullImage(ctx context.Context, e core.PrepareTask) (pinned string, err error) {
+	if p.images == nil { // a cluster in memory has no images
 		return e.Image, nil
 	}
-	leave := a.preparing.enterLine(ctx)
+	leave := p.fetching.enterLine(ctx)
 	if leave == nil {
 		return "", ctx.Err()
 	}
 	defer leave()
-	pinned, err = a.preparing.images.Prepare(ctx, images.Wish{
-		Task: e.Task.TaskRef, Reference: e.Image, Sandbox: a.folder.below.At(e.Sandbox), UserAsked: e.User != "", Copied: a.cells.CopyImages(),
+	pinned, err = p.images.Prepare(ctx, images.Wish{
+		Task: e.Task.TaskRef, Reference: e.Image, Sandbox: p.folder.below.At(e.Sandbox), UserAsked: e.User != "", Copied: p.walls.cells.CopyImages(),
 	})
 	if err != nil {
 		return "", &executor.FetchError{Err: err, Away: fetch.IsAway(err) || api.Is(err, api.Unavailable)}
 	}
-	return pinned, a.folder.showVolumes(e.Sandbox, e.Volumes)
+	return pinned, p.folder.showVolumes(e.Sandbox, e.Volumes)
 }
 
 // openImages opens the store of the images that an agent keeps.
-func (p *preparations) openImages(a *Agent) (err error) {
-	if a.cells.NoImages() != "" {
+func (p *preparations) openImages() (err error) {
+	if p.walls.cells.NoImages() != "" {
 		return nil
 	}
-	config := a.config.Images
-	config.Folder, config.Local = a.folder.at("images"), a.config.FetchLocal
+	config := p.config.Images
+	config.Folder, config.Local = p.folder.at("images"), p.config.FetchLocal
 	p.images, err = images.Open(config)
 	return err
 }
@@ -186,28 +188,13 @@ func (p *preparations) rememberImages(tasks *core.Core) {
 	}
 }
 
-func (a *Agent) fetchFiles(ctx context.Context, place executor.Place, uris []api.URI) error {
-	leave := a.preparing.enter(ctx, uris)
+func (p *preparations) fetchFiles(ctx context.Context, place executor.Place, uris []api.URI) error {
+	leave := p.fetching.enter(ctx, uris)
 	if leave == nil {
 		return ctx.Err()
 	}
 	defer leave()
-	return a.config.Launcher.Prepare(ctx, place, uris)
-}
-
-// makeShared makes the folder that the tasks of a group share. It belongs to the user that all of them run as. A second
-// call does nothing.
-func (a *Agent) makeShared(ctx context.Context, out outgoing) error {
-	holder := filepath.Dir(out.shared)
-	err := a.config.Launcher.Prepare(ctx, executor.TaskPlace(holder, out.builtin, out.as), nil)
-	if err != nil || a.folder.path == "" {
-		return err
-	}
-	root, err := a.folder.below.At(out.shared).Ensure()
-	if err != nil {
-		return err
-	}
-	return root.Close()
+	return p.config.Launcher.Prepare(ctx, place, uris)
 }
 
 // showSecrets writes the files of a task's secrets into its folder, unless some are missing.
@@ -215,7 +202,7 @@ func (p *preparations) showSecrets(folder string, files map[string]protocol.Hidd
 	if missing != nil {
 		return missing
 	}
-	return p.launcher.ShowSecrets(folder, files)
+	return p.config.Launcher.ShowSecrets(folder, files)
 }
 
 // dropSecrets forgets the values of a task's secrets. If folder is not "", it also removes their files from that
@@ -232,7 +219,7 @@ func (p *preparations) hideSecrets(task api.TaskRef, folder string, shown bool) 
 	}
 	err := p.views.concealSecrets(folder)
 	if err == nil { // else the next start finds them by what is mounted there
-		err = p.launcher.HideSecrets(folder)
+		err = p.config.Launcher.HideSecrets(folder)
 	}
 	if err != nil {
 		p.log.Error().Err(err).Stringer("task", task).Msg("the files of a task's secrets stay until the agent's next start")
@@ -282,47 +269,51 @@ func (p *preparations) launch(e core.HandOver) (out outgoing, err error) {
 
 // views control which parts of the agent's folder the frameworks' own executors see while they run. Executors that see
 // all of the machine's files need nothing.
-type views struct{ agent *Agent }
+type views struct {
+	log    zerolog.Logger
+	folder *dataFolder
+	now    *lifetime
+	walls  *isolation
+	runs   *runs
+}
 
 // reveal shows an executor the volumes and secrets of a task that it is about to be handed. The loop's goroutine only.
-func (v views) reveal(e core.HandOver) error {
-	a, launch := v.agent, e.Launch
-	if launch.Task.Executor == nil || a.cells == nil {
+func (v *views) reveal(e core.HandOver) error {
+	launch := e.Launch
+	if launch.Task.Executor == nil || v.walls.cells == nil {
 		return nil
 	}
-	task, _ := a.core.Task(e.Task.TaskRef)
-	folders := a.folder.volumeFolders(task.Volumes)
+	task, _ := v.now.core.Task(e.Task.TaskRef)
+	folders := v.folder.volumeFolders(task.Volumes)
 	if slices.ContainsFunc(launch.Task.Secrets, func(s api.Secret) bool { return s.File != "" }) {
 		folders = append(folders, filepath.Join(launch.Sandbox, secrets.Folder))
 	}
 	if len(folders) == 0 { // so that nobody looks whether the executor still runs, which takes a file of the kernel
 		return nil
 	}
-	return a.cells.Reveal(a.runs.around(launch.Sandbox), folders...)
+	return v.walls.cells.Reveal(v.runs.around(launch.Sandbox), folders...)
 }
 
 // concealSecrets hides the files of a task's secrets from an executor to which they were revealed.
-func (v views) concealSecrets(sandbox string) error {
-	a := v.agent
-	return a.cells.Conceal(a.runs.around(sandbox), filepath.Join(sandbox, secrets.Folder))
+func (v *views) concealSecrets(sandbox string) error {
+	return v.walls.cells.Conceal(v.runs.around(sandbox), filepath.Join(sandbox, secrets.Folder))
 }
 
 // concealVolumes hides volumes from an executor that needs them no more.
-func (v views) concealVolumes(executor api.ExecutorRef, ids []api.VolumeID) {
-	a := v.agent
+func (v *views) concealVolumes(executor api.ExecutorRef, ids []api.VolumeID) {
 	if len(ids) == 0 {
 		return
 	}
-	if err := a.cells.Conceal(a.runs.living(executor), a.folder.volumeFolders(ids)...); err != nil {
-		a.log.Error().Err(err).Stringer("executor", executor).Msg("an executor still has volumes of tasks that have ended")
+	if err := v.walls.cells.Conceal(v.runs.living(executor), v.folder.volumeFolders(ids)...); err != nil {
+		v.log.Error().Err(err).Stringer("executor", executor).Msg("an executor still has volumes of tasks that have ended")
 	}
 }
 
 // sweepVolumes hides volumes from executors whose tasks ended just before the previous agent was killed.
-func (v views) sweepVolumes() {
-	for _, state := range v.agent.runs.all() {
+func (v *views) sweepVolumes() {
+	for _, state := range v.runs.all() {
 		if state.run.Executor.Executor != api.CommandExecutor {
-			v.concealVolumes(state.run.Executor, v.agent.core.UnneededVolumes(state.run.Executor))
+			v.concealVolumes(state.run.Executor, v.now.core.UnneededVolumes(state.run.Executor))
 		}
 	}
 }

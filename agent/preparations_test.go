@@ -4,15 +4,13 @@ import (
 	"context"
 	"testing"
 
-	"github.com/rs/zerolog"
-
 	"github.com/tenderhq/tender/api"
 )
 
 // TestAFormerPreparationIsOver: what is made ready for the next launch of an ID waits until the former launch's is over,
 // and neither ends the other.
 func TestAFormerPreparationIsOver(t *testing.T) {
-	p := newPreparations(nil, views{}, zerolog.Nop())
+	p := build(&Config{}).preparing
 	task := api.TaskRef{Framework: "f1", Task: "t1"}
 	first, cancelFirst := context.WithCancel(t.Context())
 	one, before := p.begin(task, cancelFirst)

@@ -58,7 +58,7 @@ func TestRoutesAreHeldToTheTable(t *testing.T) {
 		{who: trust.Identity{Kind: trust.Master, Name: "m1"}, revoked: "-", answer: may(rights.Master)},
 	}
 	served := map[string]bool{}
-	for pattern := range (&Agent{folder: &dataFolder{}}).routes() {
+	for pattern := range build(&Config{}).front.routes() {
 		call := "agent " + pattern
 		served[call] = true
 		row, has := rights.RowOf(call)
@@ -66,7 +66,7 @@ func TestRoutesAreHeldToTheTable(t *testing.T) {
 			t.Errorf("%s is served and has no row in the table", call)
 		}
 		for i, try := range tries {
-			a := &Agent{folder: &dataFolder{}}
+			a := build(&Config{})
 			if !try.plain {
 				a.config.Identify = func(context.Context) trust.Identity { return try.who }
 			}
@@ -81,7 +81,7 @@ func TestRoutesAreHeldToTheTable(t *testing.T) {
 				a.front.visitors.EndTelling()
 			}
 			answer := httptest.NewRecorder()
-			a.guard().Hold(call, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })(answer, httptest.NewRequest("GET", "/", nil))
+			a.front.guard().Hold(call, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })(answer, httptest.NewRequest("GET", "/", nil))
 			want := try.answer(row)
 			if slices.Contains(row.Kinds, rights.Nobody) {
 				want = http.StatusTeapot

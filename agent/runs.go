@@ -5,12 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/proc"
@@ -18,10 +20,20 @@ import (
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
+	"google.golang.org/grpc/peer"
 )
 
 // runs are the executors' processes that this agent has started or found.
 type runs struct {
+	config    *Config
+	log       zerolog.Logger
+	folder    *dataFolder
+	inbox     *inbox
+	now       *lifetime
+	walls     *isolation
+	listeners *listeners
+	fetching  fetchLine
+
 	mutex     sync.Mutex
 	processes map[core.Run]*runState
 }
@@ -134,13 +146,13 @@ func (r *runs) all() []*runState {
 	return slices.Collect(maps.Values(r.processes))
 }
 
-// findRuns looks for the processes that the previous agent started.
-func (a *Agent) findRuns() (alive []core.Run) {
-	a.runs.forget()
-	for _, started := range a.core.Runs() {
-		if process := a.config.Launcher.Find(started.Process); process != nil && a.sameBoot() {
-			folder := a.core.ExecutorFolder(started.Run.Executor)
-			a.runs.put(&runState{run: started.Run, folder: folder, user: a.userOf(folder), process: process, abandon: func() {}})
+// find looks for the processes that the previous agent started.
+func (r *runs) find() (alive []core.Run) {
+	r.forget()
+	for _, started := range r.now.core.Runs() {
+		if process := r.config.Launcher.Find(started.Process); process != nil && r.sameBoot() {
+			folder := r.now.core.ExecutorFolder(started.Run.Executor)
+			r.put(&runState{run: started.Run, folder: folder, user: r.userOf(folder), process: process, abandon: func() {}})
 			alive = append(alive, started.Run)
 		}
 	}
@@ -149,36 +161,36 @@ func (a *Agent) findRuns() (alive []core.Run) {
 
 // sweepCells kills what runs in cells that this agent does not know. They are left when an agent, or a test, was killed
 // before it had written about them. The cells of executors that have died stay until the core has their tasks killed.
-func (a *Agent) sweepCells(ctx context.Context) {
+func (r *runs) sweepCells(ctx context.Context) {
 	const patience = 10 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var known []api.ExecutorRef
-	for _, started := range a.core.Runs() {
+	for _, started := range r.now.core.Runs() {
 		known = append(known, started.Run.Executor)
 	}
-	if err := a.cells.Sweep(ctx, known); err != nil {
-		a.log.Error().Err(err).Msg("processes of unknown executors can't be ended")
+	if err := r.walls.cells.Sweep(ctx, known); err != nil {
+		r.log.Error().Err(err).Msg("processes of unknown executors can't be ended")
 	}
 }
 
 // rememberHeld tells the walls what is held by executors that outlived the agent's previous process.
-func (a *Agent) rememberHeld() {
-	if a.cells == nil {
+func (r *runs) rememberHeld() {
+	if r.walls.cells == nil {
 		return
 	}
 	var all []walls.Holding
-	for _, held := range a.core.Held() {
+	for _, held := range r.now.core.Held() {
 		all = append(all, walls.Holding(held))
 	}
-	if err := a.cells.Remember(all); err != nil {
-		a.log.Warn().Err(err).Msg("control groups of executors can't be set to what their tasks need")
+	if err := r.walls.cells.Remember(all); err != nil {
+		r.log.Warn().Err(err).Msg("control groups of executors can't be set to what their tasks need")
 	}
 }
 
 // userOf returns the user that an executor runs as: the owner of its folder.
-func (a *Agent) userOf(folder string) int {
-	info, err := a.folder.below.At(folder).Lstat(".")
+func (r *runs) userOf(folder string) int {
+	info, err := r.folder.below.At(folder).Lstat(".")
 	if err != nil {
 		return entry.Self().UID
 	}
@@ -187,56 +199,56 @@ func (a *Agent) userOf(folder string) int {
 
 // sameBoot says whether the machine was not rebooted. After a reboot an equal PID and start time would be a
 // coincidence.
-func (a *Agent) sameBoot() bool { return a.core.Identity().BootID == a.config.BootID }
+func (r *runs) sameBoot() bool { return r.now.core.Identity().BootID == r.config.BootID }
 
-// startRun forks an executor and follows its process until that ends.
-func (a *Agent) startRun(e core.StartExecutor) {
-	ctx, cancel := context.WithCancel(a.context)
+// start forks an executor and follows its process until that ends.
+func (r *runs) start(e core.StartExecutor) {
+	ctx, cancel := context.WithCancel(r.now.context)
 	state := &runState{run: e.Run, folder: e.Sandbox, abandon: cancel}
-	a.runs.put(state)
-	a.startWork(func() {
+	r.put(state)
+	r.now.start(func() {
 		defer cancel()
-		state.said = tail.Size(a.folder.below.At(e.Sandbox), "stderr")
-		token := a.config.Random()
-		process, err := a.forkRun(ctx, e, token)
+		state.said = tail.Size(r.folder.below.At(e.Sandbox), "stderr")
+		token := r.config.Random()
+		process, err := r.fork(ctx, e, token)
 		if err != nil {
-			a.runs.drop(e.Run)
-			a.inbox.postEvent(a.context, core.ExecutorFailed{Run: e.Run, Reason: executor.Reason(err), Message: err.Error()})
+			r.drop(e.Run)
+			r.inbox.postEvent(r.now.context, core.ExecutorFailed{Run: e.Run, Reason: executor.Reason(err), Message: err.Error()})
 			return
 		}
-		a.runs.forked(state, process, a.userOf(e.Sandbox))
+		r.forked(state, process, r.userOf(e.Sandbox))
 		hash := sha256.Sum256([]byte(token))
-		a.inbox.postEvent(a.context, core.ExecutorForked{Run: e.Run, Process: process.ID(), TokenHash: hex.EncodeToString(hash[:])})
-		a.awaitRun(a.context, state)
+		r.inbox.postEvent(r.now.context, core.ExecutorForked{Run: e.Run, Process: process.ID(), TokenHash: hex.EncodeToString(hash[:])})
+		r.await(r.now.context, state)
 	})
 }
 
-// forkRun makes the folder of an executor with its content, and then forks its child.
-func (a *Agent) forkRun(ctx context.Context, e core.StartExecutor, token string) (executor.Process, error) {
+// fork makes the folder of an executor with its content, and then forks its child.
+func (r *runs) fork(ctx context.Context, e core.StartExecutor, token string) (executor.Process, error) {
 	command := e.Executor.Command
 	if e.Builtin {
-		if len(a.config.CommandExecutor) == 0 {
+		if len(r.config.CommandExecutor) == 0 {
 			return nil, errors.New("this agent was not told how to start the built-in executor; set CommandExecutor")
 		}
-		command = api.Command{Argv: a.config.CommandExecutor}
+		command = api.Command{Argv: r.config.CommandExecutor}
 	}
 	place := executor.Place{Sandbox: e.Sandbox, Builtin: e.Builtin, As: executor.As{User: command.User}}
-	if err := a.showVolumes(ctx, place, e.Volumes); err != nil {
+	if err := r.folder.prepareVolumes(ctx, place, e.Volumes); err != nil {
 		return nil, err
 	}
-	leave := a.preparing.enter(ctx, command.URIs)
+	leave := r.fetching.enter(ctx, command.URIs)
 	if leave == nil {
 		return nil, ctx.Err()
 	}
 	defer leave()
-	child, err := a.config.Launcher.Fork(ctx, executor.Start{
-		Run: e.Run.Executor, Command: command, Place: place, Socket: a.listeners.socket, Token: token,
-		RecoveryTimeout: max(a.recoveryTimeout(), 0), Path: a.config.Path, Resources: e.Executor.Resources,
+	child, err := r.config.Launcher.Fork(ctx, executor.Start{
+		Run: e.Run.Executor, Command: command, Place: place, Socket: r.listeners.socket, Token: token,
+		RecoveryTimeout: max(r.recoveryTimeout(), 0), Path: r.config.Path, Resources: e.Executor.Resources,
 	})
 	if err != nil || e.Builtin {
 		return child, err
 	}
-	if err := a.cells.Reveal(child.ID().PID, a.folder.volumeFolders(e.Volumes)...); err != nil {
+	if err := r.walls.cells.Reveal(child.ID().PID, r.folder.volumeFolders(e.Volumes)...); err != nil {
 		child.Abandon()
 		child.Wait(ctx)
 		return nil, err
@@ -244,102 +256,121 @@ func (a *Agent) forkRun(ctx context.Context, e core.StartExecutor, token string)
 	return child, nil
 }
 
-func (a *Agent) recoveryTimeout() time.Duration {
-	if a.config.RecoveryTimeout == 0 {
+func (r *runs) recoveryTimeout() time.Duration {
+	if r.config.RecoveryTimeout == 0 {
 		return 15 * time.Minute
 	}
-	return a.config.RecoveryTimeout
+	return r.config.RecoveryTimeout
 }
 
-// awaitRun waits for the end of a process. If the agent ends first, a child that is still at its gate is ended, because
+// await waits for the end of a process. If the agent ends first, a child that is still at its gate is ended, because
 // it must not wait for ever.
-func (a *Agent) awaitRun(ctx context.Context, state *runState) {
+func (r *runs) await(ctx context.Context, state *runState) {
 	message, done := state.process.Wait(ctx)
 	if !done {
 		state.process.Abandon()
 		return
 	}
-	a.runs.drop(state.run)
-	if line := tail.LastLine(a.folder.below.At(state.folder), "stderr", state.said); line != "" {
+	r.drop(state.run)
+	if line := tail.LastLine(r.folder.below.At(state.folder), "stderr", state.said); line != "" {
 		message += "; the last line of its stderr: " + line
 	}
-	a.inbox.postEvent(ctx, core.ExecutorExited{Run: state.run, Message: message})
+	r.inbox.postEvent(ctx, core.ExecutorExited{Run: state.run, Message: message})
 }
 
-// releaseRun opens the gate of an executor.
-func (a *Agent) releaseRun(run core.Run) {
-	process := a.runs.process(run)
+// release opens the gate of an executor.
+func (r *runs) release(run core.Run) {
+	process := r.process(run)
 	if process == nil {
 		return // the process has ended; ExecutorExited follows
 	}
 	if err := process.Release(); err != nil {
-		a.log.Warn().Err(err).Stringer("executor", run.Executor).Msg("an executor was not let run after its start")
+		r.log.Warn().Err(err).Stringer("executor", run.Executor).Msg("an executor was not let run after its start")
 	}
 }
 
-// abandonRun ends a start that is no longer wanted.
-func (a *Agent) abandonRun(run core.Run) {
-	state := a.runs.get(run)
+// abandonStart ends a start that is no longer wanted.
+func (r *runs) abandonStart(run core.Run) {
+	state := r.get(run)
 	if state == nil {
 		return
 	}
 	state.abandon()
-	if process := a.runs.process(run); process != nil {
+	if process := r.process(run); process != nil {
 		process.Abandon()
 	}
 }
 
 // killGroups kills until no process is left. What can't be killed is tried again for as long as the agent lives,
 // because no task of it may be reported as ended before.
-func (a *Agent) killGroups(e core.KillGroups) {
-	a.startWork(func() {
-		for a.context.Err() == nil {
+func (r *runs) killGroups(e core.KillGroups) {
+	r.now.start(func() {
+		for r.now.context.Err() == nil {
 			owner := executor.Owner{Executor: e.Run.Executor, Leader: e.Leader, Sandbox: e.Sandbox}
-			end, err := a.config.Launcher.KillAll(a.context, owner)
+			end, err := r.config.Launcher.KillAll(r.now.context, owner)
 			if err == nil {
-				a.inbox.postEvent(a.context, core.GroupsGone{Run: e.Run, Reason: end.Reason, Message: end.Message})
+				r.inbox.postEvent(r.now.context, core.GroupsGone{Run: e.Run, Reason: end.Reason, Message: end.Message})
 				return
 			}
-			a.log.Error().Err(err).Stringer("executor", e.Run.Executor).Msg("its processes can't be killed")
+			r.log.Error().Err(err).Stringer("executor", e.Run.Executor).Msg("its processes can't be killed")
 			select {
 			case <-time.After(time.Second):
-			case <-a.context.Done():
+			case <-r.now.context.Done():
 			}
 		}
 	})
 }
 
-func (a *Agent) killGroup(e core.KillGroup) {
-	a.startWork(func() {
+func (r *runs) killGroup(e core.KillGroup) {
+	r.now.start(func() {
 		owner := executor.Owner{Executor: e.Executor, Leader: e.Leader, Sandbox: e.Sandbox}
-		if err := a.config.Launcher.Kill(owner, e.Task.Task, e.Group); err != nil {
-			a.log.Error().Err(err).Stringer("task", e.Task).Msg("its process group can't be killed")
+		if err := r.config.Launcher.Kill(owner, e.Task.Task, e.Group); err != nil {
+			r.log.Error().Err(err).Stringer("task", e.Task).Msg("its process group can't be killed")
 		}
 	})
 }
 
-// clearExecutors ends the executors that this agent has started, when no agent will come back for them. Executors end
+// clear ends the executors that this agent has started, when no agent will come back for them. Executors end
 // by themselves when they see that the agent is gone; those that do not are killed.
-func (a *Agent) clearExecutors() {
+func (r *runs) clear() {
 	const patience = 10 * time.Second
 	gentle, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	targets := map[api.ExecutorRef]core.ExecutorStarted{}
-	for _, started := range a.core.Runs() {
+	for _, started := range r.now.core.Runs() {
 		targets[started.Run.Executor] = started
 	}
-	for _, state := range a.runs.all() {
+	for _, state := range r.all() {
 		if state.process != nil {
 			state.process.Wait(gentle)
 		}
-		a.runs.drop(state.run)
+		r.drop(state.run)
 	}
 	hard, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for ref, started := range targets {
-		owner := executor.Owner{Executor: ref, Leader: started.Process, Sandbox: a.core.ExecutorFolder(ref)}
-		if _, err := a.config.Launcher.KillAll(hard, owner); err != nil {
-			a.log.Error().Err(err).Stringer("executor", ref).Msg("its processes can't be killed")
+		owner := executor.Owner{Executor: ref, Leader: started.Process, Sandbox: r.now.core.ExecutorFolder(ref)}
+		if _, err := r.config.Launcher.KillAll(hard, owner); err != nil {
+			r.log.Error().Err(err).Stringer("executor", ref).Msg("its processes can't be killed")
 		}
 	}
+}
+
+// checkPeer returns why the user at the other end of a stream may not speak for an executor, or nil.
+func (r *runs) checkPeer(ctx context.Context, ref api.ExecutorRef) error {
+	from, known := peer.FromContext(ctx)
+	if !known {
+		return nil
+	}
+	address, known := from.Addr.(peerAddr)
+	if !known || address.uid == entry.Self().UID || r.runsAs(ref, address.uid) {
+		return nil
+	}
+	return api.E("executor.subscribe", api.Denied, ref.String(),
+		fmt.Errorf("user %d has connected, and the executor runs as another; only the executor itself may speak for it", address.uid))
+}
+
+// welcomes says whether a user is the agent's own, or that of an executor here.
+func (r *runs) welcomes(uid int) bool {
+	return uid == entry.Self().UID || r.anyAs(uid)
 }

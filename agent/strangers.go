@@ -1,16 +1,11 @@
 package agent
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net"
 	"sync/atomic"
 
-	"google.golang.org/grpc/peer"
-
 	"github.com/tenderhq/tender/agent/walls/entry"
-	"github.com/tenderhq/tender/api"
 )
 
 // strangersMax is how many streams of executors may be open that have not subscribed. If there is one more, the stream
@@ -61,23 +56,4 @@ func (c *peerConn) RemoteAddr() net.Addr { return peerAddr{c.Conn.RemoteAddr(), 
 type peerAddr struct {
 	net.Addr
 	uid int
-}
-
-// checkPeer returns why the user at the other end of a stream may not speak for an executor, or nil.
-func (a *Agent) checkPeer(ctx context.Context, ref api.ExecutorRef) error {
-	from, known := peer.FromContext(ctx)
-	if !known {
-		return nil
-	}
-	address, known := from.Addr.(peerAddr)
-	if !known || address.uid == entry.Self().UID || a.runs.runsAs(ref, address.uid) {
-		return nil
-	}
-	return api.E("executor.subscribe", api.Denied, ref.String(),
-		fmt.Errorf("user %d has connected, and the executor runs as another; only the executor itself may speak for it", address.uid))
-}
-
-// welcomes says whether a user is the agent's own, or that of an executor here.
-func (a *Agent) welcomes(uid int) bool {
-	return uid == entry.Self().UID || a.runs.anyAs(uid)
 }

@@ -123,15 +123,15 @@ func (f *dataFolder) showVolumes(sandbox string, ids []api.VolumeID) error {
 	return nil
 }
 
-// showVolumes makes a place and links volumes into it.
-func (a *Agent) showVolumes(ctx context.Context, place executor.Place, ids []api.VolumeID) error {
-	if a.folder.path == "" || len(ids) == 0 {
+// prepareVolumes makes a place and links volumes into it.
+func (f *dataFolder) prepareVolumes(ctx context.Context, place executor.Place, ids []api.VolumeID) error {
+	if f.path == "" || len(ids) == 0 {
 		return nil
 	}
-	if err := a.config.Launcher.Prepare(ctx, place, nil); err != nil {
+	if err := f.launcher.Prepare(ctx, place, nil); err != nil {
 		return err
 	}
-	return a.folder.showVolumes(cmp.Or(place.Task, place.Sandbox), ids)
+	return f.showVolumes(cmp.Or(place.Task, place.Sandbox), ids)
 }
 
 // giveVolume gives the folder of an existing volume, with everything in it, to the sandbox's user.
@@ -168,4 +168,19 @@ func (f *dataFolder) showVolume(sandbox *os.Root, id api.VolumeID) error {
 		}
 		return nil
 	})
+}
+
+// makeShared makes the folder that the tasks of a group share. It belongs to the user that all of them run as. A second
+// call does nothing.
+func (f *dataFolder) makeShared(ctx context.Context, out outgoing) error {
+	holder := filepath.Dir(out.shared)
+	err := f.launcher.Prepare(ctx, executor.TaskPlace(holder, out.builtin, out.as), nil)
+	if err != nil || f.path == "" {
+		return err
+	}
+	root, err := f.below.At(out.shared).Ensure()
+	if err != nil {
+		return err
+	}
+	return root.Close()
 }

@@ -19,7 +19,7 @@ func isCore(name string) bool { return name == "Core" || name == "JobMaster" }
 // shells are the receivers of shells that are made of rooms: the structs to which their fields point. No way of held
 // structs leads from one room over another back to the first, through whatever stands between; and none to the shell,
 // which alone knows all. What belongs to one room only may know that room.
-var shells = map[string]string{"master": "Master", "master/internal/raftlog": "Log"}
+var shells = map[string]string{"agent": "Agent", "master": "Master", "master/internal/raftlog": "Log"}
 
 // roomsCallOneWay refuses calls between rooms that go in a circle. A room can call only what it holds. So it is enough
 // that no room holds one from which a way leads back to it, and that what rooms share (nouns, base) holds none.
