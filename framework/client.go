@@ -32,6 +32,7 @@ type Client struct {
 	updates   uint64        // how many updates of it have come into effect
 	session   uint64
 	takeovers uint64           // how often another instance may have been active since Run began
+	standsBy  bool             // another instance is active
 	conn      *grpc.ClientConn // connection to the leader; nil between sessions
 	changed   chan struct{}    // closed and replaced when a session begins or ends
 	sound     map[string]bool  // constraints that a leader has found valid
@@ -53,6 +54,14 @@ func (c *Client) Takeovers() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.takeovers
+}
+
+// StandsBy reports whether another instance of the framework is active, as the masters have said last; no callback is
+// made then until this instance is active again. Only with [Config.Standby] it is ever true.
+func (c *Client) StandsBy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.standsBy
 }
 
 // Answer answers offers that were kept. If an offer is gone, its tasks end DROPPED (INVALID_OFFERS), which Update is

@@ -241,6 +241,8 @@ func (l *loop) perform(effect core.Effect) {
 	case core.SessionEnded:
 		l.endSession()
 		l.client.dropped()
+	case core.StandsBy:
+		l.client.standBy()
 	case core.FrameworkChanged:
 		l.client.holds(effect.Framework, effect.Changes)
 	case core.UpdateEnded:

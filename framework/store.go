@@ -340,9 +340,15 @@ func (c *Client) place(ctx context.Context) (place, <-chan struct{}, error) {
 func (c *Client) subscribed(began core.SessionBegan, conn *grpc.ClientConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.framework.ID, c.session, c.takeovers, c.conn = began.Framework, began.Session, began.Takeovers, conn
+	c.framework.ID, c.session, c.takeovers, c.conn, c.standsBy = began.Framework, began.Session, began.Takeovers, conn, false
 	close(c.changed)
 	c.changed = make(chan struct{})
+}
+
+func (c *Client) standBy() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.standsBy = true
 }
 
 func (c *Client) dropped() {

@@ -45,6 +45,8 @@ type (
 	}
 	// SessionEnded cancels the callbacks of the session.
 	SessionEnded struct{}
+	// StandsBy says that another instance of the framework is active.
+	StandsBy struct{}
 	// FrameworkChanged tells what the framework says of itself from now on, and how many changes have come into effect.
 	FrameworkChanged struct {
 		Framework api.Framework
@@ -112,6 +114,7 @@ func (Send) effect()             {}
 func (Acknowledge) effect()      {}
 func (SessionBegan) effect()     {}
 func (SessionEnded) effect()     {}
+func (StandsBy) effect()         {}
 func (FrameworkChanged) effect() {}
 func (UpdateEnded) effect()      {}
 func (WantedTold) effect()       {}

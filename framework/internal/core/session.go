@@ -253,6 +253,7 @@ func (c *Core) keepSession() {
 func (c *Core) waitForTurn(event protocol.Waiting) {
 	c.search.greet()
 	c.session.phase = standing
+	c.emit(StandsBy{})
 	c.log(Info, "standing by", Field{"active", event.ActiveInstance}, Field{"address", c.session.address})
 	if len(c.tasks.open) > 0 {
 		c.startOver()

@@ -27,6 +27,8 @@ func show(effect Effect) string {
 		return text
 	case SessionEnded:
 		return "the session ends"
+	case StandsBy:
+		return "it stands by"
 	case FrameworkChanged:
 		return fmt.Sprintf("framework %s has roles %v after %d changes", e.Framework.ID, e.Framework.Roles, e.Changes)
 	case UpdateEnded:

@@ -35,6 +35,9 @@ func TestAnEarlierManagerComesBack(t *testing.T) {
 		c.Advance(45 * time.Second)
 		first.Rejoin()
 		c.Advance(5 * time.Second)
+		if _, err := c.manager.JobStatus(t.Context(), "sum"); c.manager.Active() || !api.Is(err, api.Unavailable) {
+			t.Errorf("the first stands by: active %v, and asked for a job it says %v", c.manager.Active(), err)
+		}
 		second.Kill()
 		c.Advance(20 * time.Second)
 		c.awaitPhase("sum", jobs.Succeeded)

@@ -103,7 +103,7 @@ func (m *Manager) do(work func(now time.Time)) {
 	m.keeper.Do(now, work)
 	switch {
 	case m.client == nil:
-	case m.keeper.Over():
+	case m.keeper.Over() || m.client.StandsBy():
 		m.endSession()
 	default:
 		m.startWriting()
@@ -111,7 +111,7 @@ func (m *Manager) do(work func(now time.Time)) {
 	}
 }
 
-// endSession is called when Run has ended. It tells everybody who waits.
+// endSession is called when Run has ended, or another manager keeps the jobs. It tells everybody who waits.
 func (m *Manager) endSession() {
 	m.client = nil
 	m.keeper.End()
@@ -123,6 +123,9 @@ var (
 	errLeft    = errors.New("this instance is not the active one any more")
 	errStandby = errors.New("this instance stands by; ask the active one, or again in a moment")
 )
+
+// serves reports whether this instance is the one that keeps the jobs.
+func (m *Manager) serves() bool { return m.turn.loaded && m.client != nil && !m.client.StandsBy() }
 
 // armTimer sets the timer to when the keeper next has something to do.
 func (m *Manager) armTimer(now time.Time) {

@@ -14,6 +14,7 @@ import (
 type masters interface {
 	FrameworkID() api.FrameworkID
 	Takeovers() uint64 // how often another manager may have kept the jobs
+	StandsBy() bool    // another manager keeps them
 	Answer(answers ...api.Answer) error
 	Demand(demand api.Demand) error
 	Roles() []api.Role                             // in which it is offered resources

@@ -33,7 +33,7 @@ const runBytes = 6
 // claimName reserves a name, so that only one request at a time changes the job of that name; releaseName ends that.
 func (m *Manager) claimName(op, name string) (master *core.JobMaster, err error) {
 	switch {
-	case m.client == nil || !m.turn.loaded:
+	case !m.serves():
 		return nil, api.E(op, api.Unavailable, name, errStandby)
 	case !m.keeper.Claim(name):
 		return nil, api.E(op, api.Unavailable, name, errBusy)
@@ -388,7 +388,7 @@ type ListQuery struct {
 func (m *Manager) ListJobs(ctx context.Context, query ListQuery) (list []jobs.Status, more bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.turn.loaded || m.client == nil {
+	if !m.serves() {
 		return nil, false, api.E("job.list", api.Unavailable, "", errStandby)
 	}
 	who := callerOf(ctx)
@@ -442,7 +442,7 @@ func (m *Manager) statusOf(master *core.JobMaster, tasks bool) jobs.Status {
 func (m *Manager) lookAtJob(ctx context.Context, op, name string, see func(*core.JobMaster)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.turn.loaded || m.client == nil {
+	if !m.serves() {
 		return api.E(op, api.Unavailable, name, errStandby)
 	}
 	master := m.keeper.Job(name)
@@ -456,11 +456,12 @@ func (m *Manager) lookAtJob(ctx context.Context, op, name string, see func(*core
 	return nil
 }
 
-// Active reports whether this instance is the one that keeps the jobs.
+// Active reports whether this instance is the one that keeps the jobs. While it stands by, it has none, and answers no
+// request; for a moment after it was cut off it does not know that another one has taken over.
 func (m *Manager) Active() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.turn.loaded && m.client != nil
+	return m.serves()
 }
 
 // frameworkID returns the ID of the framework that runs the tasks; "": this instance stands by.

@@ -69,6 +69,8 @@ func (t *twin) Put(_ context.Context, key string, value []byte, _ int) error {
 	return nil
 }
 
+func (t *twin) StandsBy() bool { return false }
+
 func (t *twin) Delete(_ context.Context, key string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -202,7 +202,7 @@ func (s *scheduler) perform(effect sdk.Effect) {
 		s.say(e)
 	case sdk.FrameworkChanged:
 		s.info, s.said.changes = e.Framework, e.Changes
-	case sdk.UpdateEnded, sdk.WantedTold: // nobody waits for these
+	case sdk.UpdateEnded, sdk.WantedTold, sdk.StandsBy: // nobody waits for these
 	case sdk.Count: // nobody counts
 	}
 }
