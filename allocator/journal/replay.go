@@ -32,12 +32,12 @@ func Recorded(section *Section) Report {
 		start bool
 	}
 	var edges []edge
-	for _, one := range w.jobs {
-		edges = append(edges, edge{one.started, one, true})
-		if one.ended {
-			edges = append(edges, edge{one.started.Add(one.ran), one, false})
+	for _, job := range w.jobs {
+		edges = append(edges, edge{job.started, job, true})
+		if job.ended {
+			edges = append(edges, edge{job.started.Add(job.ran), job, false})
 		}
-		report.wait(one, one.started)
+		report.wait(job, job.started)
 	}
 	report.pass(c, w.begin)
 	slices.SortStableFunc(edges, func(a, b edge) int { return a.at.Compare(b.at) })
@@ -153,18 +153,18 @@ func (r *replay) doWhatHappens() {
 
 // endRuns ends the runs that can no longer run where they are.
 func (r *replay) endRuns(which func(allocator.Claim) bool) {
-	for _, one := range slices.Clone(r.ends) {
-		if which(one.claim) {
-			r.stopRun(one)
+	for _, ending := range slices.Clone(r.ends) {
+		if which(ending.claim) {
+			r.stopRun(ending)
 		}
 	}
 }
 
-func (r *replay) stopRun(one *run) {
-	r.ends = slices.DeleteFunc(r.ends, func(other *run) bool { return other == one })
-	delete(r.running, api.TaskRef{Framework: one.claim.Framework, Task: one.claim.Task})
-	r.policy.Return(one.claim)
-	r.cluster.use(one.job, false)
+func (r *replay) stopRun(stopped *run) {
+	r.ends = slices.DeleteFunc(r.ends, func(other *run) bool { return other == stopped })
+	delete(r.running, api.TaskRef{Framework: stopped.claim.Framework, Task: stopped.claim.Task})
+	r.policy.Return(stopped.claim)
+	r.cluster.use(stopped.job, false)
 }
 
 func (r *replay) finishRuns() {
@@ -175,20 +175,20 @@ func (r *replay) finishRuns() {
 
 func (r *replay) queueArrivals() {
 	for r.arrived < len(r.byWant) && !r.byWant[r.arrived].wanted.After(r.now) {
-		one := r.byWant[r.arrived]
+		arrival := r.byWant[r.arrived]
 		r.arrived++
-		r.queues[one.who] = append(r.queues[one.who], one)
-		r.stateDemand(one.who)
+		r.queues[arrival.who] = append(r.queues[arrival.who], arrival)
+		r.stateDemand(arrival.who)
 	}
 }
 
 // stateDemand states what the queue wants, as shapes.
 func (r *replay) stateDemand(who queueKey) {
 	shapes := []api.Shape{}
-	for _, one := range r.queues[who] {
-		i := slices.IndexFunc(shapes, func(s api.Shape) bool { return s.Resources.Equal(one.resources) })
+	for _, waiting := range r.queues[who] {
+		i := slices.IndexFunc(shapes, func(s api.Shape) bool { return s.Resources.Equal(waiting.resources) })
 		if i < 0 {
-			shapes = append(shapes, api.Shape{Resources: one.resources, Count: 1})
+			shapes = append(shapes, api.Shape{Resources: waiting.resources, Count: 1})
 		} else {
 			shapes[i].Count++
 		}
@@ -205,11 +205,11 @@ func (r *replay) callPolicy() bool {
 	}
 	for _, inverse := range allocation.Inverse {
 		for _, victim := range inverse.Victims {
-			if one := r.running[api.TaskRef{Framework: victim.Framework, Task: victim.Task}]; one != nil {
+			if killed := r.running[api.TaskRef{Framework: victim.Framework, Task: victim.Task}]; killed != nil {
 				r.report.preempted++
-				r.stopRun(one)
-				r.queues[one.job.who] = append(r.queues[one.job.who], one.job)
-				r.stateDemand(one.job.who)
+				r.stopRun(killed)
+				r.queues[killed.job.who] = append(r.queues[killed.job.who], killed.job)
+				r.stateDemand(killed.job.who)
 				moved = true
 			}
 		}
@@ -223,14 +223,14 @@ func (r *replay) launchInto(offer allocator.Claim) bool {
 	left := offer.Resources
 	var waiting []*job
 	moved := false
-	for _, one := range r.queues[who] {
-		taken, rest, fits := left.Carve(one.resources)
+	for _, next := range r.queues[who] {
+		taken, rest, fits := left.Carve(next.resources)
 		if !fits {
-			waiting = append(waiting, one)
+			waiting = append(waiting, next)
 			continue
 		}
 		left, moved = rest, true
-		r.launchJob(one, offer, taken)
+		r.launchJob(next, offer, taken)
 	}
 	r.queues[who] = waiting
 	if moved {
@@ -245,14 +245,14 @@ func (r *replay) launchInto(offer allocator.Claim) bool {
 	return moved
 }
 
-func (r *replay) launchJob(one *job, offer allocator.Claim, taken api.Resources) {
+func (r *replay) launchJob(next *job, offer allocator.Claim, taken api.Resources) {
 	claim := offer
-	claim.Resources, claim.Task, claim.Since = taken, one.task, r.now
+	claim.Resources, claim.Task, claim.Since = taken, next.task, r.now
 	r.policy.Launch(claim)
-	r.cluster.use(one, true)
-	r.report.wait(one, r.now)
-	started := &run{job: one, claim: claim, ends: r.now.Add(one.ran)}
-	if !one.ended { // it runs on beyond the end of the record
+	r.cluster.use(next, true)
+	r.report.wait(next, r.now)
+	started := &run{job: next, claim: claim, ends: r.now.Add(next.ran)}
+	if !next.ended { // it runs on beyond the end of the record
 		started.ends = r.work.end.Add(time.Second)
 	}
 	r.running[api.TaskRef{Framework: claim.Framework, Task: claim.Task}] = started

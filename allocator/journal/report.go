@@ -64,18 +64,18 @@ func (c *cluster) take(input inputs.Input) {
 	}
 }
 
-func (c *cluster) use(one *job, starts bool) {
+func (c *cluster) use(job *job, starts bool) {
 	sign := 1.0
 	if !starts {
 		sign = -1
 	}
-	role := c.roles[one.who.role]
+	role := c.roles[job.who.role]
 	if role == nil {
 		role = make(map[string]float64)
-		c.roles[one.who.role] = role
+		c.roles[job.who.role] = role
 	}
 	for _, kind := range measured {
-		amount := sign * float64(one.resources.Scalar(kind))
+		amount := sign * float64(job.resources.Scalar(kind))
 		c.used[kind] += amount
 		role[kind] += amount
 	}
@@ -125,14 +125,14 @@ func (r *report) pass(c *cluster, now time.Time) {
 }
 
 // wait notes the first start of a task.
-func (r *report) wait(one *job, started time.Time) {
-	if r.waited[one] {
+func (r *report) wait(job *job, started time.Time) {
+	if r.waited[job] {
 		return
 	}
-	r.waited[one] = true
-	waited := started.Sub(one.wanted)
+	r.waited[job] = true
+	waited := started.Sub(job.wanted)
 	r.waits[""] = append(r.waits[""], waited)
-	r.waits[one.who.role] = append(r.waits[one.who.role], waited)
+	r.waits[job.who.role] = append(r.waits[job.who.role], waited)
 }
 
 func (r *report) done(end time.Time) Report {

@@ -61,8 +61,8 @@ func workOf(section *Section) *work {
 		}
 		waiting = waiting[:0]
 	}
-	for _, one := range running { // order: irrelevant because each is changed by itself
-		one.ran = w.end.Sub(one.started)
+	for _, job := range running { // order: irrelevant because each is changed by itself
+		job.ran = w.end.Sub(job.started)
 	}
 	return w
 }
@@ -80,8 +80,8 @@ func (w *work) take(input inputs.Input, at time.Time, running map[api.TaskRef]*j
 		w.start(i.Claim, at, running, wanted)
 	case inputs.Return:
 		ref := api.TaskRef{Framework: i.Claim.Framework, Task: i.Claim.Task}
-		if one := running[ref]; one != nil {
-			one.ran, one.ended = at.Sub(one.started), true
+		if job := running[ref]; job != nil {
+			job.ran, job.ended = at.Sub(job.started), true
 			delete(running, ref)
 		}
 	}
@@ -110,10 +110,10 @@ func (w *work) start(claim allocator.Claim, at time.Time, running map[api.TaskRe
 		return
 	}
 	key := queueKey{claim.Framework, claim.Role}
-	one := &job{who: key, task: claim.Task, resources: claim.Resources.Plain(), wanted: at, started: at}
+	started := &job{who: key, task: claim.Task, resources: claim.Resources.Plain(), wanted: at, started: at}
 	if since := wanted[key]; len(since) > 0 {
-		one.wanted, wanted[key] = since[0], since[1:]
+		started.wanted, wanted[key] = since[0], since[1:]
 	}
-	running[ref] = one
-	w.jobs = append(w.jobs, one)
+	running[ref] = started
+	w.jobs = append(w.jobs, started)
 }

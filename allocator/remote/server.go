@@ -47,9 +47,9 @@ func (s *Server) Session(stream apiv1.AllocatorService_SessionServer) error {
 	if err := stream.SendHeader(metadata.MD{}); err != nil { // the greeting is accepted
 		return err
 	}
-	one := &served{stream: stream, policy: policy, codec: codec.Codec{Epoch: time.Unix(0, 0).UTC()}}
+	serving := &served{stream: stream, policy: policy, codec: codec.Codec{Epoch: time.Unix(0, 0).UTC()}}
 	for batch := first; ; {
-		if err := one.take(batch); err != nil {
+		if err := serving.take(batch); err != nil {
 			return err
 		}
 		if batch, err = stream.Recv(); err != nil {

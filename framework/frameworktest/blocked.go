@@ -53,9 +53,9 @@ func (c *callbacks) begin(host, method, goroutine string) (end func()) {
 func (c *callbacks) blocked(host string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if one := c.running[host]; one != nil && time.Since(one.began) >= blockedAfter {
+	if call := c.running[host]; call != nil && time.Since(call.began) >= blockedAfter {
 		return fmt.Sprintf("the scheduler of %s is in its method %s since %s and does not return:\n%s",
-			host, one.method, one.began.UTC().Format(clockFormat), stackOf(one.goroutine))
+			host, call.method, call.began.UTC().Format(clockFormat), stackOf(call.goroutine))
 	}
 	return ""
 }
@@ -101,11 +101,11 @@ func (c *callbacks) tell(before map[string]*callback) map[string]*callback {
 	now := maps.Clone(c.running)
 	c.mu.Unlock()
 	for _, host := range slices.Sorted(maps.Keys(now)) {
-		if one := now[host]; one == before[host] && !one.told {
-			one.told = true
+		if call := now[host]; call == before[host] && !call.told {
+			call.told = true
 			fmt.Fprintf(os.Stderr, "frameworktest: the scheduler of %s has been in its method %s for more than %v of real time, since %s of the story. "+
 				"Does it wait for a mutex? That stops the story's clock:\n%s\n",
-				host, one.method, tellAfter, one.began.UTC().Format(clockFormat), stackOf(one.goroutine))
+				host, call.method, tellAfter, call.began.UTC().Format(clockFormat), stackOf(call.goroutine))
 		}
 	}
 	return now

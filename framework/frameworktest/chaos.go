@@ -154,9 +154,9 @@ func onFramework(begin, end func(Chaos, *Framework)) chaos.Begin[stage] {
 		if len(running) == 0 {
 			return nil, nil
 		}
-		one := running[f.Of(len(running))]
-		begin(s.chaos, one)
-		return func() error { end(s.chaos, one); return nil }, nil
+		framework := running[f.Of(len(running))]
+		begin(s.chaos, framework)
+		return func() error { end(s.chaos, framework); return nil }, nil
 	}
 }
 

@@ -294,7 +294,7 @@ func (j *journal) markedGone(a *Agent, id api.AgentID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, l := range j.lives { // order: irrelevant because each is marked by itself
-		l.gone = l.gone || slices.ContainsFunc(l.asked, func(one asked) bool { return one.agent == id })
+		l.gone = l.gone || slices.ContainsFunc(l.asked, func(a asked) bool { return a.agent == id })
 	}
 }
 

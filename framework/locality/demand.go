@@ -52,8 +52,8 @@ func (d *Delay) shapesOf(j *job, now time.Time) []api.Shape {
 		gathered = gather(gathered, p, nil, false)
 	}
 	shapes := make([]api.Shape, len(gathered))
-	for i, one := range gathered {
-		shapes[i] = one.Shape
+	for i, shape := range gathered {
+		shapes[i] = shape.Shape
 	}
 	return shapes
 }
@@ -63,19 +63,19 @@ func gather(shapes []*shape, p *pending, agents []api.AgentID, only bool) []*sha
 	if p.taken {
 		return shapes
 	}
-	for _, one := range shapes {
-		if one.OnlyPreferred == only && one.Resources.Equal(p.ask) {
-			one.Count++
-			one.prefer(agents)
+	for _, known := range shapes {
+		if known.OnlyPreferred == only && known.Resources.Equal(p.ask) {
+			known.Count++
+			known.prefer(agents)
 			return shapes
 		}
 	}
 	if len(shapes) == shapesPerJobMax {
 		return shapes
 	}
-	one := &shape{Shape: api.Shape{Resources: p.ask, Count: 1, OnlyPreferred: only}, preferred: make(map[api.AgentID]bool)}
-	one.prefer(agents)
-	return append(shapes, one)
+	added := &shape{Shape: api.Shape{Resources: p.ask, Count: 1, OnlyPreferred: only}, preferred: make(map[api.AgentID]bool)}
+	added.prefer(agents)
+	return append(shapes, added)
 }
 
 func (s *shape) prefer(agents []api.AgentID) {

@@ -59,16 +59,16 @@ func (i *idle) passed(agent api.AgentID, now room, at time.Time) {
 
 // taken notes that the agent no longer has room that the job lets pass.
 func (i *idle) taken(agent api.AgentID, now time.Time) {
-	if one, was := i.rooms[agent]; was {
-		i.spent += one.time(now)
+	if room, was := i.rooms[agent]; was {
+		i.spent += room.time(now)
 		delete(i.rooms, agent)
 	}
 }
 
 // none reports whether no room is idle. It first forgets the rooms that others must be using by now.
 func (i *idle) none(now time.Time) bool {
-	for agent, one := range i.rooms { // order: irrelevant because each is judged by itself
-		if now.After(one.until) {
+	for agent, room := range i.rooms { // order: irrelevant because each is judged by itself
+		if now.After(room.until) {
 			i.taken(agent, now)
 		}
 	}
@@ -85,8 +85,8 @@ func (i *idle) end(now time.Time) {
 // total returns how long room has been idle so far, summed over the tasks that it would have held.
 func (i *idle) total(now time.Time) time.Duration {
 	sum := i.spent
-	for _, one := range i.rooms { // order: irrelevant because it is a sum
-		sum += one.time(now)
+	for _, room := range i.rooms { // order: irrelevant because it is a sum
+		sum += room.time(now)
 	}
 	return sum
 }

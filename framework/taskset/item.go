@@ -113,18 +113,18 @@ func cutLast(text string) (before, after string, found bool) {
 	return text[:i], text[i+1:], true
 }
 
-func (s *state) addItem(one Item, now time.Time) *item {
-	it := &item{Item: one, added: now, group: s.waiting.groupOf(one.Group, s.waiting.roleOf(one.Role)), nonce: strings.ToLower(crand.Text()[:6])}
-	s.items[one.ID] = it
-	if one.Service {
-		it.version = versionOf(one)
+func (s *state) addItem(asked Item, now time.Time) *item {
+	it := &item{Item: asked, added: now, group: s.waiting.groupOf(asked.Group, s.waiting.roleOf(asked.Role)), nonce: strings.ToLower(crand.Text()[:6])}
+	s.items[asked.ID] = it
+	if asked.Service {
+		it.version = versionOf(asked)
 	}
 	it.group.items++
 	it.group.total++
 	if s.applyRecord(it, now) {
 		return it
 	}
-	if s.config.Timeout > 0 && !one.Service {
+	if s.config.Timeout > 0 && !asked.Service {
 		it.deadline = s.alarms.Add(now.Add(s.config.Timeout), func(now time.Time) {
 			s.giveUp(it, api.Status{}, fmt.Sprintf("it was not done within %v", s.config.Timeout), now)
 		})

@@ -50,9 +50,9 @@ const (
 	serviceKeys = "service/"
 )
 
-func keepItem(one Item) (keptItem, error) {
-	task, err := protojson.Marshal(wire.TaskToProto(one.Task))
-	return keptItem{Group: one.Group, Role: one.Role, Prefer: one.Prefer, Priority: one.Priority, Service: one.Service, Task: task}, err
+func keepItem(item Item) (keptItem, error) {
+	task, err := protojson.Marshal(wire.TaskToProto(item.Task))
+	return keptItem{Group: item.Group, Role: item.Role, Prefer: item.Prefer, Priority: item.Priority, Service: item.Service, Task: task}, err
 }
 
 func (k keptItem) restoreItem() (Item, error) {
@@ -95,12 +95,12 @@ func (s *Set) makeChanges(ctx context.Context, changes ...change) error {
 	var faults []error
 	if s.config.Keep == "" {
 		s.do(func(now time.Time) {
-			for _, one := range changes {
-				if err := one.check(); err != nil {
+			for _, change := range changes {
+				if err := change.check(); err != nil {
 					faults = append(faults, err)
 					continue
 				}
-				one.work(now)
+				change.work(now)
 			}
 		})
 		return errors.Join(faults...)
@@ -114,8 +114,8 @@ func (s *Set) makeChanges(ctx context.Context, changes ...change) error {
 	if s.loadedStore() == nil {
 		return api.E("taskset.keep", api.Unavailable, s.config.Keep, errNotLoaded)
 	}
-	for _, one := range changes {
-		if err := s.makeKept(ctx, one); err != nil {
+	for _, change := range changes {
+		if err := s.makeKept(ctx, change); err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -141,28 +141,28 @@ func (s *Set) lockStore(ctx context.Context) (done func(), err error) {
 	}
 }
 
-func (s *Set) makeKept(ctx context.Context, one change) error {
+func (s *Set) makeKept(ctx context.Context, change change) error {
 	s.mu.Lock()
-	err := one.check()
+	err := change.check()
 	var value kept
-	if err == nil && one.value != nil {
-		value, err = one.value()
+	if err == nil && change.value != nil {
+		value, err = change.value()
 	}
 	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	if one.value == nil {
-		err = s.deleteKey(ctx, s.config.Keep+"/"+one.key)
+	if change.value == nil {
+		err = s.deleteKey(ctx, s.config.Keep+"/"+change.key)
 	} else {
-		err = s.saveKept(ctx, one.key, value)
+		err = s.saveKept(ctx, change.key, value)
 	}
 	switch {
 	case err == nil:
-		s.runLocked(one.work)
+		s.runLocked(change.work)
 	case ctx.Err() != nil: // the store may have taken it all the same; it is made to hold what the set has
 		s.runLocked(func(now time.Time) {
-			s.state.noteChange(one.key)
+			s.state.noteChange(change.key)
 			s.state.alarms.Add(now, func(time.Time) {})
 		})
 	}
@@ -303,22 +303,22 @@ func (s *Set) loadOne(key string, value []byte) (work func(now time.Time) error,
 	if err := json.Unmarshal(value, &k); err != nil {
 		return nil, "", err
 	}
-	one, err := k.Item.restoreItem()
+	item, err := k.Item.restoreItem()
 	if err != nil {
 		return nil, "", err
 	}
 	if id, is := strings.CutPrefix(key, itemKeys); is {
-		one.ID = id
+		item.ID = id
 		return func(now time.Time) error {
 			if s.state.items[id] != nil {
 				return nil // an earlier call of load took it over
 			}
-			if err := s.state.checkItem(one); err != nil {
+			if err := s.state.checkItem(item); err != nil {
 				return err
 			}
-			s.state.addItem(one, now)
+			s.state.addItem(item, now)
 			return nil
-		}, one.Role, nil
+		}, item.Role, nil
 	}
 	name, is := strings.CutPrefix(key, serviceKeys)
 	if !is {
@@ -330,7 +330,7 @@ func (s *Set) loadOne(key string, value []byte) (work func(now time.Time) error,
 			return nil, "", err
 		}
 	}
-	return func(now time.Time) error { return s.state.rollouts.loadService(name, one, to, k, now) }, one.Role, nil
+	return func(now time.Time) error { return s.state.rollouts.loadService(name, item, to, k, now) }, item.Role, nil
 }
 
 // loadService restores a service, with its rolling change.

@@ -34,13 +34,13 @@ func (s *Set) recallRecords(ctx context.Context) error {
 	records := make(map[string]record, len(entries))
 	s.endings = nil
 	for _, entry := range entries {
-		var one record
-		if err := json.Unmarshal(entry.Value, &one); err != nil {
+		var remembered record
+		if err := json.Unmarshal(entry.Value, &remembered); err != nil {
 			return api.E("taskset.recall", api.Invalid, entry.Key, fmt.Errorf("this is no record of a set: %w", err))
 		}
 		id := strings.TrimPrefix(entry.Key, s.recordPrefix())
-		records[id] = one
-		if one.Ended {
+		records[id] = remembered
+		if remembered.Ended {
 			s.endings = append(s.endings, id)
 		}
 	}

@@ -54,16 +54,16 @@ func (q *waiting) rolesNamed(name api.Role) (roles []*role) {
 var errWhichRole = errors.New("the framework has several roles; say which one by Config.Role or Item.Role")
 
 // checkRole checks that the item is wanted in the same role as the other items of its group.
-func (q *waiting) checkRole(one Item) error {
-	if one.Role != "" {
-		if err := one.Role.Check(); err != nil {
+func (q *waiting) checkRole(item Item) error {
+	if item.Role != "" {
+		if err := item.Role.Check(); err != nil {
 			return err
 		}
 	}
-	if g := q.groups[one.Group]; g != nil && g.role != q.roleOf(one.Role) {
-		return fmt.Errorf("the group %q has the role %q, the item names %q; a group has one role", one.Group, q.nameOf(g.role), one.Role)
+	if g := q.groups[item.Group]; g != nil && g.role != q.roleOf(item.Role) {
+		return fmt.Errorf("the group %q has the role %q, the item names %q; a group has one role", item.Group, q.nameOf(g.role), item.Role)
 	}
-	if q.named && q.own == "" && one.Role == "" {
+	if q.named && q.own == "" && item.Role == "" {
 		return errWhichRole
 	}
 	return nil

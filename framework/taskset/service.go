@@ -22,8 +22,8 @@ import (
 const VersionLabel = "taskset.version"
 
 // versionOf returns the version that the item runs.
-func versionOf(one Item) string {
-	task := one.Task
+func versionOf(item Item) string {
+	task := item.Task
 	if version := task.Labels[VersionLabel]; version != "" {
 		return version
 	}

@@ -299,14 +299,14 @@ func (s *Set) tellEnds() {
 			s.tellRolled()
 			continue
 		}
-		one := s.state.ended[0]
+		ended := s.state.ended[0]
 		if s.config.Ended != nil {
 			s.mu.Unlock()
-			s.config.Ended(one)
+			s.config.Ended(ended)
 			s.mu.Lock()
 		}
 		s.state.ended = s.state.ended[1:]
-		s.state.noteChange(itemKeys + one.Item)
+		s.state.noteChange(itemKeys + ended.Item)
 		if len(s.state.ended) == 0 {
 			s.askMasters(time.Now())
 		}
@@ -315,12 +315,12 @@ func (s *Set) tellEnds() {
 
 // tellRolled calls Rolled once, without holding the lock.
 func (s *Set) tellRolled() {
-	one := s.state.rollouts.rolled[0]
+	rolled := s.state.rollouts.rolled[0]
 	s.state.rollouts.rolled = s.state.rollouts.rolled[1:]
 	if s.config.Rolled != nil {
 		s.mu.Unlock()
 		defer s.mu.Lock()
-		s.config.Rolled(one)
+		s.config.Rolled(rolled)
 	}
 }
 
@@ -389,19 +389,19 @@ func (s *Set) Settled(context.Context) {
 // of the masters, and changes before this one. When ctx ends first they return its error, and the change was not made.
 func (s *Set) Add(ctx context.Context, items ...Item) error {
 	var roles []api.Role
-	for _, one := range items {
-		roles = append(roles, one.Role)
+	for _, item := range items {
+		roles = append(roles, item.Role)
 	}
 	if err := s.joinRoles(ctx, roles...); err != nil {
 		return err
 	}
 	var changes []change
-	for _, one := range items {
+	for _, item := range items {
 		changes = append(changes, change{
-			check: func() error { return s.state.checkItem(one) },
-			key:   itemKeys + one.ID,
-			value: func() (k kept, err error) { k.Item, err = keepItem(one); return k, err },
-			work:  func(now time.Time) { s.state.addItem(one, now) },
+			check: func() error { return s.state.checkItem(item) },
+			key:   itemKeys + item.ID,
+			value: func() (k kept, err error) { k.Item, err = keepItem(item); return k, err },
+			work:  func(now time.Time) { s.state.addItem(item, now) },
 		})
 	}
 	return s.makeChanges(ctx, changes...)
@@ -412,37 +412,37 @@ var (
 	errTwice  = errors.New("an item of this ID is in the set")
 )
 
-func (s *state) checkItem(one Item) error {
+func (s *state) checkItem(item Item) error {
 	const op = "taskset.add"
-	switch err := api.CheckID("item", one.ID); {
+	switch err := api.CheckID("item", item.ID); {
 	case err != nil:
-		return api.E(op, api.Invalid, one.ID, err)
-	case len(one.ID) > itemIDBytesMax:
-		return api.E(op, api.Invalid, one.ID, fmt.Errorf("the ID has %d bytes, at most %d are allowed", len(one.ID), itemIDBytesMax))
+		return api.E(op, api.Invalid, item.ID, err)
+	case len(item.ID) > itemIDBytesMax:
+		return api.E(op, api.Invalid, item.ID, fmt.Errorf("the ID has %d bytes, at most %d are allowed", len(item.ID), itemIDBytesMax))
 	case s.closed:
-		return api.E(op, api.Invalid, one.ID, errClosed)
-	case s.items[one.ID] != nil:
-		return api.E(op, api.Exists, one.ID, errTwice)
+		return api.E(op, api.Invalid, item.ID, errClosed)
+	case s.items[item.ID] != nil:
+		return api.E(op, api.Exists, item.ID, errTwice)
 	}
-	if err := errors.Join(s.waiting.checkRole(one), s.checkTask(one)); err != nil {
-		return api.E(op, api.Invalid, one.ID, err)
+	if err := errors.Join(s.waiting.checkRole(item), s.checkTask(item)); err != nil {
+		return api.E(op, api.Invalid, item.ID, err)
 	}
 	return nil
 }
 
 // checkTask returns why no agent could ever run the item's task, by the same function that masters and agents use. It
 // leaves out what the task's offer fills in.
-func (s *state) checkTask(one Item) error {
-	task := one.Task
-	task.ID = api.TaskID(one.ID)
+func (s *state) checkTask(item Item) error {
+	task := item.Task
+	task.ID = api.TaskID(item.ID)
 	task.Ports = maps.Clone(task.Ports)
 	maps.DeleteFunc(task.Ports, func(_ string, port uint16) bool { return port == 0 })
 	task.Checks = slices.DeleteFunc(slices.Clone(task.Checks), func(check api.Check) bool {
-		port, named := one.Task.Ports[check.PortName()]
+		port, named := item.Task.Ports[check.PortName()]
 		return named && port == 0
 	})
 	if s.config.Spread != "" || s.config.Apart != "" {
-		task.Group = one.Group
+		task.Group = item.Group
 	}
 	return task.Check()
 }
