@@ -1,3 +1,5 @@
+//go:build !wholeforks
+
 package spaces
 
 import (
