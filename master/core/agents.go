@@ -115,6 +115,7 @@ func (r *agents) agentAdmitted(id api.AgentID) {
 		r.deadlines.Set(a.clock, r.now.Add(r.config.TombstoneAfter))
 		r.noteAgent(a, change.Admitted, "on host "+a.info.Hostname)
 		r.noteLost(id)
+		r.answers.askLost(a)
 		r.info("agent admitted", field("agent", id), field("host", a.info.Hostname))
 	}
 	r.inventory.agentChanged(id)

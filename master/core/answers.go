@@ -58,7 +58,7 @@ type sessionAnswers struct {
 	budget  int                        // how many events may still be sent in this turn
 	asked   int                        // how many unsettled tasks it has listed
 	absent  map[api.TaskID]api.AgentID // unsettled tasks whose agent ("" = any) is not back
-	lost    map[api.TaskID]api.AgentID // unsettled tasks whose agent the registry does not know (R37)
+	lost    map[api.TaskID]api.AgentID // unsettled tasks whose agent ("" = any such) the registry does not know (R37)
 	allIn   bool                       // all unsettled tasks have arrived
 	settled bool                       // it was told that all of them are answered
 }
@@ -316,7 +316,7 @@ func (r *answers) answer(s *session, q question) bool {
 	case api.TaskUnreachable:
 		if a := r.whoMayKnow(q); a != nil {
 			r.askLater(s, a, q) // the agent may come back without the task
-		} else { // the leader does not know the agent, so the SDK asks again
+		} else {
 			s.noteLost(q.task, q.agent)
 			r.noteUntold(s.framework.id, q.task, q.agent)
 		}
@@ -373,6 +373,8 @@ func (r *answers) whoMayKnow(q question) *agent {
 func (r *answers) absent(framework api.FrameworkID, q question) (api.TaskState, string) {
 	a := r.whoMayKnow(q)
 	switch {
+	case a == nil && q.agent == "" && r.missesLost():
+		return api.TaskUnreachable, "an agent that may have it is not back since the registry was restored or recovered"
 	case a == nil && q.agent == "":
 		return api.TaskUnknown, "nobody knows this task: it was never launched, or its end was acknowledged"
 	case a != nil && q.agent == "" && a.phase.Dead():
@@ -521,7 +523,43 @@ func (r *answers) lostAgents() map[api.AgentID][]api.TaskRef {
 	return lost
 }
 
-// tellLost answers frameworks about their tasks on an agent that only they knew, when that agent is removed.
+// missesLost reports whether frameworks have tasks on an agent that the registry does not know since it was restored or
+// recovered. What is known of by now is left out of later looks.
+func (r *answers) missesLost() bool {
+	if len(r.registry.LostAgents) == 0 {
+		return false
+	}
+	for _, fw := range r.frameworkByID { // order: irrelevant because any will do
+		if fw.latest == nil || fw.removed {
+			continue
+		}
+		for _, agent := range fw.latest.lost { // order: irrelevant, likewise
+			if agent != "" && r.agentByID[agent] == nil && r.registry.LostAgent(agent) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// askLost asks an agent that was admitted about the tasks that any agent may have which the registry did not know.
+func (r *answers) askLost(a *agent) {
+	for _, name := range sortedKeys(r.frameworkByID) {
+		s := r.frameworkByID[name].session
+		if s == nil {
+			continue
+		}
+		for _, task := range sortedKeys(s.lost) {
+			if s.lost[task] == "" {
+				delete(s.lost, task)
+				r.askLater(s, a, question{task: task, reason: api.ReasonReconciliation})
+			}
+		}
+	}
+}
+
+// tellLost answers frameworks about their tasks on an agent that only they knew, and about those that it may have had,
+// when that agent is removed.
 func (r *answers) tellLost(id api.AgentID) {
 	r.noteLost(id)
 	for _, name := range sortedKeys(r.frameworkByID) {
@@ -530,12 +568,22 @@ func (r *answers) tellLost(id api.AgentID) {
 			continue
 		}
 		for _, task := range sortedKeys(s.lost) {
-			if s.lost[task] == id {
+			if agent := s.lost[task]; agent == id || agent == "" {
 				delete(s.lost, task)
-				r.owe(s, question{task: task, agent: id, past: true, reason: api.ReasonReconciliation})
+				r.owe(s, question{task: task, agent: agent, past: true, reason: api.ReasonReconciliation})
 			}
 		}
 	}
+}
+
+// awaits returns the agent on which a task of that ID may run that nobody but its scheduler knows, "" for any that is not
+// back, and whether there is such a task.
+func (s *session) awaits(b *base, task api.TaskID) (agent api.AgentID, awaits bool) {
+	if agent, awaits = s.absent[task]; awaits {
+		return agent, true
+	}
+	agent, awaits = s.lost[task]
+	return agent, awaits && b.agentByID[agent] == nil && (agent == "" || b.registry.LostAgent(agent))
 }
 
 // noteLost remembers that a framework has a task on an agent that the registry does not know. It is shown to people.
@@ -543,7 +591,7 @@ func (s *session) noteLost(task api.TaskID, agent api.AgentID) {
 	if s.lost == nil {
 		s.lost = make(map[api.TaskID]api.AgentID)
 	}
-	if len(s.lost) < unsettledTasksMax {
+	if _, named := s.lost[task]; len(s.lost) < unsettledTasksMax && (agent != "" || !named) {
 		s.lost[task] = agent
 	}
 }

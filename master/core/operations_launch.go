@@ -214,7 +214,7 @@ func (r *operations) planLaunch(x *acceptance, wish api.Task, first *api.Task) (
 		return launching.Plan{}, launching.Refused(api.ReasonTaskDuplicate,
 			fmt.Sprintf("task %s is %s on agent %s; an ID is never used twice", wish.ID, known.status.State, known.agent.id))
 	}
-	if agent, unsettled := x.session.absent[wish.ID]; unsettled {
+	if agent, unsettled := x.session.awaits(r.base, wish.ID); unsettled {
 		why := "task %s was launched on agent %s, which is not back yet; an ID is never used twice"
 		if agent == "" {
 			why = "task %s may run on an agent%s that is not back yet; an ID is never used twice"
