@@ -147,6 +147,8 @@ func (m mutant) find(from, seeds int) (string, error) {
 		return "", fmt.Errorf("there is no test %s in %s", m.test, m.pkg)
 	case err == nil:
 		return "", nil
+	case m.pkg == "" && strings.Contains(string(out), "panic: test timed out"):
+		return "", fmt.Errorf("%d seeds took longer than 10 minutes and found nothing: take fewer (-seeds), or a machine with less to do", seeds)
 	case m.pkg != "":
 		return m.test, nil
 	case seed == "":

@@ -408,6 +408,45 @@ func TestARemovalKeepsAMajority(t *testing.T) {
 	})
 }
 
+// TestAMembershipOutlivesItsLeader: a master that was added or removed stays so, though the leader is lost right behind
+// its answer (R53).
+func TestAMembershipOutlivesItsLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuorum(t, 3)
+		defer q.stopAll()
+		fourth := Peer{ID: "m4", Addr: "host4:5070"}
+		q.start(fourth, NewMemory())
+		id, _ := q.leader(fourth.ID)
+		for _, change := range []struct {
+			ask   func(*Members) error
+			votes bool // the fourth, behind it
+		}{
+			{func(m *Members) error { return m.Add(t.Context(), fourth) }, true},
+			{func(m *Members) error { _, err := m.Remove(t.Context(), Removal{ID: fourth.ID}); return err }, false},
+		} {
+			if err := change.ask(q.nodes[id].Members); err != nil {
+				t.Fatal(err)
+			}
+			all := append(slices.Clone(q.peers), fourth)
+			lost := all[slices.IndexFunc(all, func(p Peer) bool { return p.ID == id })]
+			q.mesh.isolate(lost.Addr, true)
+			id, _ = q.leader(lost.ID)
+			votes := slices.ContainsFunc(q.nodes[id].Members.Status().Members, func(m Member) bool { return m.ID == fourth.ID && m.Role != "non-voter" })
+			if votes != change.votes {
+				t.Errorf("the next leader counts the vote of the fourth: %v, want %v", votes, change.votes)
+			}
+			q.mesh.isolate(lost.Addr, false)
+			advance(time.Second)
+			if q.nodes[fourth.ID] != nil { // it would end as it is removed
+				q.stop(fourth.ID)
+			}
+			if id == fourth.ID {
+				id, _ = q.leader(fourth.ID)
+			}
+		}
+	})
+}
+
 // TestFoundingOnce: R19.
 func TestFoundingOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
