@@ -7,9 +7,9 @@ import (
 	"github.com/tenderhq/tender/master/core/life"
 )
 
-// What follows is about tasks of agents that are not back after a failover, a restored snapshot or a
-// recovered majority. Only their frameworks have named these tasks. They are shown and counted until the agent has
-// reported. (Protocol rule R8.)
+// What follows is about tasks of agents that are not back after a failover, a restored snapshot or a recovered majority.
+// Only their frameworks have named these tasks. They are shown and counted until the agent has reported. (Protocol rule
+// R8.)
 
 // untold returns the tasks of an agent that is not back, as frameworks have named them. That includes frameworks that
 // have disconnected since and may come back.
@@ -49,8 +49,8 @@ func (r *answers) lostAgents() map[api.AgentID][]api.TaskRef {
 	return lost
 }
 
-// missesLost reports whether frameworks have tasks on an agent that the registry does not know since it was restored or
-// recovered. What is known of by now is left out of later looks.
+// missesLost reports whether frameworks have named an agent that the registry does not know since it was restored or
+// recovered.
 func (r *answers) missesLost() bool {
 	if len(r.registry.LostAgents) == 0 {
 		return false
@@ -59,7 +59,7 @@ func (r *answers) missesLost() bool {
 		if fw.latest == nil || fw.removed {
 			continue
 		}
-		for _, agent := range fw.latest.lost { // order: irrelevant, likewise
+		for _, agent := range fw.latest.lost { // order: irrelevant because any will do
 			if agent != "" && r.agentByID[agent] == nil && r.registry.LostAgent(agent) {
 				return true
 			}
