@@ -53,7 +53,7 @@ var actions = slices.Concat(otherActions, jobActions, []action{execAction})
 // otherActions are all but those of jobs.
 var otherActions = []action{
 	{
-		name: "kill", title: "Kill a task", danger: true, hits: hitsTask,
+		name: "kill", title: "Kill the task", danger: true, hits: hitsTask,
 		fields: []input{{"grace", "Time to end by itself", "its own; or such as 10s", ""}},
 		command: func(form url.Values) string {
 			return "tender kill " + words.Quote(form.Get("framework")+"/"+form.Get("task")) + flags(form, "grace", "--grace")
@@ -78,12 +78,12 @@ var otherActions = []action{
 			return "/tasks/" + url.PathEscape(form.Get("framework")) + "/" + url.PathEscape(form.Get("task"))
 		},
 	},
-	mark("drain", "Drain an agent", apiv1.AgentAction_DRAIN, "Its tasks are killed, with their own time to end; it gets no new ones until it is reactivated.",
+	mark("drain", "Drain the agent", apiv1.AgentAction_DRAIN, "Its tasks are killed, with their own time to end; it gets no new ones until it is reactivated.",
 		input{"grace", "The most time for tasks to end", "their own; or such as 10m", ""}),
-	mark("deactivate", "Deactivate an agent", apiv1.AgentAction_DEACTIVATE, "Its tasks go on; it gets no new ones until it is reactivated."),
-	mark("reactivate", "Reactivate an agent", apiv1.AgentAction_REACTIVATE, "It is offered again."),
+	mark("deactivate", "Deactivate the agent", apiv1.AgentAction_DEACTIVATE, "Its tasks go on; it gets no new ones until it is reactivated."),
+	mark("reactivate", "Reactivate the agent", apiv1.AgentAction_REACTIVATE, "It is offered again."),
 	{
-		name: "maintenance", title: "Plan maintenance of an agent", hits: hitsAgent(
+		name: "maintenance", title: "Plan its maintenance", hits: hitsAgent(
 			"Until the time comes, frameworks are asked to leave it; then it is drained, and offered again when the time is over.",
 			"Without a time, what is planned is taken back."),
 		fields: []input{{"in", "Begins in", "nothing: take it back; or such as 2h", ""}, {"for", "And lasts", "such as 1h", ""}},
@@ -104,7 +104,7 @@ var otherActions = []action{
 		back: func(form url.Values) string { return agentPath(form.Get("agent")) },
 	},
 	{
-		name: "role", title: "Set up a role",
+		name: "role", title: "Set up the role",
 		fields: []input{
 			{"weight", "Weight", "such as 2; twice the share of a role of weight 1", ""}, {"priority", "Priority", "a whole number; only with the policy priority", ""},
 			{"guarantee", "Guarantee", `such as "cpus:4;mem:4096", or none`, ""}, {"limit", "Limit", `such as "cpus:8", or none`, ""},
@@ -128,7 +128,7 @@ var otherActions = []action{
 		do: setRole, back: func(url.Values) string { return "/roles" },
 	},
 	{
-		name: "teardown", title: "Remove a framework", danger: true,
+		name: "teardown", title: "Remove the framework", danger: true,
 		hits: func(ctx context.Context, s *Server, form url.Values) ([]string, *apiv1.PrincipalGrant, error) {
 			found, err := s.operator.ListFrameworks(ctx, &apiv1.ListRequest{Prefix: form.Get("framework")})
 			if err != nil {

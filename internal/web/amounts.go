@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -57,6 +58,8 @@ func amountText(kind string, amount float64) string {
 func short(amount float64) string {
 	digits := 2
 	switch {
+	case amount >= 1000:
+		return grouped(int(math.Round(amount)))
 	case amount >= 100:
 		digits = 0
 	case amount >= 10:

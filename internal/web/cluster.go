@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -70,7 +71,7 @@ func (s *Server) cluster(r *http.Request) (page, error) {
 					return pictureView(pictureOf(r.URL.Query(), one)).Render(ctx, w)
 				}),
 			},
-			{key: "waiting", title: "What waits", note: "and where to ask why", command: "tender get frameworks", body: tableView(waiting(one))},
+			{key: "waiting", title: "What waits", command: "tender get frameworks", body: tableView(waiting(one))},
 			{key: "trouble", title: "What is not well", command: "tender get agents", body: tableView(trouble(one))},
 		},
 	}, nil
@@ -131,7 +132,7 @@ func wants(framework *apiv1.FrameworkView) (sum int) {
 // waiting lists what frameworks want and have not got.
 func waiting(one *copied) table {
 	shown := table{
-		columns: []string{"Framework", "Wants", "Of which each needs", "Role"},
+		columns: []string{"Framework", "Wants", "Of which each needs", "Role", "Why"},
 		empty:   "Nobody waits: no framework says that it wants more than it has.", next: "tender run --name hello -- echo hello",
 	}
 	for _, framework := range one.frameworks {
@@ -139,6 +140,7 @@ func waiting(one *copied) table {
 			shown.rows = append(shown.rows, row{fmt.Sprint(framework.GetId(), "/", i), []cell{
 				to(cmp.Or(framework.GetName(), framework.GetId()), frameworkPath(framework.GetId())),
 				text(words.Count(int(demand.GetCount()), "task")), text(resourcesText(demand.GetResources())), text(demand.GetRole()),
+				to("ask why", "/why?q="+url.QueryEscape(framework.GetId())),
 			}})
 		}
 	}

@@ -68,6 +68,8 @@ func pathOf(kind, name string) string {
 	case "task":
 		framework, task, _ := strings.Cut(name, "/")
 		return "/tasks/" + url.PathEscape(framework) + "/" + url.PathEscape(task)
+	case "job":
+		return "/jobs/" + url.PathEscape(name)
 	case "role":
 		return "/roles"
 	case "master", "election":

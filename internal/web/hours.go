@@ -48,10 +48,10 @@ func (s *Server) accounted(ctx context.Context, m *mirror, query url.Values) []s
 	rows, _, err := client.All(ctx, s.operator.ListUsage, hoursMax, func(token string, limit int32) *apiv1.ListUsageRequest {
 		return &apiv1.ListUsageRequest{By: []string{"period", "role", "framework"}, Since: timestamppb.New(begins), PageToken: token, Limit: limit}
 	})
-	if err != nil {
-		return known.samples
+	known.back, known.asked = back, now
+	if err == nil { // else what was known is shown, and nobody is asked again at once
+		known.samples = samplesOf(rows, total, now)
 	}
-	known = hours{back, now, samplesOf(rows, total, now)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.past.hours = known
@@ -68,7 +68,7 @@ func samplesOf(rows []*apiv1.UsageView, total amounts, now time.Time) (all []sam
 		}
 		var held []holding
 		for ; to < len(rows) && rows[to].GetBegin().AsTime().Equal(begin); to++ {
-			h := holding{holder: holder{rows[to].GetRole(), cmp.Or(rows[to].GetFrameworkName(), rows[to].GetFrameworkId())}}
+			h := holding{holder: holder{role: rows[to].GetRole(), framework: cmp.Or(rows[to].GetFrameworkName(), rows[to].GetFrameworkId())}}
 			for i, kind := range sizes {
 				h.amounts[i] = int64(1000 * rows[to].GetAllocated()[kind] / max(1, end.Sub(begin).Seconds()))
 			}

@@ -24,8 +24,8 @@ import (
 const (
 	// indexesMax is how many indexes of a group are drawn.
 	indexesMax = 2000
-	// runsAhead is how many of the next runs of a cron job are shown.
-	runsAhead = 10
+	// runsAhead is how many of the next runs of a cron job are listed.
+	runsAhead = 3
 )
 
 // jobBlocks are the blocks of a job that has them: steps, a change under way, indexes and runs.
@@ -40,7 +40,11 @@ func jobBlocks(job *apiv1.JobStatus, present *structpb.Struct, now time.Time) (b
 		blocks = append(blocks, block{key: "indexes", title: "Its indexes", note: "each square one; what has no agent now is empty", wide: true, body: gridsView(grids)})
 	}
 	if cron := present.GetFields()["cron"].GetStructValue(); cron != nil {
-		blocks = append(blocks, block{key: "runs", title: "Its runs", body: tableView(runsOf(job, cron, now))})
+		schedule, zone := cron.GetFields()["schedule"].GetStringValue(), cmp.Or(cron.GetFields()["zone"].GetStringValue(), "UTC")
+		blocks = append(blocks, block{key: "runs", title: "Its runs", note: schedule + ", " + zone, body: tableView(runsOf(job, schedule, zone, now))})
+		if days := daysOf(job, schedule, zone, now); days != nil {
+			blocks = append(blocks, block{key: "calendar", title: "Its calendar", note: "a box each day with a run; dashed: to come", body: calendarView(days)})
+		}
 	}
 	return blocks
 }
@@ -179,6 +183,9 @@ func gridsOf(job *apiv1.JobStatus) (all []grid) {
 		}
 		for i := range n {
 			cell := gridCell{x: i % g.columns * step, y: i / g.columns * step, class: "free", title: fmt.Sprintf("%s %d has no agent now", sub.GetName(), i)}
+			if int(sub.GetDone()) == n {
+				cell.class, cell.title = "fill-soft", fmt.Sprintf("%s %d is done", sub.GetName(), i)
+			}
 			if task := latest[int32(i)]; task != nil {
 				cell.class = "fill-" + cmp.Or(gradeOf(&apiv1.TaskView{State: task.GetState()}), "soft")
 				cell.href = "/tasks/" + url.PathEscape(job.GetFrameworkId()) + "/" + url.PathEscape(task.GetTaskId())
@@ -192,9 +199,8 @@ func gridsOf(job *apiv1.JobStatus) (all []grid) {
 }
 
 // runsOf lists the runs of a cron job that are kept, and the next ones.
-func runsOf(job *apiv1.JobStatus, cron *structpb.Struct, now time.Time) table {
+func runsOf(job *apiv1.JobStatus, schedule, zone string, now time.Time) table {
 	shown := table{columns: []string{"Run", "Due", "Is", "Done", "Failed"}, empty: "No run is kept or known."}
-	schedule, zone := cron.GetFields()["schedule"].GetStringValue(), cron.GetFields()["zone"].GetStringValue()
 	next := now
 	var ahead []row
 	for i := range runsAhead {
@@ -214,6 +220,81 @@ func runsOf(job *apiv1.JobStatus, cron *structpb.Struct, now time.Time) table {
 		}})
 	}
 	return shown
+}
+
+// day is a day of the calendar of a cron job.
+type day struct {
+	x, y                      int
+	number, runs, told, class string
+}
+
+// The size of a day in the calendar, and how many weeks it has: the one before this one, and those behind it.
+const (
+	dayWidth, dayHeight = 46, 34
+	weeksShown          = 6
+)
+
+// daysOf draws some weeks, with the runs that are kept and those to come; nil: the schedule can't be read here.
+func daysOf(job *apiv1.JobStatus, schedule, zone string, now time.Time) []day {
+	place, err := time.LoadLocation(zone)
+	if err != nil {
+		return nil
+	}
+	today := now.In(place)
+	first := time.Date(today.Year(), today.Month(), today.Day()-(int(today.Weekday())+6)%7-7, 0, 0, 0, 0, place)
+	due, was, bad := map[string][]string{}, map[string][]string{}, map[string]bool{}
+	for _, run := range job.GetRuns() {
+		at := timeOf(run.GetDue()).In(place)
+		on := at.Format(time.DateOnly)
+		was[on] = append(was[on], at.Format("15:04 ")+run.GetState())
+		bad[on] = bad[on] || stateClass(run.GetState()) != "good"
+	}
+	end := first.AddDate(0, 0, 7*weeksShown)
+	for at := now; job.GetNextRun() != nil; {
+		if at, err = calendar.Next(schedule, zone, at); err != nil || at.IsZero() || !at.Before(end) {
+			break
+		}
+		on := at.Format(time.DateOnly)
+		if due[on] = append(due[on], at.Format("15:04")); len(due[on]) > shortMax { // they need not be counted
+			at = time.Date(at.Year(), at.Month(), at.Day()+1, 0, 0, 0, -1, place)
+		}
+	}
+	days := make([]day, 0, 7*weeksShown)
+	for i := range 7 * weeksShown {
+		at := first.AddDate(0, 0, i)
+		on := at.Format(time.DateOnly)
+		d := day{x: i % 7 * dayWidth, y: i / 7 * dayHeight, number: strconv.Itoa(at.Day()), told: at.Format("Monday, 2 January")}
+		if at.Day() == 1 || i == 0 {
+			d.number = at.Format("2 Jan")
+		}
+		switch {
+		case bad[on]:
+			d.class = "box bad"
+		case was[on] != nil:
+			d.class = "box good"
+		case due[on] != nil:
+			d.class = "box warn"
+		}
+		d.add("was", was[on])
+		d.add("due", due[on])
+		days = append(days, d)
+	}
+	return days
+}
+
+// add says which runs a day has; each begins with its time.
+func (d *day) add(what string, runs []string) {
+	switch n := len(runs); {
+	case n == 0:
+		return
+	case n == 1:
+		d.runs = runs[0][:len("15:04")]
+	case n <= shortMax:
+		d.runs = fmt.Sprint(n, " runs")
+	default:
+		d.runs, runs = "many", append(runs[:shortMax:shortMax], "and more")
+	}
+	d.told += "; " + what + ": " + strings.Join(runs, ", ")
 }
 
 // presentOf returns what a job is now, with the words of its file.
@@ -290,7 +371,7 @@ func (s *Server) planOf(ctx context.Context, job *structpb.Struct) ([]string, er
 // jobActions are the changes of jobs.
 var jobActions = []action{
 	{
-		name: "stop-job", title: "Stop a job", danger: true, hits: hitsJob("stop-job", "All of its tasks are ended. Its history stays, and it can be begun anew."),
+		name: "stop-job", title: "Stop the job", danger: true, hits: hitsJob("stop-job", "All of its tasks are ended. Its history stays, and it can be begun anew."),
 		command: func(form url.Values) string { return "tender job stop " + words.Quote(form.Get("job")) },
 		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
 			_, err := s.jobs.StopJob(ctx, &apiv1.StopJobRequest{Name: form.Get("job")})
@@ -299,7 +380,7 @@ var jobActions = []action{
 		back: jobBack,
 	},
 	{
-		name: "rollback-job", title: "Change a job back", hits: hitsJob("rollback-job", "Its tasks are changed to the version below, in the steps that the job says."),
+		name: "rollback-job", title: "Change it back", hits: hitsJob("rollback-job", "Its tasks are changed to the version below, in the steps that the job says."),
 		fields: []input{{"version", "Version", "nothing: the one before", ""}},
 		command: func(form url.Values) string {
 			return "tender job rollback " + words.Quote(form.Get("job")) + flags(form, "version", "")
@@ -334,7 +415,7 @@ var jobActions = []action{
 		back: jobBack,
 	},
 	{
-		name: "scale-job", title: "Scale a job", hits: hitsJob("update-job", "It becomes a new version with this number of tasks."),
+		name: "scale-job", title: "Scale the job", hits: hitsJob("update-job", "It becomes a new version with this number of tasks."),
 		fields:  []input{{"count", "Tasks", "how many are kept running", ""}},
 		command: func(url.Values) string { return "tender job update FILE" },
 		plan: func(ctx context.Context, s *Server, form url.Values) ([]string, error) {
@@ -354,7 +435,7 @@ var jobActions = []action{
 		back: jobBack,
 	},
 	{
-		name: "update-job", title: "Update a job", hits: hitsJob("update-job", "It becomes a new version, in the steps that it says. Look at the plan first."),
+		name: "update-job", title: "Update the job", hits: hitsJob("update-job", "It becomes a new version, in the steps that it says. Look at the plan first."),
 		fields: []input{{"text", "The job, with the words of its file, as JSON", "", "text"}}, fill: func(ctx context.Context, s *Server, form url.Values) {
 			if job, err := s.presentOf(ctx, form.Get("job")); err == nil && form.Get("text") == "" {
 				form.Set("text", textOfJob(job))

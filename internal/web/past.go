@@ -93,10 +93,19 @@ func (m *mirror) sample(now time.Time) {
 		return
 	}
 	all := m.tally.sums()
-	next := sample{at: now, total: all.total, held: all.all}
+	next := sample{at: now, total: all.total}
+	for _, h := range all.all { // sorted, so that the jobs of a framework in a role stand together
+		h.job = ""
+		if last := len(next.held) - 1; last >= 0 && next.held[last].holder == h.holder {
+			next.held[last].amounts.add(h.amounts, 1)
+			next.held[last].tasks += h.tasks
+		} else {
+			next.held = append(next.held, h)
+		}
+	}
 	if len(next.held) > sampledMax {
 		slices.SortStableFunc(next.held, func(a, b holding) int { return int(b.amounts[0] - a.amounts[0]) })
-		rest := holding{holder: holder{"others", "others"}}
+		rest := holding{holder: holder{role: "others", framework: "others"}}
 		for _, one := range next.held[sampledMax:] {
 			rest.amounts.add(one.amounts, 1)
 			rest.tasks += one.tasks
@@ -195,6 +204,12 @@ func (m *mirror) at(when time.Time) (*copied, time.Time) {
 
 // pastKey is the key under which the context of a request has the *copied of the moment that is looked at.
 type pastKey struct{}
+
+// isPast reports whether what is drawn is of the past, where there is nothing that one may do.
+func isPast(ctx context.Context) bool {
+	_, is := ctx.Value(pastKey{}).(*copied)
+	return is
+}
 
 // momentOf returns the moment that an address names, by at=SECONDS; false: it names none.
 func momentOf(query url.Values) (time.Time, bool) {

@@ -158,11 +158,14 @@ type colours struct {
 // coloursMax is how many colours there are; holders beyond them share the last.
 const coloursMax = 8
 
-// coloursOf returns the colours of all holders, by their role or by their framework.
+// coloursOf returns the colours of all holders, by their role, their framework or their job.
 func coloursOf(all []holding, fill, kind string) colours {
 	c := colours{func(h holder) string { return h.role }, map[string]float64{}, map[string]string{}}
-	if fill == "framework" {
+	switch fill {
+	case "framework":
 		c.by = func(h holder) string { return h.framework }
+	case "job":
+		c.by = func(h holder) string { return cmp.Or(h.job, "no job") }
 	}
 	for _, one := range all {
 		c.sums[c.by(one.holder)] += one.of(kind)

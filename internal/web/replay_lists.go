@@ -83,14 +83,17 @@ func (r *replay) settleMaster(thing [2]string, event *apiv1.Event) {
 // settleLeader: whoever has won the last election up to the moment led.
 func (r *replay) settleLeader(ctx context.Context) {
 	events, _, err := r.s.until(ctx, r.when, 1, &apiv1.ListEventsRequest{Kinds: []string{"election"}})
-	if err != nil || len(events) == 0 {
+	if err != nil {
 		return
 	}
-	leader, _ := strings.CutPrefix(events[0].GetBy(), "leader ")
+	leader, others := "", "not known"
+	if len(events) > 0 {
+		leader, others = strings.TrimPrefix(events[0].GetBy(), "leader "), "follower"
+	}
 	for thing, change := range r.things { // order: irrelevant because each is settled by itself
 		if master := change.GetMaster(); master != nil {
 			master = proto.CloneOf(master)
-			if master.State, master.Since, master.Why = "follower", nil, ""; master.GetId() == leader {
+			if master.State, master.Since, master.Why = others, nil, ""; master.GetId() == leader {
 				master.State, master.Since = "leader", events[0].GetAt()
 			}
 			r.things[thing] = &apiv1.Change{View: &apiv1.Change_Master{Master: master}}

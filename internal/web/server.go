@@ -206,7 +206,7 @@ func (s *Server) serve(of view) http.Handler {
 			*collected = shown
 			return
 		}
-		Show(w, r, max(shown.code, http.StatusOK), layout(shown, r.URL))
+		Show(w, r.WithContext(ctx), max(shown.code, http.StatusOK), layout(shown, r.URL))
 	})
 }
 

@@ -44,8 +44,8 @@ func (a *amounts) add(b amounts, times int64) {
 	}
 }
 
-// holder is who holds something: a framework, by its name where it has one, in a role.
-type holder struct{ role, framework string }
+// holder is who holds something: a framework, by its name where it has one, in a role, for a job where it has jobs.
+type holder struct{ role, framework, job string }
 
 // holding is what a holder holds by its tasks.
 type holding struct {
@@ -108,7 +108,7 @@ func (t *tally) turnTask(name string, task *apiv1.TaskView) {
 		t.tasks, t.on, t.all = make(map[string]counted), make(map[string][]holding), make(map[holder]holding)
 	}
 	now := counted{
-		holder{task.GetRole(), cmp.Or(task.GetFrameworkName(), task.GetFrameworkId())}, amountsOf(task.GetResources()), task.GetAgentId(),
+		holder{task.GetRole(), cmp.Or(task.GetFrameworkName(), task.GetFrameworkId()), task.GetLabels()[api.JobLabel]}, amountsOf(task.GetResources()), task.GetAgentId(),
 		task.GetState() == api.TaskRunning.String(),
 	}
 	t.tasks[name] = now
@@ -142,7 +142,7 @@ func (t *tally) count(task counted, times int64) {
 }
 
 func compareHolders(a, b holder) int {
-	return cmp.Or(cmp.Compare(a.role, b.role), cmp.Compare(a.framework, b.framework))
+	return cmp.Or(cmp.Compare(a.role, b.role), cmp.Compare(a.framework, b.framework), cmp.Compare(a.job, b.job))
 }
 
 // sums is what a tally comes to at a moment.

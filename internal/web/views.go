@@ -139,7 +139,7 @@ func (s *Server) jobList(r *http.Request) (page, error) {
 		shown.rows = append(shown.rows, row{job.GetName(), []cell{
 			to(job.GetName(), "/jobs/"+url.PathEscape(job.GetName())), text(job.GetType()), {text: job.GetPhase(), class: phaseClass(job.GetPhase())}, text(job.GetRole()),
 			text(job.GetOwner()), number(fmt.Sprint(job.GetVersion())), number(fmt.Sprint(running)), number(fmt.Sprint(waiting)), number(fmt.Sprint(done)),
-			number(fmt.Sprint(failed)), since(timeOf(job.GetNextRun())), text(strings.Join(append([]string{job.GetWhy()}, job.GetWaits()...), " ")),
+			number(fmt.Sprint(failed)), since(timeOf(job.GetNextRun())), text(strings.Join(reasonsOf(job), " ")),
 		}})
 	}
 	return page{
@@ -149,6 +149,16 @@ func (s *Server) jobList(r *http.Request) (page, error) {
 			body: listView(shown, filter{"/jobs", query.Get("q"), "Jobs whose name begins with"}),
 		}},
 	}, nil
+}
+
+// reasonsOf says in sentences why a job is as it is, and why its tasks wait.
+func reasonsOf(job *apiv1.JobStatus) (lines []string) {
+	for _, line := range append([]string{job.GetWhy()}, job.GetWaits()...) {
+		if line = strings.TrimSuffix(line, ".") + "."; line != "." && !slices.Contains(lines, sentence(line)) {
+			lines = append(lines, sentence(line))
+		}
+	}
+	return lines
 }
 
 // noManager reports whether a call has failed because no job manager runs.
@@ -178,7 +188,7 @@ func (s *Server) job(r *http.Request) (page, error) {
 	}
 	name := job.GetName()
 	facts := []field{
-		{"Is", cell{text: job.GetPhase(), class: phaseClass(job.GetPhase())}}, {"Why", text(job.GetWhy())}, {"It waits, because", text(strings.Join(job.GetWaits(), " "))},
+		{"Is", cell{text: job.GetPhase(), class: phaseClass(job.GetPhase())}}, {"Why", text(strings.Join(reasonsOf(job), " "))},
 		{"Type", text(job.GetType())}, {"Role", text(job.GetRole())}, {"For", text(job.GetOwner())}, {"Version", text(fmt.Sprint(job.GetVersion()))},
 		{"Submitted", since(timeOf(job.GetSubmitted()))}, {"Ended", since(timeOf(job.GetEnded()))}, {"Next run", since(timeOf(job.GetNextRun()))},
 	}
@@ -294,7 +304,7 @@ func (s *Server) why(r *http.Request) (page, error) {
 // whyElse says why a task or a job is not running; nil: there is none of that name.
 func (s *Server) whyElse(ctx context.Context, name string) []string {
 	if job, err := s.jobs.GetJob(ctx, &apiv1.GetJobRequest{Name: name}); err == nil {
-		return append([]string{fmt.Sprintf("Job %s is %s. %s", job.GetName(), job.GetPhase(), job.GetWhy())}, job.GetWaits()...)
+		return append([]string{fmt.Sprintf("Job %s is %s.", job.GetName(), job.GetPhase())}, reasonsOf(job)...)
 	}
 	found, err := s.operator.ListTasks(ctx, &apiv1.ListTasksRequest{Prefix: name, All: true, Limit: 10})
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -214,6 +215,54 @@ func TestEveryNameIsShownAsAText(t *testing.T) {
 			t.Errorf("%s does not show the name: %s", path, answer.Body)
 		}
 	}
+}
+
+// TestAReasonIsSaidOnce: a job that waits in vain says the same as why it is so and as why it waits.
+func TestAReasonIsSaidOnce(t *testing.T) {
+	cluster := answering("x")
+	job := &apiv1.JobStatus{Name: "train", Phase: "RUNNING", Why: "no agent is large enough", Waits: []string{"no agent is large enough", "the quota of eng is used up"}}
+	cluster.answers["ListJobs"] = func() (proto.Message, error) { return &apiv1.ListJobsResponse{Items: []*apiv1.JobStatus{job}}, nil }
+	cluster.answers["GetJob"] = func() (proto.Message, error) { return job, nil }
+	cluster.answers["Explain"] = func() (proto.Message, error) {
+		return nil, api.E("fake", api.NotFound, "train", errors.New("no framework is called so"))
+	}
+	page := web.New(web.Config{Cluster: cluster})
+	defer page.End()
+	for _, path := range []string{"/jobs", "/jobs/train", "/why?q=train"} {
+		body := ask(page.Handler(), http.MethodGet, path).Body.String()
+		if strings.Count(body, "No agent is large enough.") != 1 || !strings.Contains(body, "The quota of eng is used up.") {
+			t.Errorf("%s says its reasons so: %s", path, body)
+		}
+	}
+}
+
+// TestTheCalendarOfACronJob has the runs that have ended and those to come, in the zone of the schedule.
+func TestTheCalendarOfACronJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // at midnight in UTC, on Saturday, 1 January 2000
+		cluster := answering("x")
+		job := &apiv1.JobStatus{Name: "backup", Type: "cron", Phase: "RUNNING", NextRun: timestamppb.Now(), Runs: []*apiv1.JobRun{{Number: 1, Due: timestamppb.New(time.Now().Add(-time.Hour)), State: "failure"}}}
+		cluster.answers["GetJob"] = func() (proto.Message, error) { return job, nil }
+		page := web.New(web.Config{Cluster: cluster})
+		defer page.End()
+		for schedule, wants := range map[string][]string{ // order: irrelevant because each is asked for itself
+			"30 2 * * mon-fri": {"Monday, 3 January; due: 02:30", "Saturday, 1 January; was: 00:00 failure", "<title>Sunday, 2 January</title>", ">02:30<"},
+			"*/5 * * * *":      {"Sunday, 2 January; due: 00:00, 00:05,", "00:55, and more", ">many<"},
+		} {
+			cron, err := structpb.NewStruct(map[string]any{"name": "backup", "cron": map[string]any{"schedule": schedule, "zone": "Europe/Berlin"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cluster.answers["GetJobHistory"] = func() (proto.Message, error) {
+				return &apiv1.GetJobHistoryResponse{Items: []*apiv1.JobVersion{{Current: true, Job: cron}}}, nil
+			}
+			body := ask(page.Handler(), http.MethodGet, "/jobs/backup").Body.String()
+			for _, want := range wants {
+				if !strings.Contains(body, want) {
+					t.Errorf("the calendar of %s lacks %q: %s", schedule, want, body)
+				}
+			}
+		}
+	})
 }
 
 // TestViewsAreAll: the tests ask for every view that there is.
@@ -438,7 +487,7 @@ func TestFormsAreWhatACookieMayChange(t *testing.T) {
 }
 
 // onlyNow is what a view has only of the present: what one may do, commands, what has ended; and the address of a moment.
-var onlyNow = regexp.MustCompile(`<p class="(actions|command)">.*?</p>|<a href="[^"]*">(those that have ended too|what had happened before)</a>|\?at=\d+`)
+var onlyNow = regexp.MustCompile(`<p class="(actions|command)">.*?</p>|<p class="soft">What one may do next:</p>|<a href="[^"]*">(those that have ended too|what had happened before)</a>|\?at=\d+`)
 
 // TestThePastIsAsItWas: what each list shows of a moment that has passed is what it showed then, whatever has come, changed
 // and gone since, also when the watch broke and told its state anew.
