@@ -100,6 +100,7 @@ func parts() []part {
 		{"agent", true, agentAlone},
 		{"herd", true, herd},
 		{"looked", true, lookedAt},
+		{"memory", true, leaderMemory},
 		{"mesos", true, throughGateway},
 		{"hostile", true, hostilePeers},
 	}

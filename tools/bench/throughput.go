@@ -66,11 +66,15 @@ const spawnsBefore = 1200
 // spawn runs /bin/true as command tasks, in turn with a plain fork, exec and wait.
 func spawn(ctx context.Context, cluster *devcluster.Cluster, o options) error {
 	task := func(int) api.Task { return api.Task{Command: &api.Command{Argv: []string{"/bin/true"}}} }
-	var rates, plains, ratios, cpus []float64
+	var rates, plains, ratios, cpus, walled, limits []float64
 	for i := range o.runs + 1 {
 		plain, _, err := plainSpawn(o.spawns, spawners)
 		if err != nil {
 			return err
+		}
+		limit, err := walledSpawn(o.dir, o.spawns, spawners)
+		if err != nil {
+			return fmt.Errorf("a loop that makes the same walls: %w", err)
 		}
 		rate, cpu, err := throughput(ctx, cluster, &load{task: task, total: spawnsBefore + o.spawns, before: spawnsBefore, window: 200})
 		if err != nil {
@@ -79,12 +83,16 @@ func spawn(ctx context.Context, cluster *devcluster.Cluster, o options) error {
 		if i > 0 {
 			rates, plains = append(rates, rate), append(plains, plain)
 			ratios, cpus = append(ratios, rate/plain), append(cpus, cpu)
+			walled, limits = append(walled, limit), append(limits, limit/rate)
 		}
 	}
+	row("a loop that makes the same walls and nothing else", fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(walled), slices.Min(walled), slices.Max(walled)),
+		fmt.Sprintf("%.2f of plain fork+exec+wait; %.1f times as fast as command tasks", median(walled)/median(plains), median(limits)))
 	row("/bin/true as command tasks", fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
 		fmt.Sprintf("plain fork+exec+wait, two workers: %.0f/s; ratio %.2f (%.2f to %.2f); %.0f µs of CPU a task",
 			median(plains), median(ratios), slices.Min(ratios), slices.Max(ratios), median(cpus)))
 	atLeast("commands of a framework for each plain spawn", median(ratios), 0.6)
+	atMost("how many times as fast a loop is that makes the same walls", median(limits), within)
 	return spawnByRun(ctx, cluster, o)
 }
 

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/tenderhq/tender/internal/pause"
+)
+
+// leaderMemory measures what a leader of many agents and ten times as many tasks has in memory: after they have come one
+// after the other, and after they have come back at once. Profiles of its heap stay in the folder of the bench. What is in
+// use does not depend on the machine's load.
+func leaderMemory(ctx context.Context, o options) error {
+	if o.heartbeat == 0 {
+		o.heartbeat = lookedBeats
+	}
+	return withHerd(ctx, o, tasksEach, func(ctx context.Context, h *herding) error {
+		if err := h.weighed(ctx, "to which they came one by one", filepath.Join(o.dir, "heap-came.pprof")); err != nil {
+			return err
+		}
+		if _, err := h.round(ctx); err != nil {
+			return err
+		}
+		return h.weighed(ctx, "to which they came back", filepath.Join(o.dir, "heap-came-back.pprof"))
+	})
+}
+
+// weighed reports the memory of the present leader, and writes a profile of its heap.
+func (h *herding) weighed(ctx context.Context, which, file string) error {
+	leader, err := h.quorum.leader(ctx)
+	if err != nil {
+		return err
+	}
+	pid := leader.process.Process.Pid
+	soon := residentMB(pid)
+	pause.For(ctx, lookTime)
+	later := residentMB(pid)
+	if err := h.quorum.profileHeap(ctx, leader, file); err != nil {
+		return err
+	}
+	h.row("memory of a leader "+which, fmt.Sprintf("%.0f MB resident, %.0f after %v", soon, later, lookTime), fmt.Sprintf("%d tasks; the profile of its heap is in %s", h.work.standing, file))
+	atMost(fmt.Sprintf("MB of a leader of %d agents, %s", h.agents, which), later, 450)
+	return nil
+}
+
+// profileHeap writes what is in use on a master's heap.
+func (q *quorum) profileHeap(ctx context.Context, n *node, file string) error {
+	dial := q.proof.dialer()
+	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return dial(ctx, address) }}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.http+"/debug/pprof/heap?gc=1", nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	profile, err := io.ReadAll(response.Body)
+	switch {
+	case err != nil:
+		return err
+	case response.StatusCode != http.StatusOK:
+		return fmt.Errorf("the heap of %s can't be read: %s: %s", n.id, response.Status, profile)
+	}
+	return os.WriteFile(file, profile, 0o644)
+}
