@@ -50,7 +50,7 @@ func lookedAt(ctx context.Context, o options) error {
 }
 
 // coresOf returns the share of a core that a process takes for a while.
-func coresOf(ctx context.Context, pid int, during func() error) (cores float64, err error) {
+func coresOf(pid int, during func() error) (cores float64, err error) {
 	began, before := time.Now(), ownCPU(pid)
 	err = during()
 	return (ownCPU(pid) - before) / time.Since(began).Seconds(), err
@@ -73,7 +73,7 @@ func (h *herding) watched(ctx context.Context, leader *node, turns int) error {
 	pid := leader.process.Process.Pid
 	var alone, looked []float64
 	for range turns {
-		without, err := coresOf(ctx, pid, quietly(ctx))
+		without, err := coresOf(pid, quietly(ctx))
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (h *herding) watched(ctx context.Context, leader *node, turns int) error {
 			return err
 		}
 		pause.For(ctx, lookTime) // what there is was told
-		with, err := coresOf(ctx, pid, quietly(ctx))
+		with, err := coresOf(pid, quietly(ctx))
 		if broken := watchers.stop(); err == nil && broken > 0 {
 			err = fmt.Errorf("%d of 10 watches have ended", broken)
 		}
@@ -101,7 +101,7 @@ func (h *herding) watched(ctx context.Context, leader *node, turns int) error {
 // scraped measures what metrics cost.
 func (h *herding) scraped(ctx context.Context, leader *node) error {
 	pid, bytes := leader.process.Process.Pid, int64(0)
-	idle, err := coresOf(ctx, pid, quietly(ctx))
+	idle, err := coresOf(pid, quietly(ctx))
 	if err != nil {
 		return err
 	}

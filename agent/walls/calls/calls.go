@@ -7,20 +7,5 @@
 // who has the filter.
 package calls
 
-import "strings"
-
 // Ability is the filter's name in the list of an agent's abilities (see package walls).
 const Ability = "seccomp"
-
-// Denied returns the names of the calls that always fail, sorted by their numbers. clone and unshare are not among
-// them: they fail only if they ask for namespaces.
-func Denied() []string {
-	var names []string
-	for _, one := range denied {
-		names = append(names, one.name)
-	}
-	return names
-}
-
-// String returns the list as one text, for people.
-func String() string { return strings.Join(Denied(), ", ") }

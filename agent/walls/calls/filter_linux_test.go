@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -124,7 +123,7 @@ func TestChildrenHaveTheFilter(t *testing.T) {
 // The list is sorted, and names no call twice.
 func TestTheListIsSorted(t *testing.T) {
 	if !slices.IsSortedFunc(denied, func(a, b call) int { return int(a.number) - int(b.number) }) {
-		t.Error(String())
+		t.Error(denied)
 	}
 	numbers := map[uint32]string{}
 	for _, one := range denied {
@@ -133,7 +132,7 @@ func TestTheListIsSorted(t *testing.T) {
 		}
 		numbers[one.number] = one.name
 	}
-	if !strings.Contains(String(), "ptrace") {
-		t.Error(String())
+	if !slices.ContainsFunc(denied, func(c call) bool { return c.name == "ptrace" }) {
+		t.Error(denied)
 	}
 }

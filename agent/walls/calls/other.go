@@ -4,10 +4,6 @@ package calls
 
 import "errors"
 
-type call struct{ name string }
-
-var denied []call
-
 var errUnsupported = errors.New("system calls can be denied on Linux for amd64 and arm64 only")
 
 // Deny denies nothing here.

@@ -46,19 +46,3 @@ func Fields() (list []Field) {
 	}
 	return list
 }
-
-// FieldsTable returns the fields as a table in Markdown.
-func FieldsTable() string {
-	var text strings.Builder
-	text.WriteString("| field | meaning | default | `tender run` | `api.Task` |\n|---|---|---|---|---|\n")
-	code := func(word string) string {
-		if word == "" {
-			return ""
-		}
-		return "`" + word + "`"
-	}
-	for _, one := range Fields() {
-		text.WriteString("| " + strings.Join([]string{code(one.Name), one.Meaning, one.Default, code(one.Flag), code(one.Task)}, " | ") + " |\n")
-	}
-	return text.String()
-}

@@ -45,13 +45,13 @@ func Merge(flags *pflag.FlagSet, names []string, lookup func(string) (string, bo
 			continue
 		}
 		if text, ok := lookup(Variable(name)); ok {
-			if err := set(flags, flag, []string{text}); err != nil {
+			if err := set(flag, []string{text}); err != nil {
 				return fmt.Errorf("%s: %w", Variable(name), err)
 			}
 			continue
 		}
 		if value, ok := values[name]; ok {
-			if err := set(flags, flag, value.texts); err != nil {
+			if err := set(flag, value.texts); err != nil {
 				return fmt.Errorf("%s:%d: %s: %w", file.Name, value.line, name, err)
 			}
 		}
@@ -60,7 +60,7 @@ func Merge(flags *pflag.FlagSet, names []string, lookup func(string) (string, bo
 }
 
 // set sets the flag to the texts: the first replaces the default, the others are added.
-func set(flags *pflag.FlagSet, flag *pflag.Flag, texts []string) error {
+func set(flag *pflag.Flag, texts []string) error {
 	if list, ok := flag.Value.(pflag.SliceValue); ok && len(texts) == 0 {
 		return list.Replace(nil)
 	}
