@@ -11,7 +11,7 @@ import (
 
 // roomed are the packages whose core is made of rooms. A room is a struct that embeds *base, as its core does, and
 // holds the rooms that it calls. Nothing else holds rooms.
-const roomed = "master/core agent/core framework/internal/jobs/core"
+const roomed = "master/core agent/core framework/internal/core"
 
 // isCore says whether a type of such a package is the one that knows all rooms.
 func isCore(name string) bool { return name == "Core" || name == "JobMaster" }

@@ -49,20 +49,34 @@ func (a *accepts) take(call uint64) (accepted, bool) {
 	return one, ok
 }
 
-// offersReturned sends the answers that Offers returned; offers that it did not mention are declined. After that it
-// sends the demands that were stated meanwhile. If the call was skipped, the scheduler has not seen the offers.
-func (c *Core) offersReturned(call CallOffers, result Called) {
-	switch {
-	case result.Outcome != Skipped:
-		c.answerAll(call.Offers, result.Answers)
-	case call.Number == 0: // the call was not even handed out
-		c.calls.offering = false
-	}
-	c.calls.answeredOffers = max(c.calls.answeredOffers, call.Number)
-	c.tellDemands()
+// answers sends what the scheduler does with offers: in as many accepts as that takes, each no larger than a message. What
+// no master would take is refused here, with the end of each task and operation that it named.
+type answers struct {
+	*base
+	session    *session
+	tasks      *tasks
+	statuses   *statuses
+	operations *operations
+	demands    *demands
+	offers     *offers
+	accepts    *accepts
+	calls      *calls
 }
 
-func (c *Core) answerAll(shown []api.Offer, answers []api.Answer) {
+// returned sends the answers that Offers returned; offers that it did not mention are declined. After that it
+// sends the demands that were stated meanwhile. If the call was skipped, the scheduler has not seen the offers.
+func (a *answers) returned(call CallOffers, result Called) {
+	switch {
+	case result.Outcome != Skipped:
+		a.answerAll(call.Offers, result.Answers)
+	case call.Number == 0: // the call was not even handed out
+		a.calls.offering = false
+	}
+	a.calls.answeredOffers = max(a.calls.answeredOffers, call.Number)
+	a.tellDemands()
+}
+
+func (a *answers) answerAll(shown []api.Offer, answers []api.Answer) {
 	left := make(map[api.OfferID]bool, len(shown))
 	for i := range shown {
 		left[shown[i].ID] = true
@@ -71,7 +85,7 @@ func (c *Core) answerAll(shown []api.Offer, answers []api.Answer) {
 		for _, id := range answer.Offers {
 			delete(left, id)
 		}
-		c.sendAnswer(answer)
+		a.send(answer)
 	}
 	var unanswered []api.OfferID
 	for i := range shown {
@@ -79,38 +93,38 @@ func (c *Core) answerAll(shown []api.Offer, answers []api.Answer) {
 			unanswered = append(unanswered, shown[i].ID)
 		}
 	}
-	open, _ := c.offers.answer(unanswered)
-	c.countAnswers(OfferDeclined, len(open))
-	c.decline(open, api.Filter{})
+	open, _ := a.offers.answer(unanswered)
+	a.countAnswers(OfferDeclined, len(open))
+	a.decline(open, api.Filter{})
 }
 
-// sendAnswer sends one answer. If it is certain that a master would refuse the answer, sendAnswer tells the refusal at
+// send sends one answer. If it is certain that a master would refuse the answer, sendAnswer tells the refusal at
 // once instead.
-func (c *Core) sendAnswer(answer api.Answer) {
+func (a *answers) send(answer api.Answer) {
 	if answer.Keep {
-		c.calls.tellRescinded(c.offers.keep(answer.Offers), errOfferGone.Error())
+		a.calls.tellRescinded(a.offers.keep(answer.Offers), errOfferGone.Error())
 		return
 	}
-	at := c.offers.spotOf(answer.Offers)
-	open, gone := c.offers.answer(answer.Offers)
+	at := a.offers.spotOf(answer.Offers)
+	open, gone := a.offers.answer(answer.Offers)
 	if len(answer.Operations) == 0 {
-		c.countAnswers(OfferDeclined, len(open))
-		c.decline(open, answer.Filter)
+		a.countAnswers(OfferDeclined, len(open))
+		a.decline(open, answer.Filter)
 		return
 	}
-	operations := c.withoutImpossible(answer.Operations, at.agent)
+	operations := a.withoutImpossible(answer.Operations, at.agent)
 	if refused := answerFault(answer, operations, open, gone); refused != nil {
-		c.countAnswers(OfferDeclined, len(open))
-		c.refuseHere(operations, at.agent, refused)
-		c.decline(open, api.NoFilter)
+		a.countAnswers(OfferDeclined, len(open))
+		a.refuseHere(operations, at.agent, refused)
+		a.decline(open, api.NoFilter)
 		return
 	}
-	c.countAnswers(OfferAccepted, len(open))
+	a.countAnswers(OfferAccepted, len(open))
 	if onlyLaunches(operations) {
-		c.acceptInParts(open, split(operations), answer.Filter, at)
+		a.acceptInParts(open, split(operations), answer.Filter, at)
 		return
 	}
-	c.acceptWhatFits(open, operations, answer.Filter, at)
+	a.acceptWhatFits(open, operations, answer.Filter, at)
 }
 
 // answerFault returns why a master would refuse an answer with these operations, or nil.
@@ -134,18 +148,18 @@ func answerFault(answer api.Answer, operations []api.Operation, open, gone []api
 // withoutImpossible removes the tasks that no accept can launch, and tells that they are in ERROR: tasks that can never
 // run, tasks that are too large for a message, and tasks whose ID is taken; the last are told beside what is remembered
 // of the task that has the ID. A group with such a task is removed as a whole.
-func (c *Core) withoutImpossible(operations []api.Operation, agent api.AgentID) []api.Operation {
+func (a *answers) withoutImpossible(operations []api.Operation, agent api.AgentID) []api.Operation {
 	named := make(map[api.TaskID]bool)
 	all := true
 	kept := slices.Clone(operations)
 	for i, operation := range operations {
 		var possible []api.Task
 		for j := range operation.Tasks {
-			if c.isPossible(&operation.Tasks[j], agent, named) {
+			if a.isPossible(&operation.Tasks[j], agent, named) {
 				possible = append(possible, operation.Tasks[j])
 			}
 		}
-		if operation.Kind == api.OpLaunchGroup && !c.isPossibleGroup(operation.Tasks, possible, agent) {
+		if operation.Kind == api.OpLaunchGroup && !a.isPossibleGroup(operation.Tasks, possible, agent) {
 			possible = nil
 		}
 		kept[i].Tasks = possible
@@ -159,23 +173,23 @@ func (c *Core) withoutImpossible(operations []api.Operation, agent api.AgentID) 
 
 // isPossible reports whether an accept can launch the task; if not, it tells the task's end. named holds the tasks of
 // the answer that come before this one.
-func (c *Core) isPossible(task *api.Task, agent api.AgentID, named map[api.TaskID]bool) bool {
+func (a *answers) isPossible(task *api.Task, agent api.AgentID, named map[api.TaskID]bool) bool {
 	again := named[task.ID]
 	named[task.ID] = true
-	if again || c.tasks.isUsed(task.ID) {
-		c.resumeTask(c.tasks.stray(c.refusalOf(task.ID, "", api.E("task.launch", api.Exists, task.ID, errUsedID))))
+	if again || a.tasks.isUsed(task.ID) {
+		a.statuses.resume(a.tasks.stray(a.statuses.refusalOf(task.ID, "", api.E("task.launch", api.Exists, task.ID, errUsedID))))
 		return false
 	}
 	fault := taskFault(task)
 	if fault != nil {
-		c.refuseTaskHere(task.ID, agent, api.E("task.launch", api.Invalid, task.ID, fault))
+		a.refuseTaskHere(task.ID, agent, api.E("task.launch", api.Invalid, task.ID, fault))
 	}
 	return fault == nil
 }
 
 // isPossibleGroup reports whether an accept can launch the tasks as one group. If not, it tells the end of each task
 // that would be possible by itself.
-func (c *Core) isPossibleGroup(tasks, possible []api.Task, agent api.AgentID) bool {
+func (a *answers) isPossibleGroup(tasks, possible []api.Task, agent api.AgentID) bool {
 	fault := api.CheckTaskGroup(tasks)
 	if fault == nil && len(possible) == len(tasks) {
 		return true
@@ -183,13 +197,13 @@ func (c *Core) isPossibleGroup(tasks, possible []api.Task, agent api.AgentID) bo
 	for i := range possible {
 		id := possible[i].ID
 		if fault != nil {
-			c.refuseTaskHere(id, agent, api.E("task.launch", api.Invalid, id, fault))
+			a.refuseTaskHere(id, agent, api.E("task.launch", api.Invalid, id, fault))
 			continue
 		}
-		c.tasks.launch(id, agent, 0)
-		status := c.refusalOf(id, agent, api.E("task.launch", api.Stale, id, errGroupRefused))
+		a.tasks.launch(id, agent, 0)
+		status := a.statuses.refusalOf(id, agent, api.E("task.launch", api.Stale, id, errGroupRefused))
 		status.Reason = api.ReasonTaskGroupFailed
-		c.hearStatus(status)
+		a.statuses.hear(status)
 	}
 	return false
 }
@@ -203,16 +217,16 @@ func taskFault(task *api.Task) error {
 }
 
 // refuseHere tells the end of the tasks and operations of an answer that is not even sent.
-func (c *Core) refuseHere(operations []api.Operation, agent api.AgentID, err *api.Error) {
-	c.refuseOperationsHere(operations, agent, err)
+func (a *answers) refuseHere(operations []api.Operation, agent api.AgentID, err *api.Error) {
+	a.operations.refuseHere(operations, agent, err)
 	eachTask(operations, func(task *api.Task) {
-		c.refuseTaskHere(task.ID, agent, err)
+		a.refuseTaskHere(task.ID, agent, err)
 	})
 }
 
-func (c *Core) refuseTaskHere(id api.TaskID, agent api.AgentID, err *api.Error) {
-	c.tasks.launch(id, agent, 0)
-	c.hearStatus(c.refusalOf(id, agent, err))
+func (a *answers) refuseTaskHere(id api.TaskID, agent api.AgentID, err *api.Error) {
+	a.tasks.launch(id, agent, 0)
+	a.statuses.hear(a.statuses.refusalOf(id, agent, err))
 }
 
 func eachTask(operations []api.Operation, do func(task *api.Task)) {
@@ -224,18 +238,18 @@ func eachTask(operations []api.Operation, do func(task *api.Task)) {
 }
 
 // decline declines offers.
-func (c *Core) decline(offers []api.OfferID, filter api.Filter) {
+func (a *answers) decline(offers []api.OfferID, filter api.Filter) {
 	for page := range pages(offers, api.OffersPerAnswerMax) {
 		if len(page.items) > 0 {
-			c.sendCall(protocol.Decline{Offers: page.items, Filter: filter})
+			a.session.send(protocol.Decline{Offers: page.items, Filter: filter})
 		}
 	}
 }
 
 // returnKept declines kept offers before they expire.
-func (c *Core) returnKept() {
-	ids := c.offers.overdue(c.now)
-	c.countAnswers(OfferReturned, len(ids))
-	c.decline(ids, api.Filter{})
-	c.calls.tellRescinded(ids, "kept until it was about to expire")
+func (a *answers) returnKept() {
+	ids := a.offers.overdue(a.now)
+	a.countAnswers(OfferReturned, len(ids))
+	a.decline(ids, api.Filter{})
+	a.calls.tellRescinded(ids, "kept until it was about to expire")
 }

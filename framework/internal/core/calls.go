@@ -185,9 +185,9 @@ func (c *Core) finishCallback(callback Callback, result Called) {
 	case CallSubscribed:
 		c.subscribedReturned(callback, result)
 	case CallOffers:
-		c.offersReturned(callback, result)
+		c.answers.returned(callback, result)
 	case CallUpdate:
-		c.updateReturned(callback, result)
+		c.statuses.returned(callback, result)
 	case CallOperationDone:
 		if result.Outcome != Skipped {
 			c.operations.told(callback)

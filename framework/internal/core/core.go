@@ -35,17 +35,19 @@ type Config struct {
 // loop uses it. Core connects the rooms, each of which has its own file; base is what they share.
 type Core struct {
 	*base
-	self       self
-	search     search
-	session    session
+	self       *self
+	search     *search
+	session    *session
 	ending     ending
-	tasks      tasks
-	operations operations
-	demands    demands
-	offers     offers
-	accepts    accepts
-	updates    updates
-	calls      calls
+	tasks      *tasks
+	statuses   *statuses
+	operations *operations
+	demands    *demands
+	offers     *offers
+	accepts    *accepts
+	answers    *answers
+	updates    *updates
+	calls      *calls
 }
 
 // self is who this framework is, as far as the masters have agreed, and what it knows of its cluster.
@@ -70,16 +72,25 @@ type ending struct {
 // New makes a core. Its first event must be Started.
 func New(config Config) *Core {
 	b := &base{config: config}
-	return &Core{
-		base:       b,
-		self:       self{framework: config.Framework},
-		search:     search{base: b, Search: leadersearch.New(config.Masters)},
-		tasks:      newTasks(0),
-		operations: newOperations(),
-		demands:    newDemands(config),
-		offers:     newOffers(),
-		calls:      calls{base: b},
+	c := &Core{
+		base:    b,
+		self:    &self{framework: config.Framework},
+		search:  &search{base: b, Search: leadersearch.New(config.Masters)},
+		session: &session{base: b},
+		tasks:   newTasks(0),
+		demands: newDemands(config),
+		offers:  newOffers(),
+		accepts: &accepts{},
+		calls:   &calls{base: b},
 	}
+	c.statuses = &statuses{base: b, self: c.self, session: c.session, tasks: c.tasks, calls: c.calls}
+	c.operations = &operations{base: b, session: c.session, calls: c.calls, awaited: make(map[api.OperationID]operation)}
+	c.answers = &answers{
+		base: b, session: c.session, tasks: c.tasks, statuses: c.statuses, operations: c.operations, demands: c.demands,
+		offers: c.offers, accepts: c.accepts, calls: c.calls,
+	}
+	c.updates = &updates{base: b, self: c.self, session: c.session, demands: c.demands}
+	return c
 }
 
 // Step handles one event and returns what is to be done, in order. The list is valid until the next Step, which uses
@@ -96,7 +107,7 @@ func (c *Core) Step(event Event) []Effect {
 	if c.ending.over {
 		c.tellEnd()
 	} else {
-		c.calls.handOut(c.session.phase == active && !c.ending.leaving, c.ending.leaving, &c.offers)
+		c.calls.handOut(c.session.phase == active && !c.ending.leaving, c.ending.leaving, c.offers)
 	}
 	return c.effects
 }
@@ -126,33 +137,33 @@ func (c *Core) serveWish(what Wish) {
 	switch what := what.(type) {
 	case Answered:
 		for _, answer := range what.Answers {
-			c.sendAnswer(answer)
+			c.answers.send(answer)
 		}
 	case KillAsked:
-		c.killTask(what)
+		c.statuses.kill(what)
 	case StatusAcknowledged:
-		c.acknowledgeLater(what.Status)
+		c.statuses.acknowledgeLater(what.Status)
 	case DemandStated:
 		c.demands.state(what)
-		c.tellDemands()
+		c.answers.tellDemands()
 	case WantedAsked:
 		shapes, stated := c.demands.left(what.Role)
 		c.emit(WantedTold{Request: what.Request, Shapes: shapes, Stated: stated})
 	case SuppressAsked:
 		c.demands.suppress(what.Roles)
-		c.sendCall(protocol.Suppress{Roles: what.Roles})
+		c.session.send(protocol.Suppress{Roles: what.Roles})
 	case ReviveAsked:
 		c.demands.revive(what.Roles)
-		c.sendCall(protocol.Revive{Roles: what.Roles})
+		c.session.send(protocol.Revive{Roles: what.Roles})
 	case CallAsked:
-		c.sendCall(what.Call)
+		c.session.send(what.Call)
 	case ReconcileAsked:
-		c.askTasks(what.Tasks)
+		c.statuses.ask(what.Tasks)
 	case OperationsAsked:
-		c.askOperations(what.Operations)
+		c.operations.ask(what.Operations)
 	case UpdateAsked:
 		c.updates.add(what)
-		c.sendUpdate()
+		c.updates.send()
 	case UpdateWithdrawn:
 		c.updates.withdraw(what.Request)
 	case TurnAsked:
@@ -184,10 +195,10 @@ func (c *Core) doWhatIsDue() {
 		c.keepSession()
 	}
 	if due := c.offers.due; !due.IsZero() && !due.After(c.now) {
-		c.returnKept()
+		c.answers.returnKept()
 	}
 	for t := c.tasks.retryDue(c.now); t != nil; t = c.tasks.retryDue(c.now) {
-		c.resumeTask(t)
+		c.statuses.resume(t)
 	}
 	if by := c.ending.tearBy; !by.IsZero() && !c.now.Before(by) {
 		c.endRun(api.E("framework.teardown", api.Unavailable, c.self.framework.ID, errNotTornDown))
@@ -257,26 +268,11 @@ func (c *Core) beginLeaving() {
 // tearDown asks for the framework's removal, in this session or the next one.
 func (c *Core) tearDown() {
 	c.ending.tearing = true
-	c.sendCall(protocol.Teardown{})
+	c.session.send(protocol.Teardown{})
 }
 
 // tellEnd emits the core's last effects.
 func (c *Core) tellEnd() {
 	c.countSessionEnd(c.session.phase)
 	c.emit(Ended{Err: c.ending.err})
-}
-
-// sendCall sends a call if there is an active session, and returns the call's number; otherwise 0.
-func (c *Core) sendCall(call protocol.SchedulerCall) uint64 {
-	if c.session.phase != active {
-		return 0
-	}
-	return c.putCall(call)
-}
-
-// putCall numbers a call and puts it into the stream.
-func (c *Core) putCall(call protocol.SchedulerCall) uint64 {
-	c.session.calls++
-	c.emit(Send{Number: c.session.calls, Call: call})
-	return c.session.calls
 }

@@ -34,8 +34,8 @@ type launched struct {
 	shapes    []int
 }
 
-func newDemands(config Config) demands {
-	d := demands{roles: config.Framework.Roles, suppressed: make(map[api.Role]bool), wanted: make(map[api.Role]wanted)}
+func newDemands(config Config) *demands {
+	d := &demands{roles: config.Framework.Roles, suppressed: make(map[api.Role]bool), wanted: make(map[api.Role]wanted)}
 	if len(config.Suppressed) > 0 {
 		d.suppress(config.Suppressed)
 	}
@@ -187,15 +187,15 @@ func (d *demands) join(roles []api.Role) {
 // tellDemands sends the demands that were stated, each behind the answers of all calls of Offers that had begun by
 // then: a scheduler that states a demand in Offers has already taken off what these answers launch. (Protocol rule
 // R38.)
-func (c *Core) tellDemands() {
-	for demand, ok := c.demands.next(c.calls.answeredOffers); ok; demand, ok = c.demands.next(c.calls.answeredOffers) {
-		if !slices.Contains(c.demands.roles, demand.Role) {
+func (a *answers) tellDemands() {
+	for demand, ok := a.demands.next(a.calls.answeredOffers); ok; demand, ok = a.demands.next(a.calls.answeredOffers) {
+		if !slices.Contains(a.demands.roles, demand.Role) {
 			continue
 		}
-		revive := c.demands.replace(demand)
-		c.sendCall(c.demands.call(demand.Role))
+		revive := a.demands.replace(demand)
+		a.session.send(a.demands.call(demand.Role))
 		if revive {
-			c.sendCall(protocol.Revive{Roles: []api.Role{demand.Role}})
+			a.session.send(protocol.Revive{Roles: []api.Role{demand.Role}})
 		}
 	}
 }

@@ -68,9 +68,9 @@ func (c *Core) hearEvent(event protocol.SchedulerEvent, leader string) {
 		c.countAnswers(OfferRescinded, before-len(c.offers.open))
 		c.calls.tellRescinded(kept, event.Why)
 	case protocol.Update:
-		c.hearStatus(event.Status)
+		c.statuses.hear(event.Status)
 	case protocol.FrameworkUpdated:
-		c.updateAnswered(event.Number, nil)
+		c.updates.answered(event.Number, nil)
 	case protocol.MasterHeartbeat:
 		c.search.Found(c.session.address, event.Masters)
 	case protocol.Refused:
@@ -98,7 +98,7 @@ func (c *Core) hearOptional(event protocol.SchedulerEvent) {
 	case protocol.AgentLost:
 		c.calls.tell(InAgentLost, CallAgentLost{Agent: event.Agent, Gone: event.Gone, Why: event.Why})
 	case protocol.OperationResult:
-		c.operationDone(event)
+		c.operations.tell(event)
 	default: // the other events mean nothing here
 	}
 }
@@ -117,22 +117,22 @@ func (c *Core) hearRefused(event protocol.Refused, leader string) {
 	if accept, ok := c.accepts.take(event.Number); ok {
 		c.log(Info, "accept refused", Field{"offers", accept.offers}, Field{"error", event.Err})
 		c.demands.undo(accept.launched)
-		c.decline(accept.offers, api.NoFilter)
+		c.answers.decline(accept.offers, api.NoFilter)
 		for _, t := range c.tasks.launchedBy(event.Number) {
-			c.hearStatus(c.refusalOf(t.id, t.agent, event.Err))
+			c.statuses.hear(c.statuses.refusalOf(t.id, t.agent, event.Err))
 		}
-		c.refuseOperations(event.Number, event.Err)
+		c.operations.refuse(event.Number, event.Err)
 		return
 	}
-	if !c.updateAnswered(event.Number, event.Err) {
-		c.tellRefused(event.Err)
+	if !c.updates.answered(event.Number, event.Err) {
+		c.calls.tellRefused(event.Err)
 	}
 }
 
-func (c *Core) tellRefused(err *api.Error) {
+func (c *calls) tellRefused(err *api.Error) {
 	if err == nil {
 		return
 	}
 	c.log(Warn, "call refused", Field{"error", err})
-	c.calls.tell(InRefused, CallRefused{Err: err})
+	c.tell(InRefused, CallRefused{Err: err})
 }

@@ -31,7 +31,7 @@ type offers struct {
 	due time.Time
 }
 
-func newOffers() offers { return offers{open: make(map[api.OfferID]offer)} }
+func newOffers() *offers { return &offers{open: make(map[api.OfferID]offer)} }
 
 func (o *offers) add(list []api.Offer, now time.Time) {
 	for _, one := range list {
@@ -135,6 +135,6 @@ func (o *offers) overdue(now time.Time) (ids []api.OfferID) {
 // drop removes all offers at the end of a session, and returns those that were kept.
 func (o *offers) drop() (kept []api.OfferID) {
 	kept = o.kept()
-	*o = newOffers()
+	*o = *newOffers()
 	return kept
 }

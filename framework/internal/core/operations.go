@@ -15,6 +15,10 @@ const operationsMax = 1 << 14
 // operations holds the operations with an ID whose outcome the scheduler has not heard. The SDK asks for these outcomes
 // in every session (R26). Launches are not among them, because the tasks tell what became of them.
 type operations struct {
+	*base
+	session *session
+	calls   *calls
+
 	awaited map[api.OperationID]operation
 	// askAll says that in the next session the scheduler wants all outcomes that the masters remember.
 	askAll bool
@@ -26,8 +30,6 @@ type operation struct {
 	agent  api.AgentID
 	accept uint64 // number of the accept in the session that sent it; 0 in later sessions
 }
-
-func newOperations() operations { return operations{awaited: make(map[api.OperationID]operation)} }
 
 // put begins to await an outcome, if there is room.
 func (o *operations) put(one operation) {
@@ -54,81 +56,81 @@ func (o *operations) again() []api.OperationID {
 	return ids
 }
 
-// awaitOperations begins to await the outcomes of an answer's operations, if the scheduler wants to know them.
-func (c *Core) awaitOperations(asked []api.Operation, agent api.AgentID, call uint64) {
-	if !c.wants(InOperations) {
+// await begins to await the outcomes of an answer's operations, if the scheduler wants to know them.
+func (o *operations) await(asked []api.Operation, agent api.AgentID, call uint64) {
+	if !o.wants(InOperations) {
 		return
 	}
 	for i := range asked {
 		if id := asked[i].ID; id != "" && !asked[i].Kind.Launches() {
-			c.operations.put(operation{id, agent, call})
+			o.put(operation{id, agent, call})
 		}
 	}
 }
 
-// refuseOperationsHere tells the outcomes of the operations of an answer that is not even sent.
-func (c *Core) refuseOperationsHere(asked []api.Operation, agent api.AgentID, err *api.Error) {
-	c.awaitOperations(asked, agent, 0)
+// refuseHere tells the outcomes of the operations of an answer that is not even sent.
+func (o *operations) refuseHere(asked []api.Operation, agent api.AgentID, err *api.Error) {
+	o.await(asked, agent, 0)
 	for i := range asked {
 		if id := asked[i].ID; id != "" {
-			c.operationDone(protocol.OperationResult{ID: id, Agent: agent, Err: err})
+			o.tell(protocol.OperationResult{ID: id, Agent: agent, Err: err})
 		}
 	}
 }
 
-// refuseOperations tells the outcomes of the operations of a call that was refused as a whole.
-func (c *Core) refuseOperations(call uint64, err *api.Error) {
-	for _, id := range slices.Sorted(maps.Keys(c.operations.awaited)) {
-		if one := c.operations.awaited[id]; one.accept == call {
-			c.operationDone(protocol.OperationResult{ID: id, Agent: one.agent, Err: err})
+// refuse tells the outcomes of the operations of a call that was refused as a whole.
+func (o *operations) refuse(call uint64, err *api.Error) {
+	for _, id := range slices.Sorted(maps.Keys(o.awaited)) {
+		if one := o.awaited[id]; one.accept == call {
+			o.tell(protocol.OperationResult{ID: id, Agent: one.agent, Err: err})
 		}
 	}
 }
 
-// operationDone tells an outcome. It stays awaited until the scheduler has heard it. Of an operation without an ID only
+// tell tells an outcome. It stays awaited until the scheduler has heard it. Of an operation without an ID only
 // a failure is told.
-func (c *Core) operationDone(result protocol.OperationResult) {
+func (o *operations) tell(result protocol.OperationResult) {
 	if result.ID == "" {
-		c.tellRefused(result.Err)
+		o.calls.tellRefused(result.Err)
 		return
 	}
-	one := c.operations.awaited[result.ID]
+	one := o.awaited[result.ID]
 	if result.Agent == "" {
 		result.Agent = one.agent
 	}
-	c.calls.tell(InOperations, CallOperationDone{Agent: result.Agent, Operation: result.ID, Err: result.Err, awaited: one})
+	o.calls.tell(InOperations, CallOperationDone{Agent: result.Agent, Operation: result.ID, Err: result.Err, awaited: one})
 }
 
 // askAwaited asks in a new session for the outcomes that earlier sessions have not told.
-func (c *Core) askAwaited() {
-	ids := c.operations.again()
-	if c.operations.askAll {
-		c.operations.askAll = false
-		c.sendCall(protocol.ReconcileOperations{})
+func (o *operations) askAwaited() {
+	ids := o.again()
+	if o.askAll {
+		o.askAll = false
+		o.session.send(protocol.ReconcileOperations{})
 	}
-	c.askPaged(ids)
+	o.askPaged(ids)
 }
 
-func (c *Core) askPaged(ids []api.OperationID) {
+func (o *operations) askPaged(ids []api.OperationID) {
 	for page := range pages(ids, api.OperationsPerQuestionMax) {
 		if len(page.items) > 0 {
-			c.sendCall(protocol.ReconcileOperations{Operations: page.items})
+			o.session.send(protocol.ReconcileOperations{Operations: page.items})
 		}
 	}
 }
 
-// askOperations asks for outcomes now, or in the next session.
-func (c *Core) askOperations(ids []api.OperationID) {
+// ask asks for outcomes now, or in the next session.
+func (o *operations) ask(ids []api.OperationID) {
 	switch {
-	case len(ids) == 0 && c.session.phase != active:
-		c.operations.askAll = true
+	case len(ids) == 0 && o.session.phase != active:
+		o.askAll = true
 	case len(ids) == 0:
-		c.sendCall(protocol.ReconcileOperations{})
+		o.session.send(protocol.ReconcileOperations{})
 	}
 	for _, id := range ids {
-		if _, waits := c.operations.awaited[id]; !waits {
-			c.operations.put(operation{id: id})
+		if _, waits := o.awaited[id]; !waits {
+			o.put(operation{id: id})
 		}
 	}
-	c.askPaged(ids)
+	o.askPaged(ids)
 }

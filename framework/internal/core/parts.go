@@ -17,14 +17,14 @@ var (
 // acceptInParts sends launches in as many accepts as they need, each no larger than a message. Each accept but the last
 // leaves the rest of the offers to the next one. An accept is refused if the one before it was. So a task starts at
 // most once, in resources that were offered (R3, R9).
-func (c *Core) acceptInParts(offers []api.OfferID, parts [][]api.Operation, filter api.Filter, at spot) {
+func (a *answers) acceptInParts(offers []api.OfferID, parts [][]api.Operation, filter api.Filter, at spot) {
 	accept := protocol.Accept{Offers: offers}
 	for i, part := range parts {
 		accept.Operations = part
 		if accept.More = i < len(parts)-1; !accept.More {
 			accept.Filter = filter
 		}
-		accept.After = c.sendAccept(accept, at)
+		accept.After = a.sendAccept(accept, at)
 		accept.Offers = offers[:1] // this offer holds what is left of all
 	}
 }
@@ -32,28 +32,28 @@ func (c *Core) acceptInParts(offers []api.OfferID, parts [][]api.Operation, filt
 // acceptWhatFits sends as many of the operations as fit into one message, and tells that the others were not sent:
 // after an accept that waits for the quorum no further part of the same answer can follow. What is left of the offers
 // is then declined without a filter, so that it is offered again.
-func (c *Core) acceptWhatFits(offers []api.OfferID, operations []api.Operation, filter api.Filter, at spot) {
+func (a *answers) acceptWhatFits(offers []api.OfferID, operations []api.Operation, filter api.Filter, at spot) {
 	parts := split(operations)
 	if len(parts) > 1 {
 		filter = api.NoFilter
 	}
-	c.sendAccept(protocol.Accept{Offers: offers, Operations: parts[0], Filter: filter}, at)
+	a.sendAccept(protocol.Accept{Offers: offers, Operations: parts[0], Filter: filter}, at)
 	for _, rest := range parts[1:] {
-		c.refuseHere(rest, at.agent, api.E("offer.accept", api.Limit, offers[0], errTooMuch))
+		a.refuseHere(rest, at.agent, api.E("offer.accept", api.Limit, offers[0], errTooMuch))
 	}
 }
 
 // sendAccept sends an accept, and remembers under its number what it asks for.
-func (c *Core) sendAccept(accept protocol.Accept, at spot) uint64 {
-	call := c.sendCall(accept)
-	c.accepts.add(call, accepted{accept.Offers, c.demands.launch(at, accept.Operations)})
-	c.awaitOperations(accept.Operations, at.agent, call)
+func (a *answers) sendAccept(accept protocol.Accept, at spot) uint64 {
+	call := a.session.send(accept)
+	a.accepts.add(call, accepted{accept.Offers, a.demands.launch(at, accept.Operations)})
+	a.operations.await(accept.Operations, at.agent, call)
 	tasks := 0
 	eachTask(accept.Operations, func(task *api.Task) {
-		c.tasks.launch(task.ID, at.agent, call)
+		a.tasks.launch(task.ID, at.agent, call)
 		tasks++
 	})
-	c.count(tasks, CountLaunches{Tasks: tasks})
+	a.count(tasks, CountLaunches{Tasks: tasks})
 	return call
 }
 

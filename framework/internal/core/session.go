@@ -56,6 +56,7 @@ func (p phase) String() string { return phaseNames[p] }
 
 // session holds what lives as long as one stream.
 type session struct {
+	*base
 	phase     phase
 	address   string // the master's
 	begun     uint64 // how many sessions have become active in this Run
@@ -68,10 +69,17 @@ type session struct {
 	askAt     time.Time // the next reconciliation is due; zero: never
 }
 
-// newSession begins the session of a stream that was just opened.
-func newSession(address string, begun uint64, now time.Time) session {
-	return session{phase: subscribing, address: address, begun: begun, heardAt: now,
-		heartbeat: heartbeatInterval, timeout: sessionTimeout, beatAt: now.Add(heartbeatInterval)}
+// begin begins the session of a stream that was just opened.
+func (s *session) begin(address string) {
+	*s = session{base: s.base, phase: subscribing, address: address, begun: s.begun, heardAt: s.now,
+		heartbeat: heartbeatInterval, timeout: sessionTimeout, beatAt: s.now.Add(heartbeatInterval)}
+}
+
+// end ends the session, and returns how far it had come.
+func (s *session) end() (reached phase) {
+	reached = s.phase
+	*s = session{base: s.base, begun: s.begun}
+	return reached
 }
 
 // silentAt returns when the master will have been silent for so long that another instance or another leader may have
@@ -114,7 +122,7 @@ func (c *Core) noteDialed(err error) {
 		return
 	}
 	if c.search.dialed(err) {
-		c.session = newSession(c.search.Address(), c.session.begun, c.now)
+		c.session.begin(c.search.Address())
 		c.sendSubscribe()
 	}
 }
@@ -122,7 +130,7 @@ func (c *Core) noteDialed(err error) {
 // sendSubscribe tells the master who we are, and the tasks whose end we do not know (R8).
 func (c *Core) sendSubscribe() {
 	later := c.wants(InSubscribed)
-	c.putCall(protocol.Subscribe{
+	c.session.put(protocol.Subscribe{
 		Cluster:    c.self.cluster,
 		Term:       c.self.term,
 		Version:    c.config.Version,
@@ -134,7 +142,7 @@ func (c *Core) sendSubscribe() {
 	c.tasks.again()
 	for page := range pages(c.tasks.unsettled(), unsettledPerPageMax) {
 		if last := page.last && !later; last || len(page.items) > 0 {
-			c.putCall(protocol.Unsettled{Tasks: page.items, Last: last})
+			c.session.put(protocol.Unsettled{Tasks: page.items, Last: last})
 		}
 	}
 }
@@ -152,11 +160,11 @@ func (c *Core) beginSession(event protocol.Subscribed) {
 	c.count(1, CountSession{Active: true})
 	c.session.activate(event, c.now)
 	c.emit(SessionBegan{Framework: event.Framework, Session: event.Session, Takeovers: c.self.takeovers})
-	c.planReconcile()
+	c.session.planReconcile()
 	c.log(Info, "subscribed", Field{"id", event.Framework}, Field{"master", event.Master},
 		Field{"address", c.session.address}, Field{"term", c.self.term.String()})
 	if c.ending.tearing {
-		c.sendCall(protocol.Teardown{})
+		c.session.send(protocol.Teardown{})
 		return
 	}
 	c.tellAll()
@@ -182,20 +190,20 @@ func (c *Core) startOver() {
 // tellAll tells a new session what was asked for before it began.
 func (c *Core) tellAll() {
 	for _, call := range c.demands.calls() {
-		c.sendCall(call)
+		c.session.send(call)
 	}
 	if c.wants(InSubscribed) {
 		c.calls.push(CallSubscribed{session: c.session.begun})
 	} else {
 		c.awaitOffers()
 	}
-	c.sendUpdate()
-	c.askAwaited()
+	c.updates.send()
+	c.operations.askAwaited()
 	for _, t := range c.tasks.kills() {
-		c.sendKill(t, t.killing.graces.Each()...)
+		c.statuses.sendKill(t, t.killing.graces.Each()...)
 	}
 	for _, t := range c.tasks.takeWaiting() {
-		c.resumeTask(t)
+		c.statuses.resume(t)
 	}
 }
 
@@ -207,7 +215,7 @@ func (c *Core) subscribedReturned(call CallSubscribed, result Called) {
 	case result.Outcome == Failed:
 		c.endForScheduler(api.E("framework.subscribed", api.KindOf(result.Err), c.self.framework.ID, result.Err))
 	case c.session.phase == active && c.session.begun == call.session:
-		c.sendCall(protocol.Unsettled{Last: true})
+		c.session.send(protocol.Unsettled{Last: true})
 		c.awaitOffers()
 	}
 }
@@ -215,25 +223,25 @@ func (c *Core) subscribedReturned(call CallSubscribed, result Called) {
 // awaitOffers tells the leader that there may be offers, because it has been told what is wanted.
 func (c *Core) awaitOffers() {
 	if roles := c.demands.tell(); len(roles) > 0 {
-		c.sendCall(protocol.Revive{Roles: roles})
+		c.session.send(protocol.Revive{Roles: roles})
 	}
 }
 
-func (c *Core) planReconcile() {
-	c.session.askAt = time.Time{}
-	if every := c.config.ReconcileInterval; every > 0 {
-		c.session.askAt = c.now.Add(every/2 + time.Duration(c.random().Int64N(int64(every))))
+func (s *session) planReconcile() {
+	s.askAt = time.Time{}
+	if every := s.config.ReconcileInterval; every > 0 {
+		s.askAt = s.now.Add(every/2 + time.Duration(s.random().Int64N(int64(every))))
 	}
 }
 
 // keepSession sends heartbeats, and now and then asks for the states of all tasks.
 func (c *Core) keepSession() {
-	s := &c.session
+	s := c.session
 	if c.now.Before(s.beatAt) {
 		return
 	}
 	s.beatAt = c.now.Add(s.heartbeat)
-	c.putCall(protocol.SchedulerHeartbeat{})
+	c.session.put(protocol.SchedulerHeartbeat{})
 	if s.phase != active {
 		return
 	}
@@ -243,8 +251,8 @@ func (c *Core) keepSession() {
 	c.calls.watch()
 	c.countQueues()
 	if !s.askAt.IsZero() && !c.now.Before(s.askAt) {
-		c.planReconcile()
-		c.askAboutTasks(c.tasks.unsettled())
+		c.session.planReconcile()
+		c.statuses.askAbout(c.tasks.unsettled())
 	}
 }
 
@@ -261,7 +269,7 @@ func (c *Core) waitForTurn(event protocol.Waiting) {
 }
 
 func (c *Core) forgetTasks() {
-	c.tasks = newTasks(c.tasks.records)
+	*c.tasks = *newTasks(c.tasks.records)
 	c.operations.awaited = make(map[api.OperationID]operation)
 }
 
@@ -286,12 +294,11 @@ func (c *Core) dropSession(err error, leader string) {
 	}
 	c.search.absence.trouble = err
 	c.search.Failed(err, leader)
-	reached := c.session.phase
-	c.session = session{begun: c.session.begun}
+	reached := c.session.end()
 	c.countSessionEnd(reached)
 	c.emit(SessionEnded{})
 	c.emit(CloseLink{})
-	c.accepts = accepts{}
+	*c.accepts = accepts{}
 	c.updates.unsend()
 	for _, callback := range c.calls.skip() {
 		c.finishCallback(callback, Called{Outcome: Skipped})
@@ -322,7 +329,7 @@ func (c *Core) judgeEnd(err error, reached phase) {
 	case reached == subscribing && !c.search.absence.greeted && final(kind):
 		c.endRun(api.E("framework.subscribe", kind, c.config.Framework.Name, err))
 	case reached == subscribing && kind == api.Denied && !errors.As(err, &elsewhere):
-		c.leaveAddedRoles()
+		c.updates.leaveAddedRoles(err)
 	}
 }
 
@@ -372,4 +379,19 @@ func pages[T any](items []T, size int) func(yield func(page[T]) bool) {
 			}
 		}
 	}
+}
+
+// sendCall sends a call if there is an active session, and returns the call's number; otherwise 0.
+func (s *session) send(call protocol.SchedulerCall) uint64 {
+	if s.phase != active {
+		return 0
+	}
+	return s.put(call)
+}
+
+// putCall numbers a call and puts it into the stream.
+func (s *session) put(call protocol.SchedulerCall) uint64 {
+	s.calls++
+	s.emit(Send{Number: s.calls, Call: call})
+	return s.calls
 }

@@ -92,8 +92,8 @@ type tasks struct {
 	waiting  []taskRef              // tasks with held statuses that are to be told in the next session
 }
 
-func newTasks(records uint64) tasks {
-	return tasks{
+func newTasks(records uint64) *tasks {
+	return &tasks{
 		open: make(map[api.TaskID]*task), strays: make(map[uint64]*task), refused: make(map[api.TaskID]int),
 		endings: newEndings(), records: records, sessions: 1,
 	}

@@ -10,6 +10,11 @@ import (
 // updates are changes of what the framework says of itself. At most one is sent at a time; the others wait for their
 // turn, and for a session.
 type updates struct {
+	*base
+	self    *self
+	session *session
+	demands *demands
+
 	queue   []update
 	changes uint64 // how many have come into effect
 }
@@ -39,55 +44,55 @@ func (u *updates) unsend() {
 	}
 }
 
-// sendUpdate sends the first update, if there is a session and no other update is under way.
-func (c *Core) sendUpdate() {
-	for len(c.updates.queue) > 0 && c.updates.queue[0].call == 0 && c.session.phase == active {
-		first := &c.updates.queue[0]
-		if first.saw != c.updates.changes {
-			c.finishUpdate(ErrOvertaken)
+// send sends the first update, if there is a session and no other update is under way.
+func (u *updates) send() {
+	for len(u.queue) > 0 && u.queue[0].call == 0 && u.session.phase == active {
+		first := &u.queue[0]
+		if first.saw != u.changes {
+			u.finish(ErrOvertaken)
 			continue
 		}
-		first.wish.ID = c.self.framework.ID // the caller may not have known it
-		first.call = c.sendCall(protocol.UpdateFramework{Framework: first.wish})
+		first.wish.ID = u.self.framework.ID // the caller may not have known it
+		first.call = u.session.send(protocol.UpdateFramework{Framework: first.wish})
 	}
 }
 
-// updateAnswered handles the answer to an update. It reports whether the call was an update.
-func (c *Core) updateAnswered(call uint64, refused *api.Error) bool {
-	if len(c.updates.queue) == 0 || c.updates.queue[0].call != call || call == 0 {
+// answered handles the answer to an update. It reports whether the call was an update.
+func (u *updates) answered(call uint64, refused *api.Error) bool {
+	if len(u.queue) == 0 || u.queue[0].call != call || call == 0 {
 		return false
 	}
 	if refused == nil {
-		c.self.framework = c.updates.queue[0].wish
-		c.frameworkChanged()
-		c.log(Info, "framework updated")
-		c.finishUpdate(nil)
+		u.self.framework = u.queue[0].wish
+		u.frameworkChanged()
+		u.log(Info, "framework updated")
+		u.finish(nil)
 	} else {
-		c.finishUpdate(refused)
+		u.finish(refused)
 	}
-	c.sendUpdate()
+	u.send()
 	return true
 }
 
 // leaveAddedRoles takes back the roles that updates have added, when a subscription was denied: if the principal may run
 // in one of them no more, the framework goes on in the roles with which Run began, as another instance would.
-func (c *Core) leaveAddedRoles() {
-	if slices.Equal(c.self.framework.Roles, c.config.Framework.Roles) {
+func (u *updates) leaveAddedRoles(denied error) {
+	if slices.Equal(u.self.framework.Roles, u.config.Framework.Roles) {
 		return
 	}
-	c.log(Warn, "going on in the roles of the config", Field{"left", c.self.framework.Roles}, Field{"error", c.search.absence.trouble})
-	c.self.framework.Roles = slices.Clone(c.config.Framework.Roles)
-	c.frameworkChanged()
+	u.log(Warn, "going on in the roles of the config", Field{"left", u.self.framework.Roles}, Field{"error", denied})
+	u.self.framework.Roles = slices.Clone(u.config.Framework.Roles)
+	u.frameworkChanged()
 }
 
 // frameworkChanged counts a change of what the framework says of itself, and tells it.
-func (c *Core) frameworkChanged() {
-	c.updates.changes++
-	c.demands.join(c.self.framework.Roles)
-	c.emit(FrameworkChanged{Framework: c.self.framework, Changes: c.updates.changes})
+func (u *updates) frameworkChanged() {
+	u.changes++
+	u.demands.join(u.self.framework.Roles)
+	u.emit(FrameworkChanged{Framework: u.self.framework, Changes: u.changes})
 }
 
-func (c *Core) finishUpdate(err error) {
-	c.emit(UpdateEnded{Request: c.updates.queue[0].request, Err: err})
-	c.updates.queue = c.updates.queue[1:]
+func (u *updates) finish(err error) {
+	u.emit(UpdateEnded{Request: u.queue[0].request, Err: err})
+	u.queue = u.queue[1:]
 }
