@@ -4,11 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"google.golang.org/grpc"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/internal/core"
@@ -19,49 +16,36 @@ import (
 // still makes sense later is then sent in the next session. Unless a method says otherwise, it returns without waiting
 // for a master; an error says that the call can't be right, or that Run has ended.
 type Client struct {
-	loop  *loop
-	ended chan struct{} // closed when Run ends
-
-	instance api.Nonce // tells this process from others of the framework
-	lanes    *lanes    // they number the writes to the store
+	loop    *loop
+	present *presence
+	ended   chan struct{} // closed when Run ends
+	lanes   *lanes        // they number the writes to the store
 	// asked counts the requests whose callers wait for a reply.
 	asked atomic.Uint64
-
-	mu        sync.Mutex
-	framework api.Framework // the framework as the masters know it; its maps and lists are never edited
-	updates   uint64        // how many updates of it have come into effect
-	session   uint64
-	takeovers uint64           // how often another instance may have been active since Run began
-	standsBy  bool             // another instance is active
-	conn      *grpc.ClientConn // connection to the leader; nil between sessions
-	changed   chan struct{}    // closed and replaced when a session begins or ends
-	sound     map[string]bool  // constraints that a leader has found valid
 }
 
 var errEnded = errors.New("Run has ended")
 
 // FrameworkID returns the framework's ID; "" before the first session of a new framework.
 func (c *Client) FrameworkID() api.FrameworkID {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.framework.ID
+	known, _, _ := c.present.look()
+	return known.ID
 }
 
 // Takeovers returns how often another instance of the framework has been active, or may have been, since this one was so
 // last, counted since Run began. It grows before Subscribed is called: a scheduler that finds it grown there reads anew
 // what it needs, because what it remembers is out of date. Only with [Config.Standby] it is ever more than 0.
 func (c *Client) Takeovers() uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.takeovers
+	_, _, takeovers := c.present.look()
+	return takeovers
 }
 
 // StandsBy reports whether another instance of the framework is active, as the masters have said last; no callback is
 // made then until this instance is active again. Only with [Config.Standby] it is ever true.
 func (c *Client) StandsBy() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.standsBy
+	c.present.mu.Lock()
+	defer c.present.mu.Unlock()
+	return c.present.standsBy
 }
 
 // Answer answers offers that were kept. If an offer is gone, its tasks end DROPPED (INVALID_OFFERS), which Update is
@@ -118,7 +102,7 @@ func (c *Client) Acknowledge(status api.Status) error {
 // the demand is refused later.
 func (c *Client) Demand(demand api.Demand) error {
 	const op = "framework.demand"
-	if roles := c.rolesNow(); demand.Role == "" && len(roles) == 1 {
+	if roles := c.roles(); demand.Role == "" && len(roles) == 1 {
 		demand.Role = roles[0]
 	}
 	if err := c.checkRoles(op, demand.Role); err != nil {
@@ -131,7 +115,7 @@ func (c *Client) Demand(demand api.Demand) error {
 		if err := shape.Check(); err != nil {
 			return api.E(op, api.Invalid, demand.Role, fmt.Errorf("shape %d: %w", i+1, err))
 		}
-		if err := c.checkConstraint(shape.Constraint); err != nil {
+		if err := c.present.checkConstraint(shape.Constraint); err != nil {
 			return api.E(op, api.Invalid, demand.Role, fmt.Errorf("the constraint of shape %d: %w", i+1, err))
 		}
 	}
@@ -143,7 +127,7 @@ func (c *Client) Demand(demand api.Demand) error {
 // was launched since. The leader shows the same numbers, and its policy uses them. stated is false if no demand was
 // stated, or if Run has ended.
 func (c *Client) Wanted(role api.Role) (shapes []api.Shape, stated bool) {
-	if roles := c.rolesNow(); role == "" && len(roles) == 1 {
+	if roles := c.roles(); role == "" && len(roles) == 1 {
 		role = roles[0]
 	}
 	number, answer := c.asked.Add(1), make(chan reply, 1)
@@ -159,7 +143,7 @@ func (c *Client) Wanted(role api.Role) (shapes []api.Shape, stated bool) {
 }
 
 func (c *Client) checkRoles(op string, roles ...api.Role) error {
-	mine := c.rolesNow()
+	mine := c.roles()
 	for _, role := range roles {
 		if !slices.Contains(mine, role) {
 			return api.E(op, api.Invalid, role, fmt.Errorf("the framework subscribed to the roles %v", mine))
@@ -168,15 +152,14 @@ func (c *Client) checkRoles(op string, roles ...api.Role) error {
 	return nil
 }
 
-// rolesNow returns the framework's roles, as far as the masters have agreed to them.
-func (c *Client) rolesNow() []api.Role {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.framework.Roles
+// roles returns the framework's roles, as far as the masters have agreed to them. They are never edited.
+func (c *Client) roles() []api.Role {
+	known, _, _ := c.present.look()
+	return known.Roles
 }
 
 // Roles returns the roles in which the framework is offered resources, as far as the masters have agreed to them.
-func (c *Client) Roles() []api.Role { return slices.Clone(c.rolesNow()) }
+func (c *Client) Roles() []api.Role { return slices.Clone(c.roles()) }
 
 // Suppress stops offers in the roles; without arguments, in all roles.
 func (c *Client) Suppress(roles ...api.Role) error {

@@ -19,10 +19,10 @@ const (
 
 // checkConstraint has the leader judge a constraint that it has not judged before. If the leader can't be asked now, it
 // judges the constraint with the demand, and refuses the demand if need be.
-func (c *Client) checkConstraint(text string) error {
-	c.mu.Lock()
-	conn, known := c.conn, c.sound[text]
-	c.mu.Unlock()
+func (s *presence) checkConstraint(text string) error {
+	s.mu.Lock()
+	conn, known := s.conn, s.sound[text]
+	s.mu.Unlock()
 	if text == "" || known || conn == nil {
 		return nil
 	}
@@ -35,11 +35,11 @@ func (c *Client) checkConstraint(text string) error {
 		}
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.sound == nil || len(c.sound) >= soundMax {
-		c.sound = make(map[string]bool)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sound == nil || len(s.sound) >= soundMax {
+		s.sound = make(map[string]bool)
 	}
-	c.sound[text] = true
+	s.sound[text] = true
 	return nil
 }

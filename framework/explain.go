@@ -29,7 +29,7 @@ func (c *Client) ExplainShape(ctx context.Context, role api.Role, shape api.Shap
 }
 
 func (c *Client) explain(ctx context.Context, shape *apiv1.ExplainShape) (answer *apiv1.ExplainResponse, err error) {
-	err = c.atLeader(ctx, "framework.explain", string(c.FrameworkID()), func(ctx context.Context, p place) (err error) {
+	err = c.present.atLeader(ctx, "framework.explain", string(c.FrameworkID()), func(ctx context.Context, p place) (err error) {
 		answer, err = p.operator.Explain(ctx, &apiv1.ExplainRequest{FrameworkId: p.session.GetFrameworkId(), Shape: shape})
 		return err
 	})

@@ -71,7 +71,7 @@ func (c *Client) file(ctx context.Context, task api.TaskID, path string) (sandbo
 	ref := api.TaskRef{Framework: c.FrameworkID(), Task: task}
 	var found *apiv1.TaskView
 	var ticket string
-	err := c.atLeader(ctx, op, ref.String(), func(ctx context.Context, p place) (err error) {
+	err := c.present.atLeader(ctx, op, ref.String(), func(ctx context.Context, p place) (err error) {
 		ref.Framework = api.FrameworkID(p.session.GetFrameworkId())
 		if found, err = findTask(ctx, p.operator, ref); err == nil {
 			ticket, err = c.loop.who.ticket(ctx, p.operator, ref, found.GetAgentId())

@@ -81,8 +81,10 @@ func newLoop(config Config, scheduler Scheduler) *loop {
 		ship:     newShip(config),
 		timer:    time.NewTimer(idleMax),
 	}
-	l.client = &Client{loop: l, ended: make(chan struct{}), changed: make(chan struct{}), framework: config.framework(),
-		instance: api.Nonce(rand.Text()), lanes: newLanes()}
+	ended := make(chan struct{})
+	l.client = &Client{loop: l, ended: ended, lanes: newLanes(), present: &presence{
+		instance: api.Nonce(rand.Text()), ended: ended, framework: config.framework(), changed: make(chan struct{}),
+	}}
 	l.callbacks = newCallbacks(scheduler, l.client, config.Metrics.Callback != nil)
 	return l
 }
@@ -110,7 +112,7 @@ func coreConfig(config Config, scheduler Scheduler) core.Config {
 func (l *loop) run(ctx context.Context) error {
 	l.running = ctx
 	l.cleanup.Go(l.callbacks.run)
-	l.step(core.Started{Instance: l.client.instance})
+	l.step(core.Started{Instance: l.client.present.instance})
 	for done := ctx.Done(); !l.over; {
 		l.arm()
 		select {
@@ -237,14 +239,14 @@ func (l *loop) perform(effect core.Effect) {
 		l.cleanup.Go(link.close)
 	case core.SessionBegan:
 		l.session, l.endingOf = context.WithCancel(l.running)
-		l.client.subscribed(effect, l.link.Conn())
+		l.client.present.subscribed(effect, l.link.Conn())
 	case core.SessionEnded:
 		l.endSession()
-		l.client.dropped()
+		l.client.present.dropped()
 	case core.StandsBy:
-		l.client.standBy()
+		l.client.present.standBy()
 	case core.FrameworkChanged:
-		l.client.holds(effect.Framework, effect.Changes)
+		l.client.present.holds(effect.Framework, effect.Changes)
 	case core.UpdateEnded:
 		l.reply(effect.Request, reply{err: effect.Err})
 	case core.WantedTold:

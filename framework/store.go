@@ -3,22 +3,14 @@ package framework
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
-	"time"
-
-	"google.golang.org/grpc"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/framework/internal/core"
-	"github.com/tenderhq/tender/internal/protocol"
-	"github.com/tenderhq/tender/internal/wire"
 )
 
 // Store keeps small values of the framework on a majority of the masters, such as what the next instance of the
@@ -61,7 +53,7 @@ const AnyVersion = ^uint64(0)
 // Get reads a key. For a key that does not exist it returns an Entry with version 0, and no error.
 func (s *Store) Get(ctx context.Context, key string) (Entry, error) {
 	var entry *apiv1.StoreEntry
-	err := s.client.atLeader(ctx, "store.get", key, func(ctx context.Context, p place) (err error) {
+	err := s.client.present.atLeader(ctx, "store.get", key, func(ctx context.Context, p place) (err error) {
 		entry, err = p.store.Get(ctx, &apiv1.StoreGetRequest{Session: p.session, Key: key})
 		return err
 	})
@@ -105,7 +97,7 @@ func (c *Client) write(ctx context.Context, op, key string, call func(ctx contex
 		return api.E(op, api.Unavailable, key, err)
 	}
 	defer c.lanes.leave(lane)
-	return c.atLeader(ctx, op, key, func(ctx context.Context, p place) error {
+	return c.present.atLeader(ctx, op, key, func(ctx context.Context, p place) error {
 		if p.takeovers != takeovers {
 			return errTakenOver
 		}
@@ -160,7 +152,7 @@ func (s *Store) readPages(ctx context.Context, prefix string, to chan<- page, le
 	defer close(to)
 	for token := ""; ; {
 		var answer *apiv1.StoreListResponse
-		err := s.client.atLeader(ctx, "store.list", prefix, func(ctx context.Context, p place) (err error) {
+		err := s.client.present.atLeader(ctx, "store.list", prefix, func(ctx context.Context, p place) (err error) {
 			answer, err = p.store.List(ctx, &apiv1.StoreListRequest{Session: p.session, Prefix: prefix, PageToken: token})
 			return err
 		})
@@ -183,7 +175,7 @@ func (s *Store) readPages(ctx context.Context, prefix string, to chan<- page, le
 func (s *Store) Watch(ctx context.Context, prefix string, see func(Entry) error) error {
 	var stopped error
 	told := watched{streams: make(map[string]uint64)}
-	err := s.client.atLeader(ctx, "store.watch", prefix, func(ctx context.Context, p place) error {
+	err := s.client.present.atLeader(ctx, "store.watch", prefix, func(ctx context.Context, p place) error {
 		ctx, end := context.WithCancel(ctx)
 		defer end() // ends the stream if see fails
 		told.stream++
@@ -251,112 +243,4 @@ func condition(version uint64) *uint64 {
 
 func entryFromProto(m *apiv1.StoreEntry) Entry {
 	return Entry{Key: m.GetKey(), Value: m.GetValue(), Version: m.GetVersion(), Deleted: m.GetDeleted()}
-}
-
-var errTakenOver = errors.New("another instance may have been active meanwhile")
-
-// place is how to reach the leader, and the session that a call belongs to.
-type place struct {
-	store     apiv1.StoreServiceClient
-	operator  apiv1.OperatorServiceClient
-	session   *apiv1.StoreSession
-	takeovers uint64 // as Client.Takeovers counts them
-}
-
-// unaryPauseMin and unaryPauseMax bound the pause before a call is repeated in the same session.
-const (
-	unaryPauseMin = 50 * time.Millisecond
-	unaryPauseMax = time.Second
-)
-
-// atLeader repeats a call, in one session after the other, until it has an outcome.
-func (c *Client) atLeader(ctx context.Context, op, subject string, call func(ctx context.Context, p place) error) error {
-	var last error
-	for tries := 0; ; tries++ {
-		p, changed, err := c.place(ctx)
-		if err != nil {
-			if last != nil {
-				err = fmt.Errorf("%w; the last answer: %w", err, last)
-			}
-			return api.E(op, api.Unavailable, subject, err)
-		}
-		switch err = call(ctx, p); {
-		case err == nil:
-			return nil
-		case errors.Is(err, errTakenOver):
-			return api.E(op, api.Fenced, subject, err)
-		}
-		answer := wire.Error(err)
-		pause := min(unaryPauseMin<<min(tries, 10), unaryPauseMax)
-		switch after := api.RetryAfter(answer); {
-		case after > 0: // only time helps, not another session
-			pause, changed = protocol.RetryWait(after, rand.Uint64()), nil
-		case !api.Transient(answer) && answer.Kind != api.Fenced: // fenced may be only the session that is over
-			return answer
-		}
-		last = answer
-		c.pause(ctx, pause, changed)
-	}
-}
-
-// pause waits for d, or until there is a reason to go on earlier.
-func (c *Client) pause(ctx context.Context, d time.Duration, changed <-chan struct{}) {
-	pause := time.NewTimer(d)
-	defer pause.Stop()
-	select {
-	case <-changed:
-	case <-pause.C:
-	case <-ctx.Done():
-	case <-c.ended:
-	}
-}
-
-// place waits for a session. The channel that it returns is closed when that session ends.
-func (c *Client) place(ctx context.Context) (place, <-chan struct{}, error) {
-	for {
-		c.mu.Lock()
-		conn, changed, takeovers := c.conn, c.changed, c.takeovers
-		session := &apiv1.StoreSession{FrameworkId: string(c.framework.ID), Session: c.session, Instance: string(c.instance)}
-		c.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return place{}, nil, context.Cause(ctx)
-		case <-c.ended:
-			return place{}, nil, errEnded
-		default:
-		}
-		if conn != nil {
-			return place{apiv1.NewStoreServiceClient(conn), apiv1.NewOperatorServiceClient(conn), session, takeovers}, changed, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		case <-c.ended:
-		}
-	}
-}
-
-// subscribed is called by the loop when a session begins, and dropped when it ends.
-func (c *Client) subscribed(began core.SessionBegan, conn *grpc.ClientConn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.framework.ID, c.session, c.takeovers, c.conn, c.standsBy = began.Framework, began.Session, began.Takeovers, conn, false
-	close(c.changed)
-	c.changed = make(chan struct{})
-}
-
-func (c *Client) standBy() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.standsBy = true
-}
-
-func (c *Client) dropped() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.conn != nil {
-		c.conn = nil
-		close(c.changed)
-		c.changed = make(chan struct{})
-	}
 }

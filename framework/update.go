@@ -67,10 +67,7 @@ func (c *Client) update(ctx context.Context, change func(framework *api.Framewor
 
 // wish lets change edit a copy of the present values, and checks the result.
 func (c *Client) wish(change func(framework *api.Framework)) (wish api.Framework, saw uint64, err error) {
-	c.mu.Lock()
-	now := c.framework
-	saw = c.updates
-	c.mu.Unlock()
+	now, saw, _ := c.present.look()
 	wish = copyOf(now)
 	change(&wish)
 	wish = copyOf(wish) // a second copy, as the user may go on editing his maps
@@ -88,11 +85,4 @@ func copyOf(framework api.Framework) api.Framework {
 	framework.Labels = maps.Clone(framework.Labels)
 	framework.Endpoints = maps.Clone(framework.Endpoints)
 	return framework
-}
-
-// holds is called by the loop with what the framework now says of itself.
-func (c *Client) holds(framework api.Framework, updates uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.framework, c.updates = framework, updates
 }
