@@ -223,6 +223,13 @@ func (c *Client) Reconcile(tasks ...api.TaskID) error {
 	return c.tell("framework.reconcile", core.ReconcileAsked{Tasks: tasks})
 }
 
+// ReconcileAt is Reconcile for tasks that the scheduler believes to run on an agent, though this Run may know nothing of
+// them. A task that nobody knows is then what the agent tells: GONE if the agent is there, UNREACHABLE, GONE_BY_OPERATOR
+// or, if there is no such agent, UNKNOWN.
+func (c *Client) ReconcileAt(agent api.AgentID, tasks ...api.TaskID) error {
+	return c.tell("framework.reconcile", core.ReconcileAsked{Agent: agent, Tasks: tasks})
+}
+
 // ReconcileOperations asks again for the outcomes of operations that were given an ID; without arguments, of all that
 // the masters remember. Of each framework they remember the last 1,000 operations that changed reservations or volumes,
 // through any failover. [OperationWatcher] is told the outcomes. For an operation that nobody knows it is told an error

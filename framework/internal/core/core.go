@@ -158,7 +158,7 @@ func (c *Core) serveWish(what Wish) {
 	case CallAsked:
 		c.session.send(what.Call)
 	case ReconcileAsked:
-		c.statuses.ask(what.Tasks)
+		c.statuses.ask(what.Tasks, what.Agent)
 	case OperationsAsked:
 		c.operations.ask(what.Operations)
 	case UpdateAsked:

@@ -86,7 +86,11 @@ type (
 	// CallAsked sends a call if there is a session; otherwise the call is lost.
 	CallAsked struct{ Call protocol.SchedulerCall }
 	// ReconcileAsked asks for the state of the tasks, which is told even if it has not changed; none means all tasks.
-	ReconcileAsked struct{ Tasks []api.TaskID }
+	// Agent, if named, has the tasks of which nothing else is known.
+	ReconcileAsked struct {
+		Agent api.AgentID
+		Tasks []api.TaskID
+	}
 	// OperationsAsked asks for the outcomes of the operations; none means all that the masters remember.
 	OperationsAsked struct{ Operations []api.OperationID }
 	// UpdateAsked changes what the framework says of itself. Saw is how many changes had come into effect when the

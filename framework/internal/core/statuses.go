@@ -131,13 +131,18 @@ func (d *statuses) askAbout(tasks []protocol.UnsettledTask) {
 }
 
 // ask asks for the states of the tasks, to tell them even if they have not changed. None means all tasks.
-func (d *statuses) ask(ids []api.TaskID) {
+// at, if named, is the agent of those of which nothing is known: they are taken to have run there.
+func (d *statuses) ask(ids []api.TaskID, at api.AgentID) {
 	var asked []protocol.UnsettledTask
 	for _, id := range ids {
 		t := d.tasks.get(id)
 		d.tasks.endings.remove(id)
 		t.asked = true
-		asked = append(asked, t.question())
+		question := t.question()
+		if question.Agent == "" && at != "" {
+			question.Agent, question.State = at, api.TaskRunning
+		}
+		asked = append(asked, question)
 	}
 	if len(ids) == 0 {
 		for _, t := range d.tasks.open { // order: irrelevant because each is changed by itself

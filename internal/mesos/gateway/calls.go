@@ -155,6 +155,7 @@ func (s *session) acknowledge(call *schedulerv1.Call_Acknowledge) error {
 func (s *session) reconcile(call *schedulerv1.Call_Reconcile) error {
 	held := make(map[api.TaskID]api.Status)
 	s.mu.Lock()
+	launched := maps.Clone(s.launches.byTask)
 	for _, status := range s.unacked {
 		held[status.Task] = status
 	}
@@ -170,19 +171,24 @@ func (s *session) reconcile(call *schedulerv1.Call_Reconcile) error {
 		}
 		return s.client.Reconcile()
 	}
-	var ids []api.TaskID
+	at := make(map[api.AgentID][]api.TaskID) // without an agent too
 	for _, task := range call.GetTasks() {
-		id := translate.ReadTaskID(task.GetTaskId())
+		id, agent := translate.ReadTaskID(task.GetTaskId()), api.AgentID(task.GetAgentId().GetValue())
 		if status, is := held[id]; is {
 			s.tellAgain(status)
-		} else {
-			ids = append(ids, id)
+			continue
+		}
+		if launched[id] != nil { // it may have yet to come to its agent
+			agent = ""
+		}
+		at[agent] = append(at[agent], id)
+	}
+	for _, agent := range slices.Sorted(maps.Keys(at)) {
+		if err := s.client.ReconcileAt(agent, at[agent]...); err != nil {
+			return err
 		}
 	}
-	if len(ids) == 0 {
-		return nil
-	}
-	return s.client.Reconcile(ids...)
+	return nil
 }
 
 // tellAgain tells a status as the answer to a reconciliation.

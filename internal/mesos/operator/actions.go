@@ -313,7 +313,9 @@ func change(ctx context.Context, c Cluster, kind apiv1.OperationKind, agent *mes
 		default:
 			item.Label = api.Label{Name: item.Name}
 			one := api.NewResources(item).String()
-			at := slices.IndexFunc(requests, func(r *apiv1.ReserveRequest) bool { return r.GetRole() == request.GetRole() && r.GetTag() == request.GetTag() })
+			at := slices.IndexFunc(requests, func(r *apiv1.ReserveRequest) bool {
+				return r.GetRole() == request.GetRole() && r.GetTag() == request.GetTag()
+			})
 			if at >= 0 {
 				requests[at].Resources += ";" + one
 				continue

@@ -73,7 +73,12 @@ func (r request) readAgentState() (*state, error) {
 		return over || !onThem(t.GetAgentId())
 	})
 	s.frameworks = slices.DeleteFunc(s.frameworks, func(f *apiv1.FrameworkView) bool {
-		return !slices.ContainsFunc(s.tasks, func(t *apiv1.TaskView) bool { return t.GetFrameworkId() == f.GetId() })
+		isOf := func(t *apiv1.TaskView) bool { return t.GetFrameworkId() == f.GetId() }
+		here := slices.ContainsFunc(s.tasks, isOf)
+		if !here && slices.ContainsFunc(s.over, isOf) {
+			s.former = append(s.former, f)
+		}
+		return !here
 	})
 	return s, nil
 }
@@ -101,29 +106,43 @@ func containerOf(t *apiv1.TaskView) *mesosv1.ContainerID {
 
 // oldAgentState is /state of an agent.
 func (s *state) oldAgentState() object {
-	shown := object{"version": mesos.Version, "flags": object{}, "frameworks": []object{}, "completed_frameworks": []object{}}
+	shown := object{"version": mesos.Version, "flags": object{"work_dir": ""}} // whose files are named from the root
 	if len(s.agents) > 0 {
 		for name, value := range s.oldSlave(s.agents[0]) { // order: keys of an object
 			shown[name] = value
 		}
 	}
+	shown["frameworks"], shown["completed_frameworks"] = s.oldAgentFrameworks(s.frameworks), s.oldAgentFrameworks(s.former)
+	return shown
+}
+
+// oldAgentFrameworks shows what an agent has of frameworks.
+func (s *state) oldAgentFrameworks(frameworks []*apiv1.FrameworkView) []object {
 	list := []object{}
-	for _, f := range s.frameworks {
+	for _, f := range frameworks {
 		framework := s.oldFramework(f, true)
-		executors := []object{}
-		for _, t := range s.tasks {
-			if t.GetFrameworkId() == f.GetId() {
-				executors = append(executors, object{
-					"id": executorOf(t), "name": t.GetName(), "source": executorOf(t), "container": containerOf(t).GetValue(), "directory": directoryOf(t),
-					"resources": amountsOf(amounts(t.GetResources())), "tasks": []object{oldTask(t)}, "queued_tasks": []object{}, "completed_tasks": []object{},
-				})
-			}
-		}
-		framework["executors"], framework["completed_executors"] = executors, []object{}
+		framework["executors"] = oldAgentExecutors(f, s.tasks, "tasks")
+		framework["completed_executors"] = oldAgentExecutors(f, s.over, "completed_tasks")
 		list = append(list, framework)
 	}
-	shown["frameworks"] = list
-	return shown
+	return list
+}
+
+// oldAgentExecutors shows an executor for each of the framework's tasks. which says where it has the task.
+func oldAgentExecutors(f *apiv1.FrameworkView, tasks []*apiv1.TaskView, which string) []object {
+	executors := []object{}
+	for _, t := range tasks {
+		if t.GetFrameworkId() != f.GetId() {
+			continue
+		}
+		executor := object{
+			"id": executorOf(t), "name": t.GetName(), "source": executorOf(t), "container": containerOf(t).GetValue(), "directory": directoryOf(t),
+			"resources": amountsOf(amounts(t.GetResources())), "tasks": []object{}, "queued_tasks": []object{}, "completed_tasks": []object{},
+		}
+		executor[which] = []object{oldTask(t)}
+		executors = append(executors, executor)
+	}
+	return executors
 }
 
 // statistics are what a task uses, as far as its agent has told.

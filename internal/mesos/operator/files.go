@@ -39,7 +39,8 @@ func directoryOf(t *apiv1.TaskView) string {
 }
 
 // findFile finds the file that a path of Mesos's layout names:
-// slaves/AGENT/frameworks/FRAMEWORK/executors/EXECUTOR/runs/RUN[/tasks/TASK]/FILE. The path may have a beginning that
+// slaves/AGENT/frameworks/FRAMEWORK/executors/EXECUTOR/runs/RUN[/tasks/TASK]/FILE. RUN is one word, or FRAMEWORK/TASK as
+// containers are named. The path may have a beginning that
 // tools have read elsewhere, such as the agent's working folder.
 func (r request) findFile(ctx context.Context, name string) (sandbox.File, error) {
 	unknown := codec.Refuse(http.StatusNotFound, "%s is no file of a task; write /slaves/AGENT/frameworks/FRAMEWORK/executors/EXECUTOR/runs/latest/FILE", name)
@@ -49,6 +50,9 @@ func (r request) findFile(ctx context.Context, name string) (sandbox.File, error
 		return sandbox.File{}, unknown
 	}
 	agent, framework, executor, rest := words[at+1], words[at+3], words[at+5], words[at+8:]
+	if words[at+7] == framework && len(rest) > 0 {
+		rest = rest[1:]
+	}
 	s, err := readTasksOf(ctx, r.cluster, agent, framework)
 	if err != nil {
 		return sandbox.File{}, err

@@ -78,6 +78,7 @@ type Operator struct {
 	mu       sync.Mutex
 	callers  []*caller  // the one used most recently is last
 	sessions []*session // the oldest first
+	nested   sync.WaitGroup
 }
 
 // caller is a connection to the cluster with one token.
@@ -98,9 +99,15 @@ func New(config Config) *Operator {
 
 // Close closes the connections to the cluster. Requests that are under way end with an error.
 func (o *Operator) Close() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	var errs []error
+	o.mu.Lock()
+	defer o.nested.Wait()
+	defer o.mu.Unlock()
+	for _, s := range o.sessions {
+		if s.conn != nil {
+			_ = s.conn.Close() // its command ends with it, if it has not ended
+		}
+	}
 	for _, c := range o.callers {
 		errs = append(errs, c.cluster.Close())
 	}

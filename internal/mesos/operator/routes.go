@@ -83,6 +83,15 @@ func protoJSON(m proto.Message) json.RawMessage {
 	return text
 }
 
+// fullOf writes resources with what their reservations and volumes say.
+func fullOf(all api.Resources) []json.RawMessage {
+	shown := []json.RawMessage{}
+	for _, r := range everything.WriteResources(all, "", nil) {
+		shown = append(shown, protoJSON(r))
+	}
+	return shown
+}
+
 // amountsOf writes resources as the older routes do: the usual ones always.
 func amountsOf(all api.Resources) object {
 	shown := object{"cpus": 0.0, "mem": 0.0, "disk": 0.0, "gpus": 0.0}
@@ -118,7 +127,7 @@ func oldTime(at *timestamppb.Timestamp) float64 {
 
 func (s *state) oldSlave(a *apiv1.AgentView) object {
 	total := amounts(a.GetTotal())
-	reserved, attributes := object{}, object{}
+	reserved, reservedFull, attributes := object{}, object{}, object{}
 	byRole := make(map[api.Role]api.Resources)
 	for _, item := range total.Items() {
 		if item.Reserved != "" {
@@ -126,7 +135,7 @@ func (s *state) oldSlave(a *apiv1.AgentView) object {
 		}
 	}
 	for role, of := range byRole { // order: keys of an object
-		reserved[everything.MesosRole(role)] = amountsOf(of)
+		reserved[everything.MesosRole(role)], reservedFull[everything.MesosRole(role)] = amountsOf(of), fullOf(of)
 	}
 	for name, value := range a.GetAttributes() { // order: keys of an object
 		attributes[name] = value
@@ -138,12 +147,14 @@ func (s *state) oldSlave(a *apiv1.AgentView) object {
 	for _, capability := range agentCapabilities {
 		can = append(can, capability.String())
 	}
+	unreserved := total.Filter(func(l api.Label) bool { return l.Reserved == "" })
 	shown := object{
 		"id": a.GetId(), "hostname": a.GetHostname(), "port": translate.AgentPort, "pid": agentPID(a), "attributes": attributes,
 		"registered_time": oldTime(a.GetAdmitted()), "resources": amountsOf(total), "used_resources": amountsOf(amounts(a.GetAllocated())),
 		"offered_resources": amountsOf(amounts(a.GetOffered())), "reserved_resources": reserved,
-		"unreserved_resources": amountsOf(total.Filter(func(l api.Label) bool { return l.Reserved == "" })),
-		"active":               active(a), "deactivated": !active(a), "version": mesos.Version, "capabilities": can,
+		"unreserved_resources": amountsOf(unreserved), "reserved_resources_full": reservedFull, "unreserved_resources_full": fullOf(unreserved),
+		"used_resources_full": fullOf(amounts(a.GetAllocated())), "offered_resources_full": fullOf(amounts(a.GetOffered())),
+		"active": active(a), "deactivated": !active(a), "version": mesos.Version, "capabilities": can,
 	}
 	if domain := translate.Domain(a.GetRegion(), a.GetZone()); domain != nil {
 		shown["domain"] = protoJSON(domain)
@@ -243,7 +254,7 @@ func (s *state) oldFramework(f *apiv1.FrameworkView, summary bool) object {
 		can = append(can, capability.GetType().String())
 	}
 	shown := object{
-		"id": f.GetId(), "name": f.GetName(), "pid": "", "hostname": "", "webui_url": info.GetWebuiUrl(), "user": info.GetUser(),
+		"id": f.GetId(), "name": f.GetName(), "hostname": "", "webui_url": info.GetWebuiUrl(), "user": info.GetUser(),
 		"active": f.GetState() == "active", "connected": f.GetState() == "active", "recovered": false, "checkpoint": true,
 		"failover_timeout": info.GetFailoverTimeout(), "principal": info.GetPrincipal(), "roles": append([]string{}, info.GetRoles()...), "capabilities": can,
 		"used_resources": amountsOf(used), "offered_resources": amountsOf(offered), "resources": amountsOf(used.Plus(offered)),
@@ -251,6 +262,9 @@ func (s *state) oldFramework(f *apiv1.FrameworkView, summary bool) object {
 	}
 	if f.GetState() == removed {
 		shown["unregistered_time"] = oldTime(f.GetSince())
+	}
+	if labels := info.GetLabels(); labels != nil {
+		shown["labels"] = labels.GetLabels()
 	}
 	if summary {
 		return shown

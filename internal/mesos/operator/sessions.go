@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/frames"
 	"github.com/tenderhq/tender/internal/mesos/codec"
 	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
@@ -23,10 +24,11 @@ import (
 const sessionsMax = 256
 
 // session is a command that a tool runs inside a task: a container that is nested in the task's. It ends with the
-// connection on which it was launched.
+// connection on which it was launched, or else with the gateway.
 type session struct {
 	key   string
 	proof [sha256.Size]byte // of who has launched it, and nobody else may do anything to it
+	conn  io.Closer         // with the agent; nil: not yet
 	input *frames.Writer    // of the command
 	done  chan struct{}     // closed when it has ended
 	end   frames.End        // how, before done is closed
@@ -47,33 +49,92 @@ func proofOf(r *http.Request) [sha256.Size]byte {
 // launchSession runs a command inside the task of the container's parent, and streams what it writes.
 func (o *Operator) launchSession(r request, call *agentv1.Call_LaunchNestedContainerSession, encoding codec.Encoding) error {
 	id := call.GetContainerId()
-	if id.GetParent() == nil {
-		return codec.Refuse(http.StatusBadRequest, "Failed to validate agent::Call: Expecting 'launch_nested_container_session.container_id.parent' to be present")
-	}
-	if id.GetParent().GetParent() != nil {
-		return codec.Refuse(http.StatusNotImplemented, "a container within a nested one has no equivalent in Tender")
+	if err := checkNested(id, "launch_nested_container_session"); err != nil {
+		return err
 	}
 	command := frames.Command{Argv: argvOf(call.GetCommand())}
 	if terminal := call.GetContainer().GetTtyInfo(); terminal != nil {
 		command.TTY, command.Term = true, "xterm"
 		command.Rows, command.Cols = uint16(terminal.GetWindowSize().GetRows()), uint16(terminal.GetWindowSize().GetColumns())
 	}
-	s := &session{key: keyOf(id), proof: proofOf(r.r), done: make(chan struct{})}
-	if err := o.addSession(s); err != nil {
+	s, conn, err := o.beginSession(r.r.Context(), r, id, command)
+	if err != nil {
 		return err
 	}
 	defer close(s.done)
-	conn, err := o.join(r.r.Context(), r, id.GetParent(), command)
-	if err != nil {
-		o.forgetSession(s)
-		return err
-	}
 	defer conn.Close()
-	o.mu.Lock()
-	s.input = frames.NewWriter(conn)
-	o.mu.Unlock()
 	s.end, err = o.stream(r, conn, encoding)
 	return err
+}
+
+// checkNested refuses a container that is not nested in that of a task. field is where the call names it.
+func checkNested(id *mesosv1.ContainerID, field string) error {
+	switch {
+	case id.GetParent() == nil:
+		return codec.Refuse(http.StatusBadRequest, "Failed to validate agent::Call: Expecting '%s.container_id.parent' to be present", field)
+	case id.GetParent().GetParent() != nil:
+		return codec.Refuse(http.StatusNotImplemented, "a container within a nested one has no equivalent in Tender")
+	}
+	if err := api.CheckID("a container", id.GetValue()); err != nil {
+		return codec.Refuse(http.StatusBadRequest, "Failed to validate agent::Call: '%s.container_id' is invalid: %v", field, err)
+	}
+	return nil
+}
+
+// beginSession runs a command inside the task of the container's parent. The caller closes done when it has ended.
+func (o *Operator) beginSession(ctx context.Context, r request, id *mesosv1.ContainerID, command frames.Command) (*session, io.ReadWriteCloser, error) {
+	s := &session{key: keyOf(id), proof: proofOf(r.r), done: make(chan struct{})}
+	if err := o.addSession(s); err != nil {
+		return nil, nil, err
+	}
+	conn, err := o.join(ctx, r, id.GetParent(), command)
+	if err != nil {
+		close(s.done)
+		o.forgetSession(s)
+		return nil, nil, err
+	}
+	o.mu.Lock()
+	s.conn, s.input = conn, frames.NewWriter(conn)
+	o.mu.Unlock()
+	return s, conn, nil
+}
+
+// inFolder runs a command in a folder of its own below the task's, as a nested container of Mesos has one. What the
+// command says is in two files there.
+const inFolder = `mkdir -p "$0" && cd "$0" && exec "$@" >stdout 2>stderr </dev/null`
+
+// launchNested runs a command inside the task of the container's parent, and does not wait for its end.
+func (o *Operator) launchNested(r request, id *mesosv1.ContainerID, field string, command *mesosv1.CommandInfo, container *mesosv1.ContainerInfo) error {
+	if err := checkNested(id, field); err != nil {
+		return err
+	}
+	if container.GetMesos().GetImage() != nil || container.GetTtyInfo() != nil || len(container.GetVolumes()) > 0 {
+		return codec.Refuse(http.StatusNotImplemented, "a nested container runs as the task does: an image, a terminal or volumes of its own have no equivalent in Tender")
+	}
+	if len(command.GetUris()) > 0 || command.GetUser() != "" {
+		return codec.Refuse(http.StatusNotImplemented, "URIs or a user of a nested container have no equivalent in Tender")
+	}
+	argv := append([]string{"/bin/sh", "-c", inFolder, "containers/" + id.GetValue()}, argvOf(command)...)
+	s, conn, err := o.beginSession(context.WithoutCancel(r.r.Context()), r, id, frames.Command{Argv: argv})
+	if err != nil {
+		return err
+	}
+	o.nested.Go(func() {
+		defer close(s.done)
+		defer conn.Close()
+		s.end = frames.End{Code: 128 + int(syscall.SIGKILL), Why: "the connection is gone"}
+		for {
+			kind, content, err := frames.Read(conn)
+			if err != nil {
+				return
+			}
+			if kind == frames.Ended {
+				_ = json.Unmarshal(content, &s.end) // an agent writes it
+				return
+			}
+		}
+	})
+	return nil
 }
 
 // argvOf returns a command's words. Its environment is the task's, and its own.
@@ -159,8 +220,11 @@ func (o *Operator) killSession(r request, id *mesosv1.ContainerID, signal int32)
 	if signal <= 0 || signal > 64 {
 		signal = int32(syscall.SIGKILL)
 	}
-	if input == nil || s.over() {
+	switch {
+	case input == nil || s.over():
 		return nil
+	case signal == int32(syscall.SIGKILL): // it ends with its connection, with all that it has started
+		return s.conn.Close()
 	}
 	return input.Write(frames.Signal, []byte{byte(signal)})
 }
@@ -187,6 +251,15 @@ func (o *Operator) forgetSession(s *session) {
 // answerNested answers a call about a nested container, or about any; false: it is none of these.
 func (o *Operator) answerNested(r request, call *agentv1.Call, response *agentv1.Response) (is bool, err error) {
 	switch call.GetType() {
+	case agentv1.Call_LAUNCH_NESTED_CONTAINER:
+		launch := call.GetLaunchNestedContainer()
+		return true, o.launchNested(r, launch.GetContainerId(), "launch_nested_container", launch.GetCommand(), launch.GetContainer())
+	case agentv1.Call_LAUNCH_CONTAINER:
+		launch := call.GetLaunchContainer()
+		if launch.GetContainerId().GetParent() == nil {
+			return true, codec.Refuse(http.StatusNotImplemented, "a container that stands alone has no equivalent in Tender: launch a task")
+		}
+		return true, o.launchNested(r, launch.GetContainerId(), "launch_container", launch.GetCommand(), launch.GetContainer())
 	case agentv1.Call_WAIT_NESTED_CONTAINER:
 		status, err := o.waitSession(r, call.GetWaitNestedContainer().GetContainerId())
 		response.WaitNestedContainer = &agentv1.Response_WaitNestedContainer{ExitStatus: status}

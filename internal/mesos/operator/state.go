@@ -46,7 +46,8 @@ type state struct {
 	offers     []*apiv1.OfferView
 	roles      []*apiv1.RoleView
 	executors  []*apiv1.ExecutorView
-	over       []*apiv1.TaskView // of an agent those that have ended, which are not among its tasks
+	over       []*apiv1.TaskView      // of an agent those that have ended, which are not among its tasks
+	former     []*apiv1.FrameworkView // of an agent those that have only such tasks there
 }
 
 // readState reads what an answer needs: lists, which are read page by page, or what there is at one moment.

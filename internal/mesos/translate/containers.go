@@ -31,6 +31,8 @@ func CheckExecutorContainer(container *mesosv1.ContainerInfo) error {
 		return errExecutorImage
 	case len(container.GetVolumes()) > 0:
 		return unsupported("a volume for an executor")
+	case len(container.GetRlimitInfo().GetRlimits()) > 0:
+		return unsupported("'ContainerInfo.rlimit_info' of an executor")
 	}
 	return checkContainer(container)
 }
@@ -66,8 +68,8 @@ func checkContainer(container *mesosv1.ContainerInfo) error {
 		return errors.New("Unable to set hostname with host network mode") //nolint:staticcheck // Mesos's words
 	case container.GetHostname() != "":
 		return unsupported("'ContainerInfo.hostname'")
-	case container.GetRlimitInfo() != nil:
-		return unsupported("'ContainerInfo.rlimit_info'")
+	case len(container.GetRlimitInfo().GetRlimits()) > 0 && containerImage(container) != "":
+		return unsupported("'ContainerInfo.rlimit_info' for a task in an image")
 	case asksOfLinux(container.GetLinuxInfo()):
 		return unsupported("'ContainerInfo.linux_info'")
 	case image != nil && image.GetType() != mesosv1.Image_DOCKER:
@@ -107,6 +109,27 @@ func asksOfLinux(info *mesosv1.LinuxInfo) bool {
 		rest.ShareCgroups = nil
 	}
 	return proto.Size(rest) > 0
+}
+
+// limit is the command by which a task sets the limits of its container for itself, and for what it starts.
+func limit(info *mesosv1.RLimitInfo) (string, error) {
+	if len(info.GetRlimits()) == 0 {
+		return "", nil
+	}
+	command := "prlimit --pid $$"
+	for _, one := range info.GetRlimits() {
+		value := "unlimited"
+		switch {
+		case one.GetType() == mesosv1.RLimitInfo_RLimit_UNKNOWN:
+			return "", errors.New("Unknown rlimit type") //nolint:staticcheck // Mesos's words
+		case (one.Soft == nil) != (one.Hard == nil):
+			return "", errors.New("Invalid rlimit values") //nolint:staticcheck // as above
+		case one.Soft != nil:
+			value = fmt.Sprintf("%d:%d", one.GetSoft(), one.GetHard())
+		}
+		command += fmt.Sprintf(" --%s=%s", strings.ToLower(strings.TrimPrefix(one.GetType().String(), "RLMT_")), value)
+	}
+	return command + " || exit 1; ", nil
 }
 
 // volumeLinks are commands by which a task finds its persistent volumes under the paths that its framework has named.

@@ -138,7 +138,11 @@ func (l Launch) readCommand(task *api.Task, info *mesosv1.TaskInfo) error {
 	if err != nil {
 		return err
 	}
-	before += mounts
+	limits, err := limit(info.GetContainer().GetRlimitInfo())
+	if err != nil {
+		return err
+	}
+	before += mounts + limits
 	remote := slices.ContainsFunc(command.GetUris(), isRemote)
 	switch {
 	case remote && task.Image != "": // it does not see the program that fetches

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,36 @@ func TestStatesOfAnExecutor(t *testing.T) {
 		}
 		if got := f.WriteStatus(api.Status{Task: "t", State: api.TaskFailed, Data: data}, "").GetState(); got != want {
 			t.Errorf("it is told %v, not %v", got, want)
+		}
+	}
+}
+
+// TestLimitsOfAContainer: a command has the limits that its container names, or is refused in Mesos's words.
+func TestLimitsOfAContainer(t *testing.T) {
+	launch := Launch{Framework: &mesosv1.FrameworkInfo{Id: &mesosv1.FrameworkID{Value: ptr("f")}}}
+	for limits, want := range map[string]string{
+		`{"type":"RLMT_NOFILE","soft":99,"hard":100},{"type":"RLMT_CORE","soft":0,"hard":0}`: "99 100 0\n",
+		`{"type":"RLMT_NOFILE","soft":99}`:                                                   "Invalid rlimit values",
+		`{}`:                                                                                 "Unknown rlimit type",
+	} {
+		info := &mesosv1.TaskInfo{
+			Name: ptr("t"), TaskId: &mesosv1.TaskID{Value: ptr("t")}, AgentId: &mesosv1.AgentID{Value: ptr("a")},
+			Command:   &mesosv1.CommandInfo{Value: ptr("echo $(ulimit -Sn) $(ulimit -Hn) $(ulimit -Sc)")},
+			Container: &mesosv1.ContainerInfo{Type: mesosv1.ContainerInfo_MESOS.Enum()},
+			Resources: []*mesosv1.Resource{{Name: ptr("cpus"), Type: mesosv1.Value_SCALAR.Enum(), Scalar: &mesosv1.Value_Scalar{Value: proto.Float64(1)}}},
+		}
+		if err := codec.JSON.Unmarshal([]byte(`{"rlimit_info":{"rlimits":[`+limits+`]}}`), info.Container); err != nil {
+			t.Fatal(err)
+		}
+		task, err := launch.ReadTask(info)
+		if err != nil {
+			if err.Error() != want {
+				t.Errorf("%s: %v", limits, err)
+			}
+			continue
+		}
+		if out, err := exec.Command("sh", "-c", task.Command.Shell).CombinedOutput(); string(out) != want {
+			t.Errorf("%s: %s, %v", limits, out, err)
 		}
 	}
 }

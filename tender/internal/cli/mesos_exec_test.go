@@ -106,6 +106,33 @@ func TestMesosExec(t *testing.T) {
 			t.Errorf("%s: %s %s, %v", asked.body, reply.Status, text, err)
 		}
 	}
+	const aside = `"container_id":{"value":"c2","parent":{"value":"framework-1/host.0"}}`
+	const another = `"container_id":{"value":"c3","parent":{"value":"framework-1/host.0"}}`
+	for _, asked := range []struct {
+		body string
+		code int
+		says string
+	}{
+		{`{"type":"LAUNCH_NESTED_CONTAINER","launch_nested_container":{` + aside + `,"command":{"value":"echo $WHO; exit 3"}}}`, 200, ""},
+		{`{"type":"WAIT_NESTED_CONTAINER","wait_nested_container":{` + aside + `}}`, 200, `"exit_status":768`},
+		{`{"type":"LAUNCH_CONTAINER","launch_container":{` + another + `,"command":{"value":"exec sleep 1000"}}}`, 200, ""},
+		{`{"type":"REMOVE_CONTAINER","remove_container":{` + another + `}}`, 500, "has not terminated"},
+		{`{"type":"KILL_CONTAINER","kill_container":{` + another + `}}`, 200, ""},
+		{`{"type":"WAIT_CONTAINER","wait_container":{` + another + `}}`, 200, `"exit_status":9`},
+		{`{"type":"REMOVE_CONTAINER","remove_container":{` + another + `}}`, 200, ""},
+		{`{"type":"LAUNCH_CONTAINER","launch_container":{"container_id":{"value":"alone"}}}`, 501, "launch a task"},
+		{`{"type":"LAUNCH_NESTED_CONTAINER","launch_nested_container":{"container_id":{"value":"../x","parent":{"value":"framework-1/host.0"}}}}`, 400, "invalid"},
+	} {
+		reply := post(asked.body, "application/json", "application/json")
+		text, err := io.ReadAll(reply.Body)
+		reply.Body.Close()
+		if err != nil || reply.StatusCode != asked.code || !strings.Contains(string(text), asked.says) {
+			t.Errorf("%s: %s %s, %v", asked.body, reply.Status, text, err)
+		}
+	}
+	if said, stderr, _ := tender(t, d.env, "cp", "framework-1/host.0:containers/c2/stdout", "-"); said != "task\n" {
+		t.Errorf("the nested container has said %q, %s", said, stderr)
+	}
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
