@@ -37,7 +37,7 @@ func (h *Handle) SetRole(role api.Role, set RoleSettings) {
 		}
 		return &said
 	}
-	h.act("setting role "+string(role), func(ctx context.Context, c apiv1.OperatorServiceClient) error {
+	h.actAtLeader("setting role "+string(role), func(ctx context.Context, c apiv1.OperatorServiceClient) error {
 		_, err := c.SetRole(ctx, &apiv1.SetRoleRequest{
 			Role: string(role), Weight: set.Weight, Priority: set.Priority, Guarantee: text(set.Guarantee), Limit: text(set.Limit),
 			Force: true, // the story may add its agents later
@@ -68,7 +68,7 @@ func (h *Handle) Priority(role api.Role, priority int32) {
 // in that role, or in a role above it, may name the secret.
 func (h *Handle) SetSecret(id api.SecretID, value string) {
 	h.t.Helper()
-	h.act("setting secret "+string(id), func(ctx context.Context, c apiv1.OperatorServiceClient) error {
+	h.actAtLeader("setting secret "+string(id), func(ctx context.Context, c apiv1.OperatorServiceClient) error {
 		_, err := c.SetSecret(ctx, &apiv1.SetSecretRequest{Name: string(id), Value: []byte(value)})
 		return err
 	})
@@ -77,7 +77,7 @@ func (h *Handle) SetSecret(id api.SecretID, value string) {
 // RemoveSecret removes a secret. Tasks that have been given it keep it.
 func (h *Handle) RemoveSecret(id api.SecretID) {
 	h.t.Helper()
-	h.act("removing secret "+string(id), func(ctx context.Context, c apiv1.OperatorServiceClient) error {
+	h.actAtLeader("removing secret "+string(id), func(ctx context.Context, c apiv1.OperatorServiceClient) error {
 		_, err := c.RemoveSecret(ctx, &apiv1.RemoveSecretRequest{Name: string(id)})
 		return err
 	})
@@ -123,7 +123,7 @@ func (a *Agent) CancelMaintenance() {
 func (a *Agent) maintain(window *apiv1.Window) {
 	a.handle.t.Helper()
 	request := &apiv1.SetMaintenanceRequest{AgentIds: []string{string(a.ID())}, Window: window}
-	a.handle.act("maintenance of "+a.host.name, func(ctx context.Context, c apiv1.OperatorServiceClient) error {
+	a.handle.actAtLeader("maintenance of "+a.host.name, func(ctx context.Context, c apiv1.OperatorServiceClient) error {
 		_, err := c.SetMaintenance(ctx, request)
 		return err
 	})
@@ -186,7 +186,7 @@ func (a *Agent) Lose() {
 func (a *Agent) mark(request *apiv1.MarkAgentRequest) {
 	a.handle.t.Helper()
 	request.AgentId = string(a.ID())
-	a.handle.act(request.GetAction().String()+" of "+a.host.name, func(ctx context.Context, c apiv1.OperatorServiceClient) error {
+	a.handle.actAtLeader(request.GetAction().String()+" of "+a.host.name, func(ctx context.Context, c apiv1.OperatorServiceClient) error {
 		_, err := c.MarkAgent(ctx, request)
 		return err
 	})
@@ -209,8 +209,8 @@ func (a *Agent) await(what string, condition func(view *apiv1.AgentView) bool) {
 	})
 }
 
-// act does something at the leader, once. If there is no leader, it waits for one.
-func (h *Handle) act(what string, do func(ctx context.Context, c apiv1.OperatorServiceClient) error) {
+// actAtLeader does something at the leader, once. If there is no leader, it waits for one.
+func (h *Handle) actAtLeader(what string, do func(ctx context.Context, c apiv1.OperatorServiceClient) error) {
 	h.t.Helper()
 	leader := h.Leader()
 	ctx, cancel := context.WithTimeout(context.Background(), awaitMax)

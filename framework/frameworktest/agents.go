@@ -122,7 +122,7 @@ func (a *Agent) KillExecutor(number int) {
 	}
 	p := running[number%len(running)]
 	a.handle.journal.excuseHost(a.host.name, a.id(), p.id.Framework, p.name+" was killed")
-	a.handle.journal.crash(a.id())
+	a.handle.journal.noteCrash(a.id())
 	p.kill()
 }
 
@@ -143,7 +143,7 @@ func (a *Agent) ID() api.AgentID {
 }
 
 // Tasks lists the tasks that really run on the machine.
-func (a *Agent) Tasks() []api.TaskRef { return a.handle.journal.running(a.host.name) }
+func (a *Agent) Tasks() []api.TaskRef { return a.handle.journal.runningOn(a.host.name) }
 
 func (a *Agent) describe() string {
 	var parts []string

@@ -15,9 +15,9 @@ import (
 
 // This file alone knows how masters and agents are assembled.
 
-func (h *Handle) logger(host string) zerolog.Logger { return zerolog.New(h.logs.writer(host)) }
+func (h *Handle) loggerOf(host string) zerolog.Logger { return zerolog.New(h.logs.writer(host)) }
 
-func (h *Handle) dialer(host string) func(ctx context.Context, address string) (net.Conn, error) {
+func (h *Handle) dialerOf(host string) func(ctx context.Context, address string) (net.Conn, error) {
 	return func(ctx context.Context, address string) (net.Conn, error) { return h.network.dial(ctx, host, address) }
 }
 
@@ -37,10 +37,10 @@ func (a *Agent) assemble(dead context.Context) (run func(context.Context) error,
 		Region:     a.machine.Region,
 		Zone:       a.machine.Zone,
 		Programs:   agent.Programs{CommandExecutor: []string{"played"}},
-		Logger:     h.logger(host.name),
+		Logger:     h.loggerOf(host.name),
 		World: agent.World{
 			ExecutorListener: executors,
-			Dial:             h.dialer(host.name),
+			Dial:             h.dialerOf(host.name),
 			Launcher:         a.launcher,
 			Store:            grip{host.disk, host, dead},
 			Sampler:          host,
@@ -56,7 +56,7 @@ func (a *Agent) assemble(dead context.Context) (run func(context.Context) error,
 // assemble makes the master's process for one life.
 func (m *Master) assemble() (run func(context.Context) error, err error) {
 	h := m.handle
-	log := h.logger(m.host)
+	log := h.loggerOf(m.host)
 	made, err := master.New(master.Config{
 		ID:        m.id,
 		Memory:    m.memory,
@@ -82,7 +82,7 @@ func (m *Master) assemble() (run func(context.Context) error, err error) {
 			}
 			return h.network.listen(m.host, port)
 		},
-		Dial:   h.dialer(m.host),
+		Dial:   h.dialerOf(m.host),
 		Logger: &log,
 	})
 	if err != nil {

@@ -112,7 +112,7 @@ func (s stage) Pass(d time.Duration) error { s.Advance(d); return nil }
 
 // Tell inspects the cluster before something changes.
 func (s stage) Tell(what string, f Fault) {
-	s.inspect()
+	s.inspectView()
 	if s.chaos.Between != nil {
 		s.chaos.Between()
 	}

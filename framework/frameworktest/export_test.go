@@ -7,7 +7,7 @@ import (
 
 // DialFrom returns a function that connects to any listener of the story's network, from this host.
 func (h *Handle) DialFrom(from string) func(ctx context.Context, address string) (net.Conn, error) {
-	return h.dialer(from)
+	return h.dialerOf(from)
 }
 
 // Listeners lists the addresses of all listeners in the story: gRPC of the masters, their Raft, and the agents'

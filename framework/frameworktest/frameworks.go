@@ -74,9 +74,9 @@ func (h *Handle) StartContext(ctx context.Context, config framework.Config, sche
 	h.frameworks = append(h.frameworks, f)
 	h.live.Go(func() {
 		defer close(f.ended)
-		h.journal.hears(f.ID(), true)
+		h.journal.noteScheduler(f.ID(), true)
 		f.err = framework.Run(ctx, f.config, &recorder{framework: f, known: make(map[api.TaskID]bool)})
-		h.journal.hears(f.ID(), false)
+		h.journal.noteScheduler(f.ID(), false)
 	})
 	return f
 }
@@ -130,7 +130,7 @@ func (f *Framework) end() {
 // Kill ends the scheduler as kill -9 does: nobody hears from it any more.
 func (f *Framework) Kill() {
 	f.handle.network.crash(f.host)
-	f.handle.journal.forget(f.ID())
+	f.handle.journal.forgetScheduler(f.ID())
 	f.end()
 	f.handle.network.crash(f.host)
 }
@@ -141,8 +141,8 @@ func (f *Framework) Isolate() { f.handle.network.isolate(f.host, true) }
 // Rejoin undoes Isolate.
 func (f *Framework) Rejoin() { f.handle.network.isolate(f.host, false) }
 
-// Ended is closed when Run has returned. Unlike the methods it may be waited for in any goroutine of the story; Stop then
-// returns what Run returned.
+// Ended is closed when Run has returned. Unlike the methods it may be waited for in any goroutine of the story; Stop
+// then returns what Run returned.
 func (f *Framework) Ended() <-chan struct{} { return f.ended }
 
 // Await waits until Run has returned, and returns what it returned. The test fails when that takes
@@ -288,7 +288,7 @@ func (r *recorder) Offers(ctx context.Context, offers []api.Offer) []api.Answer 
 	r.framework.mu.Unlock()
 	r.inTerm(offers)
 	answers := r.framework.scheduler.Offers(ctx, offers)
-	r.framework.handle.journal.ask(offers, answers)
+	r.framework.handle.journal.noteLaunches(offers, answers)
 	for _, answer := range answers {
 		for _, operation := range answer.Operations {
 			for _, task := range operation.Tasks {
@@ -332,7 +332,7 @@ func (r *recorder) Update(ctx context.Context, status api.Status) error {
 	defer r.calls("Update")()
 	f := r.framework
 	err := f.scheduler.Update(ctx, status)
-	f.handle.journal.tell(status, err, !r.known[status.Task])
+	f.handle.journal.noteStatus(status, err, !r.known[status.Task])
 	r.known[status.Task] = true
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -57,10 +57,10 @@ func Run(t *testing.T, cluster Cluster, story func(c *Handle)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHandle(t, cluster)
 		h.callbacks = callbacks
-		defer h.end()
-		h.begin()
+		defer h.endAll()
+		h.beginStory()
 		story(h)
-		h.finish()
+		h.finishStory()
 	})
 }
 
@@ -77,7 +77,7 @@ func newHandle(t *testing.T, cluster Cluster) *Handle {
 	return h
 }
 
-func (h *Handle) begin() {
+func (h *Handle) beginStory() {
 	h.operator = newOperator(h)
 	for i := range h.cluster.Masters {
 		h.masters = append(h.masters, newMaster(h, i+1))
@@ -92,20 +92,20 @@ func (h *Handle) begin() {
 	h.AwaitAgents(max(h.cluster.Agents, 0))
 }
 
-// finish lets everything come to rest before the promises are checked.
-func (h *Handle) finish() {
+// finishStory lets everything come to rest before the promises are checked.
+func (h *Handle) finishStory() {
 	h.inspectDemands()
 	for _, f := range h.frameworks {
 		f.mu.Lock()
 		id := f.id
 		f.mu.Unlock()
-		h.journal.forget(id) // tasks of such a framework are ended with it, without being told
+		h.journal.forgetScheduler(id) // tasks of such a framework are ended with it, without being told
 		f.end()
 	}
 }
 
-// end ends everything: first schedulers, then agents, then masters.
-func (h *Handle) end() {
+// endAll ends everything: first schedulers, then agents, then masters.
+func (h *Handle) endAll() {
 	h.noteFailure()
 	for _, f := range h.frameworks {
 		f.end()
@@ -121,7 +121,7 @@ func (h *Handle) end() {
 	if !slices.ContainsFunc(h.frameworks, func(f *Framework) bool { return f.stuck }) {
 		h.live.Wait()
 	}
-	h.report()
+	h.reportBroken()
 }
 
 // noteFailure keeps the log lines that led to a failure, if the test has failed.
@@ -138,8 +138,8 @@ func (h *Handle) errorf(format string, args ...any) {
 	h.t.Errorf(format, args...)
 }
 
-// report fails the test for each broken promise. If the test has failed, it prints what led there.
-func (h *Handle) report() {
+// reportBroken fails the test for each broken promise. If the test has failed, it prints what led there.
+func (h *Handle) reportBroken() {
 	h.journal.mu.Lock()
 	broken, suspects, mistakes := slices.Clone(h.journal.violations), slices.Clone(h.journal.suspects), slices.Clone(h.journal.mistakes)
 	h.journal.mu.Unlock()
@@ -153,9 +153,9 @@ func (h *Handle) report() {
 		if i == unsettledShown {
 			break
 		}
-		h.t.Log(h.journal.story(ref))
+		h.t.Log(h.journal.storyOf(ref))
 	}
-	h.t.Logf("%v of virtual time; %s", h.Now(), h.journal.summary())
+	h.t.Logf("%v of virtual time; %s", h.Now(), h.journal.summarize())
 	if h.t.Failed() {
 		for _, plan := range h.plans {
 			h.t.Logf("the chaos of this story: %v", plan)
@@ -211,7 +211,7 @@ func (h *Handle) await(what string, limit time.Duration, condition func() bool) 
 	began := time.Now()
 	pause := pollEvery
 	for !condition() {
-		h.inspect()
+		h.inspectView()
 		if time.Since(began) >= limit {
 			h.t.Fatalf("at %v: waited %v for %s\n%s%s", h.Now(), limit, what, h.allBlocked(), h.Describe())
 		}
@@ -236,17 +236,17 @@ func (h *Handle) Describe() string {
 	for _, f := range h.frameworks {
 		fmt.Fprintf(&out, "%s: %s\n", f.host, f.describe())
 	}
-	for i, ref := range h.journal.unsettled() {
+	for i, ref := range h.journal.unsettledTasks() {
 		if i == unsettledShown {
 			break
 		}
-		out.WriteString(h.journal.story(ref))
+		out.WriteString(h.journal.storyOf(ref))
 	}
 	return out.String()
 }
 
 // Story lists what happened to a task, as the scheduler and the machines saw it, in order of time.
-func (h *Handle) Story(task api.TaskRef) string { return h.journal.story(task) }
+func (h *Handle) Story(task api.TaskRef) string { return h.journal.storyOf(task) }
 
 // hostFor returns a name for a new host.
 func (h *Handle) hostFor(name string) string {

@@ -198,7 +198,7 @@ func (h *host) hold(resources api.Resources) {
 	used := h.used
 	h.mu.Unlock()
 	if !h.total.Plain().Contains(used) {
-		h.handle.journal.oversold(h.name, used, h.total)
+		h.handle.journal.noteOversold(h.name, used, h.total)
 	}
 }
 

@@ -19,8 +19,8 @@ import (
 // inspectEvery is how often, while a story waits, the leader's view is checked against promise 1.
 const inspectEvery = time.Second
 
-// inspect checks the leader's view of the agents against promise 1, at most once in inspectEvery.
-func (h *Handle) inspect() {
+// inspectView checks the leader's view of the agents against promise 1, at most once in inspectEvery.
+func (h *Handle) inspectView() {
 	if time.Since(h.inspected) < inspectEvery {
 		return
 	}
@@ -36,7 +36,7 @@ func (h *Handle) inspect() {
 	for i := range look.Agents {
 		if a := &look.Agents[i]; a.Oversold() {
 			h.journal.mu.Lock()
-			h.journal.broken("the leader has oversold %s: %v allocated and %v offered of %v, and of %v that is lent (promise 1)",
+			h.journal.recordBroken("the leader has oversold %s: %v allocated and %v offered of %v, and of %v that is lent (promise 1)",
 				a.ID, a.Allocated, a.Offered, a.Total, a.Revocable)
 			h.journal.mu.Unlock()
 		}
@@ -58,13 +58,13 @@ func (h *Handle) AwaitAgreement() {
 		}
 	}()
 	h.await("the leader to know exactly what runs", awaitMax, func() bool {
-		difference = h.difference()
+		difference = h.findDifference()
 		return difference == ""
 	})
 }
 
-// difference returns where the leader's view is wrong; "" if it is right.
-func (h *Handle) difference() string {
+// findDifference returns where the leader's view is wrong; "" if it is right.
+func (h *Handle) findDifference() string {
 	tasks, err := h.operator.tasks()
 	if err != nil {
 		return err.Error()
@@ -115,7 +115,7 @@ func (h *Handle) registriesAgree() bool {
 		if err != nil {
 			return false
 		}
-		look.Masters = append(look.Masters, verify.Master{Name: m.host, Leads: m == h.leader(), Index: hash.GetAppliedIndex(), Hash: hash.GetHash()})
+		look.Masters = append(look.Masters, verify.Master{Name: m.host, Leads: m == h.findLeader(), Index: hash.GetAppliedIndex(), Hash: hash.GetHash()})
 	}
 	var watch verify.Watch
 	watch.Add(look)
@@ -134,7 +134,7 @@ func (h *Handle) inspectDemands() {
 	}
 	if wrong != "" {
 		h.journal.mu.Lock()
-		h.journal.broken("%s (rule R38)", wrong)
+		h.journal.recordBroken("%s (rule R38)", wrong)
 		h.journal.mu.Unlock()
 	}
 }
@@ -150,7 +150,7 @@ func (h *Handle) wrongDemand() string {
 			continue
 		}
 		shown := shownDemand(view)
-		wanted := h.wanted(api.FrameworkID(view.GetId()), view.GetRoles())
+		wanted := h.wantedBy(api.FrameworkID(view.GetId()), view.GetRoles())
 		if len(wanted) > 0 && !slices.Contains(wanted, shown) {
 			return fmt.Sprintf("%s wants [%s], the leader shows [%s]", view.GetId(), strings.Join(wanted, "] or ["), shown)
 		}
@@ -158,8 +158,8 @@ func (h *Handle) wrongDemand() string {
 	return ""
 }
 
-// wanted returns what is left of its demand for each process that has been this framework.
-func (h *Handle) wanted(id api.FrameworkID, roles []string) (all []string) {
+// wantedBy returns what is left of its demand for each process that has been this framework.
+func (h *Handle) wantedBy(id api.FrameworkID, roles []string) (all []string) {
 	for _, f := range h.frameworks {
 		f.mu.Lock()
 		client, of := f.client, f.id

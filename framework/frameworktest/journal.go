@@ -74,14 +74,14 @@ func newJournal() *journal {
 	}
 }
 
-// hears notes that a framework has a scheduler, or no longer has one.
-func (j *journal) hears(id api.FrameworkID, hears bool) {
+// noteScheduler notes that a framework has a scheduler, or no longer has one.
+func (j *journal) noteScheduler(id api.FrameworkID, hears bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.deaf[id] = !hears
 }
 
-func (j *journal) life(ref api.TaskRef) *life {
+func (j *journal) lifeOf(ref api.TaskRef) *life {
 	l := j.lives[ref]
 	if l == nil {
 		l = &life{ref: ref, state: api.TaskStaging}
@@ -90,8 +90,8 @@ func (j *journal) life(ref api.TaskRef) *life {
 	return l
 }
 
-// broken records a broken promise. The caller holds the lock.
-func (j *journal) broken(format string, args ...any) {
+// recordBroken records a broken promise. The caller holds the lock.
+func (j *journal) recordBroken(format string, args ...any) {
 	if len(j.violations) == 0 && j.failed != nil {
 		j.failed()
 	}
@@ -102,17 +102,17 @@ func (j *journal) broken(format string, args ...any) {
 
 // brokenBy records a promise that was broken for a task. The caller holds the lock.
 func (j *journal) brokenBy(ref api.TaskRef, format string, args ...any) {
-	if j.life(ref).twice {
+	if j.lifeOf(ref).twice {
 		return
 	}
-	j.broken(ref.String()+" "+format, args...)
+	j.recordBroken(ref.String()+" "+format, args...)
 	if len(j.suspects) < violationsMax && !slices.Contains(j.suspects, ref) {
 		j.suspects = append(j.suspects, ref)
 	}
 }
 
-// ask records the launches in a scheduler's answers.
-func (j *journal) ask(offers []api.Offer, answers []api.Answer) {
+// noteLaunches records the launches in a scheduler's answers.
+func (j *journal) noteLaunches(offers []api.Offer, answers []api.Answer) {
 	byID := make(map[api.OfferID]api.Offer, len(offers))
 	for _, offer := range offers {
 		byID[offer.ID] = offer
@@ -129,17 +129,17 @@ func (j *journal) ask(offers []api.Offer, answers []api.Answer) {
 		}
 		for _, operation := range answer.Operations {
 			for _, task := range operation.Tasks {
-				l := j.life(api.TaskRef{Framework: offer.Framework, Task: task.ID})
-				j.reuse(l, offer.Agent)
+				l := j.lifeOf(api.TaskRef{Framework: offer.Framework, Task: task.ID})
+				j.noteReuse(l, offer.Agent)
 				l.asked = append(l.asked, asked{time.Now(), offer.Agent})
 			}
 		}
 	}
 }
 
-// reuse records the mistake of a scheduler that launches a task under an ID that it has used before. An ID may be used
-// again if its task was DROPPED or never sent. The caller holds the lock.
-func (j *journal) reuse(l *life, agent api.AgentID) {
+// noteReuse records the mistake of a scheduler that launches a task under an ID that it has used before. An ID may be
+// used again if its task was DROPPED or never sent. The caller holds the lock.
+func (j *journal) noteReuse(l *life, agent api.AgentID) {
 	switch {
 	case len(l.asked) == 0 || l.twice || l.forgotten && len(l.starts)+len(l.told) == 0:
 		return
@@ -158,12 +158,12 @@ func (j *journal) reuse(l *life, agent api.AgentID) {
 	}
 }
 
-// tell records a status and the scheduler's answer. first says that this process of the scheduler hears of the task for
-// the first time: it is told again what the process before it did not acknowledge.
-func (j *journal) tell(status api.Status, err error, first bool) {
+// noteStatus records a status and the scheduler's answer. first says that this process of the scheduler hears of the
+// task for the first time: it is told again what the process before it did not acknowledge.
+func (j *journal) noteStatus(status api.Status, err error, first bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	l := j.life(status.Ref())
+	l := j.lifeOf(status.Ref())
 	l.told = append(l.told, told{time.Now(), status, err})
 	if status.State == api.TaskUnknown { // an answer, not a state
 		if l.gone && l.end == api.TaskUnspecified {
@@ -198,11 +198,11 @@ func (l *life) mayBeAgain() {
 	}
 }
 
-// started records that a task has begun to run.
-func (j *journal) started(host string, ref api.TaskRef, play *Play) {
+// noteStart records that a task has begun to run.
+func (j *journal) noteStart(host string, ref api.TaskRef, play *Play) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	l := j.life(ref)
+	l := j.lifeOf(ref)
 	if len(l.starts) > 0 {
 		j.brokenBy(ref, "starts on %s, having started on %s before (promise 2)", host, l.starts[0].host)
 	}
@@ -214,21 +214,21 @@ func (j *journal) started(host string, ref api.TaskRef, play *Play) {
 	l.play = play
 }
 
-// follow records that a task now follows another play.
-func (j *journal) follow(ref api.TaskRef, play *Play) {
+// notePlay records that a task now follows another play.
+func (j *journal) notePlay(ref api.TaskRef, play *Play) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.life(ref).play = play
+	j.lifeOf(ref).play = play
 	if play.Crash {
-		j.life(ref).excused = "the story crashed its executor"
+		j.lifeOf(ref).excused = "the story crashed its executor"
 	}
 }
 
-// ended records that a task no longer runs.
-func (j *journal) ended(host string, ref api.TaskRef) {
+// noteEnd records that a task no longer runs.
+func (j *journal) noteEnd(host string, ref api.TaskRef) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	l := j.life(ref)
+	l := j.lifeOf(ref)
 	for i := range l.starts {
 		if l.starts[i].host == host && l.starts[i].ended.IsZero() {
 			l.starts[i].ended = time.Now()
@@ -236,8 +236,8 @@ func (j *journal) ended(host string, ref api.TaskRef) {
 	}
 }
 
-// running returns the tasks that run on the host.
-func (j *journal) running(host string) []api.TaskRef {
+// runningOn returns the tasks that run on the host.
+func (j *journal) runningOn(host string) []api.TaskRef {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var list []api.TaskRef
@@ -250,8 +250,9 @@ func (j *journal) running(host string) []api.TaskRef {
 	return list
 }
 
-// unsettled returns the tasks that were launched and whose end the scheduler does not know, and those that still run.
-func (j *journal) unsettled() []api.TaskRef {
+// unsettledTasks returns the tasks that were launched and whose end the scheduler does not know, and those that still
+// run.
+func (j *journal) unsettledTasks() []api.TaskRef {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var list []api.TaskRef
@@ -266,11 +267,11 @@ func (j *journal) unsettled() []api.TaskRef {
 	return list
 }
 
-// excuse records why a task may end in another way than its script says.
-func (j *journal) excuse(ref api.TaskRef, why string) {
+// excuseEnd records why a task may end in another way than its script says.
+func (j *journal) excuseEnd(ref api.TaskRef, why string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	l := j.life(ref)
+	l := j.lifeOf(ref)
 	l.excused = cmp.Or(l.excused, why)
 }
 
@@ -298,16 +299,16 @@ func (j *journal) markedGone(a *Agent, id api.AgentID) {
 	}
 }
 
-// crash records that an executor of the agent was killed: its tasks, started or not, may be FAILED.
-func (j *journal) crash(agent api.AgentID) {
+// noteCrash records that an executor of the agent was killed: its tasks, started or not, may be FAILED.
+func (j *journal) noteCrash(agent api.AgentID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.crashed[agent] = true
 }
 
-// forget records that a framework's scheduler is killed. What it wished for may never have been sent, and its successor
-// need not hear of tasks that ended without ever starting.
-func (j *journal) forget(id api.FrameworkID) {
+// forgetScheduler records that a framework's scheduler is killed. What it wished for may never have been sent, and its
+// successor need not hear of tasks that ended without ever starting.
+func (j *journal) forgetScheduler(id api.FrameworkID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for ref, l := range j.lives { // order: irrelevant because each is marked by itself
@@ -317,23 +318,23 @@ func (j *journal) forget(id api.FrameworkID) {
 	}
 }
 
-// oversold records that more runs, or is offered, than there is.
-func (j *journal) oversold(where string, used, total api.Resources) {
+// noteOversold records that more runs, or is offered, than there is.
+func (j *journal) noteOversold(where string, used, total api.Resources) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.broken("%s is oversold: %v of %v (promise 1)", where, used, total)
+	j.recordBroken("%s is oversold: %v of %v (promise 1)", where, used, total)
 }
 
 // olderTerm records that a scheduler was offered something by a leader that had been deposed before.
 func (j *journal) olderTerm(host string, offer api.OfferID, newest api.Term) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.broken("%s is offered %s after an offer of term %s (promise 4)", host, offer, newest)
+	j.recordBroken("%s is offered %s after an offer of term %s (promise 4)", host, offer, newest)
 }
 
-// settle records what is wrong at the end, when everything had the time to come to rest: every task that was asked for
-// must have ended as its script says.
-func (j *journal) settle() {
+// settlePromises records what is wrong at the end, when everything had the time to come to rest: every task that was
+// asked for must have ended as its script says.
+func (j *journal) settlePromises() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, ref := range slices.SortedFunc(maps.Keys(j.lives), api.TaskRef.Compare) {
@@ -396,8 +397,8 @@ func (l *life) wanted() bool {
 	return false
 }
 
-// summary counts what was seen, so that a test that tested nothing is noticed.
-func (j *journal) summary() string {
+// summarize counts what was seen, so that a test that tested nothing is noticed.
+func (j *journal) summarize() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	starts, statuses, excused, forgotten := 0, 0, 0, 0
@@ -421,8 +422,8 @@ func (j *journal) summary() string {
 	return out
 }
 
-// story lists what is known of a task, in order of time.
-func (j *journal) story(ref api.TaskRef) string {
+// storyOf lists what is known of a task, in order of time.
+func (j *journal) storyOf(ref api.TaskRef) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	l := j.lives[ref]

@@ -134,15 +134,15 @@ func (h *Handle) Leader() *Master {
 	h.t.Helper()
 	var leader *Master
 	h.await("a master to lead", awaitMax, func() bool {
-		leader = h.leader()
+		leader = h.findLeader()
 		return leader != nil
 	})
 	return leader
 }
 
-// leader asks all masters, and returns the one that believes that it leads; if there are several, the one with the
+// findLeader asks all masters, and returns the one that believes that it leads; if there are several, the one with the
 // newest term. nil: there is none.
-func (h *Handle) leader() *Master {
+func (h *Handle) findLeader() *Master {
 	var leader *Master
 	var term api.Term
 	for _, m := range h.masters {
@@ -162,7 +162,7 @@ func (h *Handle) leader() *Master {
 }
 
 func (h *Handle) leaderOrFirst() *Master {
-	if m := h.leader(); m != nil {
+	if m := h.findLeader(); m != nil {
 		return m
 	}
 	return h.masters[0]

@@ -75,7 +75,7 @@ func (o *operator) cluster(address string) (*apiv1.ClusterView, error) {
 
 // leader returns the leader's service, if there is a leader that answers.
 func (o *operator) leader() (apiv1.OperatorServiceClient, bool) {
-	if m := o.handle.leader(); m != nil {
+	if m := o.handle.findLeader(); m != nil {
 		return apiv1.NewOperatorServiceClient(o.conn(m.address())), true
 	}
 	return nil, false
@@ -212,9 +212,9 @@ func (h *Handle) AwaitQuiet() {
 // machines. Then it checks the promises against how they ended. Schedulers that have ended need not have been told.
 func (h *Handle) AwaitSettled() {
 	h.t.Helper()
-	h.await("every task to be settled", awaitMax, func() bool { return len(h.journal.unsettled()) == 0 })
+	h.await("every task to be settled", awaitMax, func() bool { return len(h.journal.unsettledTasks()) == 0 })
 	h.AwaitQuiet()
-	h.journal.settle()
+	h.journal.settlePromises()
 }
 
 // KillTask kills a task as an operator does. task is FRAMEWORK/TASK, TASK or a unique prefix.
@@ -230,5 +230,5 @@ func (h *Handle) KillTask(task string) {
 	if err != nil {
 		h.t.Fatalf("killing %s: %v", task, err)
 	}
-	h.journal.excuse(api.TaskRef{Framework: api.FrameworkID(r.GetFrameworkId()), Task: api.TaskID(r.GetTaskId())}, "an operator killed it")
+	h.journal.excuseEnd(api.TaskRef{Framework: api.FrameworkID(r.GetFrameworkId()), Task: api.TaskID(r.GetTaskId())}, "an operator killed it")
 }

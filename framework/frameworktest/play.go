@@ -23,7 +23,7 @@ func (p *process) runTask(ctx context.Context, task *executor.Task) error {
 	run := h.cluster.Executors[task.ExecutorID()]
 	var play *Play
 	if run == nil {
-		scripted := h.script(task)
+		scripted := h.scriptOf(task)
 		play = &scripted
 	}
 	if !p.begin(task.Executor) {
@@ -32,7 +32,7 @@ func (p *process) runTask(ctx context.Context, task *executor.Task) error {
 	defer p.tasks.Done()
 	defer p.forgetGrace(task.ID)
 	ref := api.TaskRef{Framework: task.Framework, Task: task.ID}
-	h.journal.started(p.host.name, ref, play)
+	h.journal.noteStart(p.host.name, ref, play)
 	holding := held{resources: task.Resources, executor: p.id, began: time.Now(), secrets: p.host.secretsOf(task)}
 	if play != nil {
 		holding.end, holding.readyAfter = make(chan Play, 1), play.ReadyAfter
@@ -40,7 +40,7 @@ func (p *process) runTask(ctx context.Context, task *executor.Task) error {
 	p.host.begins(ref, holding)
 	rest := sync.OnceFunc(func() {
 		p.host.ends(ref)
-		h.journal.ended(p.host.name, ref)
+		h.journal.noteEnd(p.host.name, ref)
 	})
 	defer rest()
 	if run == nil {
@@ -125,7 +125,7 @@ func (p *process) play(ctx context.Context, task *executor.Task, play *Play, end
 		return err
 	case play.Crash:
 		p.host.handle.journal.excuseHost(p.host.name, p.host.agentID(), p.id.Framework, "task "+string(task.ID)+" crashed its executor")
-		p.host.handle.journal.crash(p.host.agentID())
+		p.host.handle.journal.noteCrash(p.host.agentID())
 		p.kill()
 		return errSIGKILL
 	}

@@ -51,8 +51,8 @@ func (u *urgent) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 
 func (u *urgent) Update(context.Context, api.Status) error { return nil }
 
-// script returns how a task is played: by the test's script, except for tasks that this package itself launches.
-func (h *Handle) script(task *executor.Task) Play {
+// scriptOf returns how a task is played: by the test's script, except for tasks that this package itself launches.
+func (h *Handle) scriptOf(task *executor.Task) Play {
 	if task.Name == urgentName {
 		return Play{Forever: true}
 	}

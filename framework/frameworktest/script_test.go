@@ -36,11 +36,11 @@ func TestJournal(t *testing.T) {
 	}
 	ask := func(j *journal) {
 		offer := api.Offer{ID: "o", Framework: ref.Framework, Agent: "agent-1"}
-		j.ask([]api.Offer{offer}, []api.Answer{api.Launch(offer, api.Task{ID: ref.Task})})
+		j.noteLaunches([]api.Offer{offer}, []api.Answer{api.Launch(offer, api.Task{ID: ref.Task})})
 	}
 	tell := func(j *journal, states ...api.TaskState) {
 		for _, state := range states {
-			j.tell(status(state), nil, false)
+			j.noteStatus(status(state), nil, false)
 		}
 	}
 	tests := []struct {
@@ -51,24 +51,24 @@ func TestJournal(t *testing.T) {
 		{"a good life", func(j *journal) {
 			ask(j)
 			tell(j, api.TaskStarting)
-			j.started("h1", ref, &Play{})
+			j.noteStart("h1", ref, &Play{})
 			tell(j, api.TaskRunning, api.TaskRunning)
-			j.ended("h1", ref)
+			j.noteEnd("h1", ref)
 			tell(j, api.TaskFinished, api.TaskFinished)
 		}, 0},
 		{"never told an end", func(j *journal) { ask(j); tell(j, api.TaskRunning) }, 1},
 		{"starts twice", func(j *journal) {
-			j.started("h1", ref, &Play{})
-			j.ended("h1", ref)
-			j.started("h2", ref, &Play{})
-			j.ended("h2", ref)
+			j.noteStart("h1", ref, &Play{})
+			j.noteEnd("h1", ref)
+			j.noteStart("h2", ref, &Play{})
+			j.noteEnd("h2", ref)
 			tell(j, api.TaskFinished)
 		}, 1},
 		{"starts after its end", func(j *journal) {
 			tell(j, api.TaskKilled)
-			j.started("h1", ref, &Play{})
-			j.ended("h1", ref)
-			j.excuse(ref, "killed")
+			j.noteStart("h1", ref, &Play{})
+			j.noteEnd("h1", ref)
+			j.excuseEnd(ref, "killed")
 		}, 1},
 		{"two ends", func(j *journal) { tell(j, api.TaskKilled, api.TaskGone) }, 1},
 		{"back to the beginning", func(j *journal) { tell(j, api.TaskRunning, api.TaskStarting) }, 1},
@@ -76,28 +76,28 @@ func TestJournal(t *testing.T) {
 		{"after the end", func(j *journal) { tell(j, api.TaskRunning, api.TaskKilled, api.TaskRunning) }, 1},
 		{"told again to a successor", func(j *journal) {
 			tell(j, api.TaskRunning, api.TaskKilled)
-			j.tell(status(api.TaskRunning), nil, true)
+			j.noteStatus(status(api.TaskRunning), nil, true)
 			tell(j, api.TaskKilled)
 		}, 0},
 		{"dropped but ran", func(j *journal) {
-			j.started("h1", ref, &Play{})
-			j.ended("h1", ref)
-			j.excuse(ref, "its executor crashed")
+			j.noteStart("h1", ref, &Play{})
+			j.noteEnd("h1", ref)
+			j.excuseEnd(ref, "its executor crashed")
 			tell(j, api.TaskDropped)
 		}, 1},
 		{"ends otherwise than it did", func(j *journal) {
-			j.started("h1", ref, &Play{ExitCode: 1})
-			j.ended("h1", ref)
+			j.noteStart("h1", ref, &Play{ExitCode: 1})
+			j.noteEnd("h1", ref)
 			tell(j, api.TaskFinished)
 		}, 1},
 		{"an excuse", func(j *journal) {
-			j.started("h1", ref, &Play{})
+			j.noteStart("h1", ref, &Play{})
 			j.excuseHost("h1", "agent-1", "", "rebooted")
-			j.ended("h1", ref)
+			j.noteEnd("h1", ref)
 			tell(j, api.TaskGone)
 		}, 0},
 		{"outlives its end", func(j *journal) {
-			j.started("h1", ref, &Play{})
+			j.noteStart("h1", ref, &Play{})
 			tell(j, api.TaskFinished)
 		}, 1},
 		{"ends without a start", func(j *journal) { tell(j, api.TaskFinished) }, 1},
@@ -105,7 +105,7 @@ func TestJournal(t *testing.T) {
 	for _, test := range tests {
 		j := newJournal()
 		test.story(j)
-		j.settle()
+		j.settlePromises()
 		if len(j.violations) != test.want {
 			t.Errorf("%s: want %d violations, got %q", test.name, test.want, j.violations)
 		}

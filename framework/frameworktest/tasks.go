@@ -22,7 +22,7 @@ func (f *Framework) EndTask(task api.TaskID, how Play) {
 		h.t.Fatalf("%s is run by a function in Cluster.Executors, which alone ends it", ref)
 	}
 	how.Duration, how.Forever = 0, false
-	h.journal.follow(ref, &how)
+	h.journal.notePlay(ref, &how)
 	select {
 	case end <- how:
 	default: // it is ending already

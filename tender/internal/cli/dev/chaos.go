@@ -118,7 +118,7 @@ func (b *breaking) ill() string {
 			return fmt.Sprintf("master %s is %s", m.GetId(), m.GetState())
 		}
 	}
-	return b.house.missing(b.ctx, b.operator)
+	return b.house.findMissing(b.ctx, b.operator)
 }
 
 // struck is a process with the fault that strikes it.
@@ -173,11 +173,11 @@ func (s struck) begins(what string) {
 
 func kill(s struck) {
 	s.begins("is killed, and away")
-	s.house.hold(s.process, true)
+	s.house.holdBack(s.process, true)
 	_ = syscall.Kill(s.house.pidOf(s.process), syscall.SIGKILL) // it may have ended already
 }
 
-func revive(s struck) { s.house.hold(s.process, false) }
+func revive(s struck) { s.house.holdBack(s.process, false) }
 
 func stop(s struck) {
 	s.begins("is stopped")

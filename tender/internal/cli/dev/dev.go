@@ -120,10 +120,10 @@ func Run(ctx context.Context, config Config) (err error) {
 	cluster.Temporary = temporary
 	defer func() { err = errors.Join(err, ignoreMissing(os.Remove(filepath.Join(dir, JSONFile)))) }()
 	h := &house{config: config, cluster: cluster, start: start, children: map[*int]*process{}, failed: make(chan error, config.Masters+config.Agents+1)}
-	if err := h.found(); err != nil {
+	if err := h.foundCluster(); err != nil {
 		return err
 	}
-	return h.run(ctx)
+	return h.runAll(ctx)
 }
 
 // passage is the mode of the cluster's folder: tasks of other users can pass through it to what is theirs, but not list
@@ -167,10 +167,10 @@ type house struct {
 	jobs    sync.WaitGroup
 }
 
-func (h *house) run(ctx context.Context) (err error) {
+func (h *house) runAll(ctx context.Context) (err error) {
 	// The parts end in this order: first the agents with what they started, then the masters.
 	base := context.WithoutCancel(ctx)
-	withdraw := h.announce()
+	withdraw := h.announceToken()
 	defer func() { err = errors.Join(err, withdraw()) }()
 	mastersCtx, stopMasters := context.WithCancel(base)
 	defer h.masters.Wait()
@@ -180,15 +180,15 @@ func (h *house) run(ctx context.Context) (err error) {
 	}
 	var operator apiv1.OperatorServiceClient
 	var closer io.Closer
-	if err := h.during(ctx, func(ctx context.Context) (err error) {
-		operator, closer, err = h.enter(ctx)
+	if err := h.runStep(ctx, func(ctx context.Context) (err error) {
+		operator, closer, err = h.connectFirst(ctx)
 		return err
 	}); err != nil || ctx.Err() != nil {
 		return errors.Join(err, closeAll(closer))
 	}
 	defer closer.Close()
 	var jobsToken string
-	if err := h.during(ctx, func(ctx context.Context) (err error) {
+	if err := h.runStep(ctx, func(ctx context.Context) (err error) {
 		jobsToken, err = h.makeTokens(ctx, operator)
 		return err
 	}); err != nil || ctx.Err() != nil {
@@ -208,22 +208,22 @@ func (h *house) run(ctx context.Context) (err error) {
 	defer stopJobs()
 	if h.config.RunJobs != nil {
 		h.jobs.Go(func() {
-			h.part(jobsCtx, "the job manager", func() error { return h.config.RunJobs(jobsCtx, h.cluster.masterAddresses(), jobsToken) })
+			h.runPart(jobsCtx, "the job manager", func() error { return h.config.RunJobs(jobsCtx, h.cluster.masterAddresses(), jobsToken) })
 		})
 	}
 	if h.config.RunMesos != nil {
 		h.jobs.Go(func() {
-			h.part(jobsCtx, "the gateway for Mesos", func() error { return h.config.RunMesos(jobsCtx, h.cluster.masterAddresses(), h.token) })
+			h.runPart(jobsCtx, "the gateway for Mesos", func() error { return h.config.RunMesos(jobsCtx, h.cluster.masterAddresses(), h.token) })
 		})
 	}
-	if err := h.during(ctx, func(ctx context.Context) error { return h.awaitReady(ctx, operator) }); err != nil || ctx.Err() != nil {
+	if err := h.runStep(ctx, func(ctx context.Context) error { return h.awaitReady(ctx, operator) }); err != nil || ctx.Err() != nil {
 		return err
 	}
-	if err := h.ready(); err != nil {
+	if err := h.tellReady(); err != nil {
 		return err
 	}
 	if h.config.Chaos != nil {
-		if err := h.during(ctx, func(ctx context.Context) error { return h.breakAll(ctx, operator, *h.config.Chaos) }); err != nil {
+		if err := h.runStep(ctx, func(ctx context.Context) error { return h.breakAll(ctx, operator, *h.config.Chaos) }); err != nil {
 			return err
 		}
 	}
@@ -235,8 +235,8 @@ func (h *house) run(ctx context.Context) (err error) {
 	}
 }
 
-// during runs a step, and ends it early if the whole is to end or a part of it has failed.
-func (h *house) during(ctx context.Context, step func(context.Context) error) error {
+// runStep runs a step, and ends it early if the whole is to end or a part of it has failed.
+func (h *house) runStep(ctx context.Context, step func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- step(ctx) }()
@@ -264,7 +264,7 @@ func (h *house) startMasters(ctx context.Context) error {
 			continue
 		}
 		master.PID = os.Getpid()
-		h.masters.Go(func() { h.part(ctx, "master "+master.ID, func() error { return h.config.RunMaster(ctx, *master) }) })
+		h.masters.Go(func() { h.runPart(ctx, "master "+master.ID, func() error { return h.config.RunMaster(ctx, *master) }) })
 	}
 	return nil
 }
@@ -282,14 +282,14 @@ func (h *house) startAgents(ctx context.Context) error {
 		agent.PID = os.Getpid()
 		started := *agent
 		h.agents.Go(func() {
-			h.part(ctx, name, func() error { return h.config.RunAgent(ctx, started) })
+			h.runPart(ctx, name, func() error { return h.config.RunAgent(ctx, started) })
 		})
 	}
 	return nil
 }
 
-// part runs a master or an agent. If it ends before it was told to, the whole has failed.
-func (h *house) part(ctx context.Context, name string, run func() error) {
+// runPart runs a master or an agent. If it ends before it was told to, the whole has failed.
+func (h *house) runPart(ctx context.Context, name string, run func() error) {
 	err := run()
 	switch {
 	case ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):

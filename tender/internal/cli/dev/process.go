@@ -41,17 +41,17 @@ type child struct {
 // cluster heals.
 func (h *house) startProcess(ctx context.Context, floor *sync.WaitGroup, p *process) error {
 	h.children[p.pid] = p
-	first, err := h.fork(floor, p)
+	first, err := h.startChild(floor, p)
 	if err != nil {
 		return err
 	}
-	floor.Go(func() { h.keep(ctx, floor, p, first) })
+	floor.Go(func() { h.keepRunning(ctx, floor, p, first) })
 	return nil
 }
 
-// fork starts a child. It ends when its standard input does, so also when this process is killed: no signal of ours has
-// to reach it.
-func (h *house) fork(floor *sync.WaitGroup, p *process) (*child, error) {
+// startChild starts a child. It ends when its standard input does, so also when this process is killed: no signal of
+// ours has to reach it.
+func (h *house) startChild(floor *sync.WaitGroup, p *process) (*child, error) {
 	command := exec.Command(h.config.Binary, p.args...)
 	command.Stderr = os.Stderr
 	// It has its own group: a Ctrl-C of the terminal reaches us, and we end the cluster in order.
@@ -74,8 +74,8 @@ func (h *house) fork(floor *sync.WaitGroup, p *process) (*child, error) {
 	return c, nil
 }
 
-// keep waits for the end of a child, and starts it again, until ctx ends; then it ends the child.
-func (h *house) keep(ctx context.Context, floor *sync.WaitGroup, p *process, c *child) {
+// keepRunning waits for the end of a child, and starts it again, until ctx ends; then it ends the child.
+func (h *house) keepRunning(ctx context.Context, floor *sync.WaitGroup, p *process, c *child) {
 	wait := h.config.Restart
 	for began := time.Now(); ; began = time.Now() {
 		select {
@@ -96,30 +96,30 @@ func (h *house) keep(ctx context.Context, floor *sync.WaitGroup, p *process, c *
 			if !pause.For(ctx, wait) {
 				return
 			}
-			if h.holds(p) {
+			if h.isHeldBack(p) {
 				wait = h.config.Restart / 2
 				continue
 			}
 			var err error
-			if c, err = h.fork(floor, p); err != nil {
+			if c, err = h.startChild(floor, p); err != nil {
 				h.config.Say("%s can't be started again: %v", p.name, err)
 			}
 		}
 		h.config.Say("%s is started again (process %d)", p.name, c.command.Process.Pid)
-		if err := h.describe(); err != nil {
+		if err := h.writeDescription(); err != nil {
 			h.config.Say("%s does not tell the new process: %v", JSONFile, err)
 		}
 	}
 }
 
-// hold says whether a process that ends is to stay away for now.
-func (h *house) hold(p *process, held bool) {
+// holdBack says whether a process that ends is to stay away for now.
+func (h *house) holdBack(p *process, held bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p.held = held
 }
 
-func (h *house) holds(p *process) bool {
+func (h *house) isHeldBack(p *process) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return p.held
@@ -131,8 +131,8 @@ func (h *house) pidOf(p *process) int {
 	return *p.pid
 }
 
-// describe writes dev.json anew, if it is there.
-func (h *house) describe() error {
+// writeDescription writes dev.json anew, if it is there.
+func (h *house) writeDescription() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.described {

@@ -22,7 +22,7 @@ func (h *house) awaitReady(ctx context.Context, operator apiv1.OperatorServiceCl
 	defer tick.Stop()
 	told := h.start
 	for {
-		missing := h.missing(ctx, operator)
+		missing := h.findMissing(ctx, operator)
 		if missing == "" {
 			return nil
 		}
@@ -38,21 +38,21 @@ func (h *house) awaitReady(ctx context.Context, operator apiv1.OperatorServiceCl
 	}
 }
 
-// ready writes dev.json and tells people that everything is running.
-func (h *house) ready() error {
+// tellReady writes dev.json and tells people that everything is running.
+func (h *house) tellReady() error {
 	h.mu.Lock()
 	h.cluster.Took, h.described = time.Since(h.start), true
 	shown := h.cluster
 	h.mu.Unlock()
-	if err := h.describe(); err != nil {
+	if err := h.writeDescription(); err != nil {
 		return err
 	}
 	h.config.Ready(shown)
 	return nil
 }
 
-// missing says what is not running yet; "" if nothing is missing. It finds the agents' IDs by their addresses.
-func (h *house) missing(ctx context.Context, operator apiv1.OperatorServiceClient) string {
+// findMissing says what is not running yet; "" if nothing is missing. It finds the agents' IDs by their addresses.
+func (h *house) findMissing(ctx context.Context, operator apiv1.OperatorServiceClient) string {
 	answer, err := operator.ListAgents(ctx, &apiv1.ListRequest{})
 	if err != nil {
 		return fmt.Sprintf("no master leads yet (%v)", err)

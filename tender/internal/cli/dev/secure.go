@@ -28,9 +28,9 @@ const (
 	jobsPrincipal = "jobs"
 )
 
-// found gives every master the key of the cluster, a new one if the folder is new, and makes the first operator's
-// token. The folder of a cluster without certificates stays without them.
-func (h *house) found() error {
+// foundCluster gives every master the key of the cluster, a new one if the folder is new, and makes the first
+// operator's token. The folder of a cluster without certificates stays without them.
+func (h *house) foundCluster() error {
 	masters := h.cluster.Masters
 	key, used, err := keyOf(masters)
 	insecure := h.config.Insecure
@@ -96,8 +96,8 @@ func giveKey(dir string, key trust.Key) error {
 	return err
 }
 
-// enter connects as the first operator, once a master leads.
-func (h *house) enter(ctx context.Context) (apiv1.OperatorServiceClient, io.Closer, error) {
+// connectFirst connects as the first operator, once a master leads.
+func (h *house) connectFirst(ctx context.Context) (apiv1.OperatorServiceClient, io.Closer, error) {
 	return h.config.Operator(ctx, h.cluster.masterAddresses(), h.token, func(err error) {
 		if time.Since(h.start) > slowAfter {
 			h.config.Say("still starting: no master leads yet (%v)", err)
@@ -118,7 +118,7 @@ func (h *house) makeTokens(ctx context.Context, operator apiv1.OperatorServiceCl
 		return "", nil
 	}
 	if len(h.cluster.Agents) > 0 {
-		token, err := h.insist(ctx, operator, AgentsToken)
+		token, err := h.makeToken(ctx, operator, AgentsToken)
 		if err != nil {
 			return "", err
 		}
@@ -133,12 +133,12 @@ func (h *house) makeTokens(ctx context.Context, operator apiv1.OperatorServiceCl
 	if h.config.RunJobs == nil {
 		return "", nil
 	}
-	return h.insist(ctx, operator, JobsToken)
+	return h.makeToken(ctx, operator, JobsToken)
 }
 
-// insist makes a token, and tries again if the leadership changes meanwhile. A token that was made without our being
+// makeToken makes a token, and tries again if the leadership changes meanwhile. A token that was made without our being
 // told does no harm.
-func (h *house) insist(
+func (h *house) makeToken(
 	ctx context.Context, operator apiv1.OperatorServiceClient, makeToken func(context.Context, apiv1.OperatorServiceClient) (string, error),
 ) (string, error) {
 	for told := h.start; ; {
@@ -170,9 +170,9 @@ func JobsToken(ctx context.Context, operator apiv1.OperatorServiceClient) (strin
 	return answer.GetToken(), err
 }
 
-// announce lets programs find the cluster's token, until withdraw is called. If that is not possible, it tells people
-// what to do.
-func (h *house) announce() (withdraw func() error) {
+// announceToken lets programs find the cluster's token, until withdraw is called. If that is not possible, it tells
+// people what to do.
+func (h *house) announceToken() (withdraw func() error) {
 	none := func() error { return nil }
 	if h.token == "" {
 		return none
