@@ -52,6 +52,7 @@ var acts = []act{
 	{Do: chaos.GoneAgent, Least: least, Most: most, Begin: on(busy, markGone)},
 	{Do: chaos.Restore, Most: quick, Begin: on(firstMaster, restore)},
 	{Do: "remove/follower", Most: quick, Begin: on(movable, removeUnderLoss)},
+	{Do: "back/follower", Most: quick, Begin: on(movable, setFollowerBack)},
 	{Do: "answer/leader", Most: quick, Begin: on(anAgent, killBehindAnswers)},
 	{Do: "full/leader", Least: 2 * time.Second, Most: 6 * time.Second, Begin: on(seated(true), fillUp)},
 	{Do: "full/follower", Least: 2 * time.Second, Most: 6 * time.Second, Begin: on(seated(false), fillUp)},
