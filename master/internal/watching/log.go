@@ -212,6 +212,9 @@ type Watcher struct {
 	Read func(look func(*registry.State))
 	// Decode says that the views must be fields of the messages, because they are not sent by gRPC.
 	Decode bool
+	// Oldest says that a watcher of events who names no cursor begins with the oldest one that the log has, not with the
+	// next one.
+	Oldest bool
 	Send   func(*apiv1.WatchResponse) error
 }
 
@@ -261,6 +264,11 @@ func (l *Log) Serve(ctx context.Context, w Watcher) error {
 
 // begin finds the place from which the watcher is told, and sends the state if that is not what it asked for.
 func (r *reading) begin(ctx context.Context) error {
+	if r.Request.GetAfter() == nil && r.Oldest {
+		err := r.log.begun(ctx)
+		r.place, _ = r.log.placeAfter(wire.Cursor{})
+		return err
+	}
 	if r.Request.GetAfter() == nil {
 		return r.sendState(ctx, "")
 	}
@@ -488,15 +496,15 @@ func (r *reading) put(e *Entry, response *apiv1.WatchResponse, state *registry.S
 }
 
 // Follow calls keep with all events, encoded and packed as wire.Unpack reads them, in order, until ctx ends. With after it
-// begins behind that event; where that is not possible, and whenever some events can't be told, missed says why, and the
-// events follow those that are missed.
+// begins behind that event, else with the oldest that the log has. Where that is not possible, and whenever some events
+// can't be told, missed says why, and the events follow those that are missed.
 func (l *Log) Follow(ctx context.Context, after *apiv1.Cursor, read func(func(*registry.State)), keep func(packed []byte, missed string)) error {
 	if after != nil {
 		l.Seed(wire.CursorOf(after))
 	}
 	var watcher Watcher
 	watcher = Watcher{
-		Request: &apiv1.WatchRequest{EventsOnly: true, Packed: true, After: after}, By: rights.All(), Read: read, Decode: true,
+		Request: &apiv1.WatchRequest{EventsOnly: true, Packed: true, After: after}, By: rights.All(), Read: read, Decode: true, Oldest: true,
 		Send: func(news *apiv1.WatchResponse) error {
 			if len(news.GetPacked()) > 0 || news.GetMissed() != "" {
 				keep(news.GetPacked(), news.GetMissed())

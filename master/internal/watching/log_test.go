@@ -1,10 +1,13 @@
 package watching
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
@@ -242,6 +245,34 @@ func TestAGapIsToldToWhoComesFromElsewhere(t *testing.T) {
 			t.Errorf("who knows everything up to %v is told of a gap and %v events, want %v (%v)", after, got, want, err)
 		}
 	}
+}
+
+// TestWhoFollowsFromTheBeginningMissesNothing: a history that is empty is told the events that came before it asked, such
+// as the election of the first leader, and that nothing is missing (R70).
+func TestWhoFollowsFromTheBeginningMissesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := NewLog(false)
+		at := wire.Cursor{Term: api.Term{Number: 1}}
+		log.Forget(at, "another master leads")
+		for range 3 {
+			at.Number++
+			log.Put([]Entry{Changed(&apiv1.Change{Event: &apiv1.Event{Cursor: at.Proto(), Kind: "election", Name: "1", What: "won"}}, at)}, at, true)
+		}
+		ctx, end := context.WithTimeout(t.Context(), time.Minute)
+		defer end()
+		told := 0
+		_ = log.Follow(ctx, nil, nil, func(packed []byte, missed string) {
+			for range wire.Unpack(packed) {
+				told++
+			}
+			if missed != "" {
+				t.Errorf("it is told that something is missing: %s", missed)
+			}
+		})
+		if told != 3 {
+			t.Errorf("it is told %d of 3 events", told)
+		}
+	})
 }
 
 // TestAFrameworkOfAnotherRole: who watches a role is told of a framework from when that has taken the role on.
