@@ -66,7 +66,7 @@ func TestThePastIsKept(t *testing.T) {
 	follower := start(t, c.env, "events", "-f")
 	follower.await("task/" + task)
 	c.must("weight", "eng", "2")
-	follower.await("set          role/eng (person admin)")
+	follower.await("set          role/eng: weight 2, priority 0, guarantee nothing, limit none (person admin)")
 	before := events(t, c.env, "--all")
 
 	c.killAll()
