@@ -150,17 +150,38 @@ func (p *Piece[A]) End(of A, status api.Status, now time.Time, rules Rules) (out
 // Stays returns which attempt goes on when a silent agent has come back, and those that are to be ended. A copy goes on
 // beside the other. Nil: no attempt does the work. Wanted says whether an attempt runs what is wanted.
 func (p *Piece[A]) Stays(service bool, wanted func(A) bool) (goesOn A, ends []A) {
-	var rivals []rival
 	for _, a := range p.Attempts {
-		if one := a.attempt(); one.Holds() && !one.IsCopy() {
+		if a.attempt().Holds() && !a.attempt().IsCopy() {
 			ends = append(ends, a)
-			rivals = append(rivals, rival{Wanted: wanted(a), Running: one.State == api.TaskRunning, Ready: !one.Up.IsZero(), Number: one.Number})
 		}
 	}
-	if len(rivals) == 0 {
+	if len(ends) == 0 {
 		return goesOn, nil
 	}
-	at := stays(rivals, service)
+	at := 0
+	for i, a := range ends {
+		if best := ends[at]; wanted(a) && !wanted(best) || wanted(a) == wanted(best) && a.attempt().goesBefore(best.attempt(), service) {
+			at = i
+		}
+	}
 	goesOn = ends[at]
 	return goesOn, slices.Delete(ends, at, at+1)
+}
+
+// goesBefore reports whether of two attempts this one goes on.
+//
+// Of work that ends the oldest goes on, because it has done most, if it runs: hours of it may be done. Of a service one
+// that is ready goes on, and of several the newest: the agent of the others was silent, and who uses the service has
+// changed to the newest already. A task of another version goes on only if there is none of the wanted one.
+func (a *Attempt) goesBefore(other *Attempt, service bool) bool {
+	ready, runs := !a.Up.IsZero(), a.State == api.TaskRunning
+	switch {
+	case service && ready == other.Up.IsZero():
+		return ready
+	case runs != (other.State == api.TaskRunning):
+		return runs
+	case service && ready:
+		return a.Number > other.Number
+	}
+	return a.Number < other.Number
 }

@@ -31,14 +31,6 @@ func newOutcome() *outcome { return &outcome{over: make(chan struct{})} }
 
 func newWriting() writing { return writing{done: newOutcome()} }
 
-// refused returns why the store has not taken the job; nil: it has.
-func (done *outcome) refused(name string) error {
-	if done.batch == nil {
-		return nil
-	}
-	return done.batch.Refused(name)
-}
-
 // outcomeOfAll returns the outcome of everything that has to be written by now; nil: there is nothing to write.
 func (m *Manager) outcomeOfAll() *outcome {
 	switch {

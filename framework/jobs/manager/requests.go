@@ -335,7 +335,10 @@ func (done *outcome) await(ctx context.Context, op, name string) error {
 		if done.err != nil {
 			return api.E(op, api.Unknown, name, done.err)
 		}
-		if err := done.refused(name); err != nil {
+		if done.batch == nil {
+			return nil
+		}
+		if err := done.batch.Refused(name); err != nil {
 			return api.E(op, api.KindOf(err), name, fmt.Errorf("it is not stored yet, and is tried again by itself: %w", err))
 		}
 		return nil

@@ -33,23 +33,15 @@ func (r *attempts) requeueUndispatched(e Undispatched) {
 func (r *attempts) hearStatus(status api.Status) {
 	sub, s, a := r.findAttempt(status.Task)
 	switch {
+	case a == nil && !status.State.Settled(): // it no longer belongs to the job
+		r.emit(Kill{status.Task})
 	case a == nil:
-		r.endStray(status)
-		return
 	case a.Missed:
 		r.hearReturned(sub, s, a, status)
 	case status.State.Settled():
 		r.endAttempt(sub, s, a, status)
 	default:
 		r.hearState(sub, s, a, status)
-	}
-	r.emit(Acknowledge{status})
-}
-
-// endStray ends a task that no longer belongs to the job.
-func (r *attempts) endStray(status api.Status) {
-	if !status.State.Settled() {
-		r.emit(Kill{status.Task})
 	}
 	r.emit(Acknowledge{status})
 }

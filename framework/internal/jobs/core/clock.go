@@ -30,13 +30,17 @@ func (m *JobMaster) clockSet(e ClockSet) {
 	m.runs.Cron.Next = time.Time{}
 	m.Alarms.Remove(func(due alarm) bool { return due.Kind == runDue || due.Kind == deadlineAt || due.Kind == timeOver })
 	m.watchDeadlines()
+	storesAnew := e.By.Abs() > wallclock.Doubt // else the difference means little
+	if storesAnew {
+		m.saveHeader()
+	}
 	for _, sub := range m.Subs {
 		for _, s := range sub.allSlots() {
 			m.launches.watchTimes(sub, s)
+			if storesAnew {
+				m.savePart(sub, s.Index)
+			}
 		}
-	}
-	if e.By.Abs() > wallclock.Doubt { // else the difference means little
-		m.saveAll()
 	}
 }
 
@@ -55,16 +59,6 @@ func (m *JobMaster) storedTimes() []*time.Time {
 		}
 	}
 	return list
-}
-
-// saveAll stores the whole job anew.
-func (m *JobMaster) saveAll() {
-	m.saveHeader()
-	for _, sub := range m.Subs {
-		for _, s := range sub.allSlots() {
-			m.savePart(sub, s.Index)
-		}
-	}
 }
 
 // watchDeadlines sets the alarms for the deadlines of the job and of its runs.

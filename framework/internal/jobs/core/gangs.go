@@ -33,14 +33,6 @@ type gang struct {
 	Pause    time.Time `json:"pause,omitzero"`     // the gang does not begin before this time
 }
 
-// freshGang returns how many members wait: all or none.
-func (sub *subJob) freshGang() int {
-	if sub.Held || sub.Next > 0 || sub.Slots > 0 {
-		return 0
-	}
-	return sub.Tasks
-}
-
 // listMembers lists a gang, with a line for each member: its index, its host and its ports, as in "0 node-7 http=31000".
 func (sub *subJob) listMembers() string {
 	var lines []string

@@ -283,25 +283,20 @@ func (m *JobMaster) resume() {
 
 // Unheard returns the tasks that the store knows and of which nothing was told; the masters have to be asked about
 // them.
-func (m *JobMaster) Unheard() (tasks []api.TaskID) {
-	for _, sub := range m.Subs {
-		for _, s := range sub.allSlots() {
-			for _, a := range s.tasks() {
-				if a.State == api.TaskUnspecified {
-					tasks = append(tasks, a.Task)
-				}
-			}
-		}
-	}
-	return tasks
+func (m *JobMaster) Unheard() []api.TaskID {
+	return m.tasksOf(func(a *attempt) bool { return a.State == api.TaskUnspecified })
 }
 
 // Kills returns the tasks that have to end. A manager that has taken over asks for their end again.
-func (m *JobMaster) Kills() (tasks []api.TaskID) {
+func (m *JobMaster) Kills() []api.TaskID {
+	return m.tasksOf(func(a *attempt) bool { return a.Kill != work.NotKilled })
+}
+
+func (m *JobMaster) tasksOf(choose func(*attempt) bool) (tasks []api.TaskID) {
 	for _, sub := range m.Subs {
 		for _, s := range sub.allSlots() {
 			for _, a := range s.tasks() {
-				if a.Kill != work.NotKilled {
+				if choose(a) {
 					tasks = append(tasks, a.Task)
 				}
 			}

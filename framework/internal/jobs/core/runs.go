@@ -50,11 +50,6 @@ func (run cronRun) subJob(job jobs.Job) *subJob {
 	return sub
 }
 
-// find returns the position of the run whose sub-job has this name; -1: there is no such run.
-func (c *cron) find(name string) int {
-	return slices.IndexFunc(c.Runs, func(run cronRun) bool { return run.name() == name })
-}
-
 // Unplanned reports whether the job waits to be told when its next run is due ([Planned]), which is the first time
 // after from. If the last run was due more than a minute from now, some clock was wrong when it began or is wrong now,
 // and from is now: otherwise nothing would run until then. The clocks of two managers may differ by a minute without
@@ -206,7 +201,7 @@ func (r *runs) watchRun(run cronRun, job jobs.Job) {
 
 // endRun ends a run early.
 func (r *runs) endRun(name, why string) {
-	at := r.Cron.find(name)
+	at := slices.IndexFunc(r.Cron.Runs, func(run cronRun) bool { return run.name() == name })
 	if at < 0 || r.Cron.Runs[at].Ending != "" {
 		return
 	}

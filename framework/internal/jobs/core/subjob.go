@@ -140,10 +140,12 @@ func (sub *subJob) nextSlot(version int, agent api.AgentID) *slot {
 // countFresh returns how many indexes may begin now.
 func (sub *subJob) countFresh() int {
 	switch {
-	case sub.EachAgent:
-		return sub.freshOnAgents()
+	case sub.EachAgent: // nobody knows how many agents there will be
+		return max(0, jobs.TasksMax-sub.Slots)
+	case sub.Together && (sub.Held || sub.Next > 0 || sub.Slots > 0): // all members begin together
+		return 0
 	case sub.Together:
-		return sub.freshGang()
+		return sub.Tasks
 	}
 	if sub.Keep || sub.Blocked || sub.Over || sub.Failed > sub.Failures {
 		return 0 // all have begun, or none may begin
@@ -227,6 +229,3 @@ func (sub *subJob) renewSlot(s *slot, version int) {
 	sub.unqueueSlot(s)
 	s.Version, s.Trial = version, false
 }
-
-// freshOnAgents returns how many more agents may get a task.
-func (sub *subJob) freshOnAgents() int { return max(0, jobs.TasksMax-sub.Slots) }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/tenderhq/tender/framework/internal/jobs/core"
 	"github.com/tenderhq/tender/internal/alarms"
-	"github.com/tenderhq/tender/internal/wallclock"
 )
 
 // book lists the jobs: by name, by when they are to be woken, and those that have ended. Of one name there is one job, and
@@ -25,13 +24,6 @@ type entry struct {
 	name   string
 	master *core.JobMaster
 	wake   time.Time // time of its entry in wakes; zero: none
-}
-
-func newBook(claimed map[string]bool) book {
-	if claimed == nil {
-		claimed = make(map[string]bool)
-	}
-	return book{jobs: make(map[string]*entry), claimed: claimed}
 }
 
 // Job returns the job of a name; nil: there is none.
@@ -90,14 +82,6 @@ func (b *book) nextDue(now time.Time) *entry {
 	return nil
 }
 
-// nextLook returns when the clock has to be looked at, whether somebody has set it.
-func (b *book) nextLook(now time.Time) (at time.Time) {
-	if len(b.jobs) > 0 {
-		at = now.Add(wallclock.Doubt)
-	}
-	return at
-}
-
 // ended returns the job whose end this is; nil: it has begun anew, or is gone.
 func (b *book) ended(of ending) *entry {
 	if e := b.jobs[of.name]; e != nil && e.master.Run == of.run && e.master.Phase.Ended() {
@@ -118,21 +102,4 @@ type ending struct {
 func (list *endings) add(fresh ending) {
 	at, _ := slices.BinarySearchFunc(*list, fresh, func(a, b ending) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.name, b.name)) })
 	*list = slices.Insert(*list, at, fresh)
-}
-
-// nextBeyond returns when the oldest is older than this; zero: there is none.
-func (list endings) nextBeyond(age time.Duration) (at time.Time) {
-	if len(list) > 0 {
-		at = list[0].at.Add(age + 1)
-	}
-	return at
-}
-
-// take removes and returns the oldest, if there are more than so many or it was before this.
-func (list *endings) take(most int, before time.Time) (old ending, is bool) {
-	if len(*list) == 0 || len(*list) <= most && !(*list)[0].at.Before(before) {
-		return old, false
-	}
-	old, *list = (*list)[0], (*list)[1:]
-	return old, true
 }

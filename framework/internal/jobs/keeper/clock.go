@@ -13,8 +13,6 @@ type managerClock struct {
 	doubted  bool // the clock was set, and runs are not planned by it yet
 }
 
-func newClock(now time.Time) managerClock { return managerClock{calendar: wallclock.Began(now)} }
-
 // lookAtClock tells all jobs when somebody has set the wall clock. Runs of cron jobs are planned again when the clock
 // has shown its new time for long enough to be trusted. (Protocol rule R56.)
 func (k *Keeper) lookAtClock(now time.Time) {

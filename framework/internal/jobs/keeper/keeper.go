@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/framework/internal/jobs/core"
 	"github.com/tenderhq/tender/framework/internal/jobs/writes"
 	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/internal/wallclock"
 )
 
 // Masters is what a keeper asks of the masters. An error says that the session is over for good; nothing more is asked
@@ -69,14 +70,15 @@ type Keeper struct {
 
 // New makes a keeper without jobs.
 func New(config Config, now time.Time) *Keeper {
-	k := &Keeper{config: config, judges: judges{judge: config.Judge, log: config.Log}, clock: newClock(now), book: newBook(nil)}
+	k := &Keeper{config: config, judges: judges{judge: config.Judge, log: config.Log}, clock: managerClock{calendar: wallclock.Began(now)},
+		book: book{claimed: make(map[string]bool)}}
 	k.Forget()
 	return k
 }
 
 // Forget forgets all jobs, because another manager may have kept them meanwhile. Names that are claimed stay so.
 func (k *Keeper) Forget() {
-	*k = Keeper{config: k.config, clock: k.clock, judges: k.judges, book: newBook(k.book.claimed), wants: newWants(), flights: make(flights), gather: newGather(),
+	*k = Keeper{config: k.config, clock: k.clock, judges: k.judges, book: book{jobs: make(map[string]*entry), claimed: k.book.claimed}, wants: newWants(), flights: make(flights), gather: newGather(),
 		Writes: writes.New()}
 }
 
@@ -230,7 +232,14 @@ func (k *Keeper) noteChange(e *entry, by Step) {
 // Next returns when [Keeper.Ring] is to be called: a job has to be woken, tried again or forgotten, a gang's offers have
 // been held for long enough, or the clock has to be looked at. Zero: by time alone nothing happens.
 func (k *Keeper) Next(now time.Time) (next time.Time) {
-	for _, at := range []time.Time{k.book.wakes.Next(), k.book.endings.nextBeyond(k.config.HistoryAge), k.gather.until, k.TryAt(), k.book.nextLook(now)} {
+	times := []time.Time{k.book.wakes.Next(), k.gather.until, k.TryAt()}
+	if ended := k.book.endings; len(ended) > 0 {
+		times = append(times, ended[0].at.Add(k.config.HistoryAge+1))
+	}
+	if len(k.book.jobs) > 0 {
+		times = append(times, now.Add(wallclock.Doubt))
+	}
+	for _, at := range times {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
@@ -248,8 +257,9 @@ func (k *Keeper) Ring(now time.Time) {
 
 // forgetOld deletes the ended jobs that are beyond the bounds of the history.
 func (k *Keeper) forgetOld(now time.Time) {
-	for old, is := k.book.endings.take(k.config.HistoryMost, now.Add(-k.config.HistoryAge)); is; old, is = k.book.endings.take(k.config.HistoryMost, now.Add(-k.config.HistoryAge)) {
-		if e := k.book.ended(old); e != nil && !k.book.claimed[old.name] {
+	for list := k.book.endings; len(list) > k.config.HistoryMost || len(list) > 0 && now.Sub(list[0].at) > k.config.HistoryAge; list = k.book.endings {
+		k.book.endings = list[1:]
+		if e := k.book.ended(list[0]); e != nil && !k.book.claimed[e.name] {
 			k.step(e, now, core.Asked{Delete: true, Why: "its time in the history is over"})
 		}
 	}
