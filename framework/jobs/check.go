@@ -43,8 +43,8 @@ type Problems []Problem
 
 func (p Problems) Error() string {
 	lines := make([]string, len(p))
-	for i, one := range p {
-		lines[i] = one.String()
+	for i, problem := range p {
+		lines[i] = problem.String()
 	}
 	return strings.Join(lines, "\n")
 }
@@ -102,15 +102,15 @@ func (j Job) Check() error {
 
 // checkRules checks each field by the rule in its tag, if it is set, and the fields of the structs that it holds.
 func (p *Problems) checkRules(field string, of reflect.Value) {
-	for _, one := range reflect.VisibleFields(of.Type()) {
-		if one.Anonymous {
+	for _, member := range reflect.VisibleFields(of.Type()) {
+		if member.Anonymous {
 			continue
 		}
-		name, _, _ := strings.Cut(one.Tag.Get("json"), ",")
+		name, _, _ := strings.Cut(member.Tag.Get("json"), ",")
 		if field != "" {
 			name = field + "." + name
 		}
-		value, rule := of.FieldByIndex(one.Index), rules.Of(one)
+		value, rule := of.FieldByIndex(member.Index), rules.Of(member)
 		if why := rule.Wrong(value); why != "" && (!value.IsZero() || rule.Required && rule.Number != nil) {
 			p.say(name, "%s", why)
 		} else if why := rule.WrongAlone(value, fieldOf(of, rule.Needs)); why != "" {
@@ -138,9 +138,9 @@ func (p *Problems) checkRules(field string, of reflect.Value) {
 
 // fieldOf returns the field of a struct that job files call by this name, or the zero value.
 func fieldOf(of reflect.Value, name string) reflect.Value {
-	for _, one := range reflect.VisibleFields(of.Type()) {
-		if is, _, _ := strings.Cut(one.Tag.Get("json"), ","); is == name {
-			return of.FieldByIndex(one.Index)
+	for _, member := range reflect.VisibleFields(of.Type()) {
+		if is, _, _ := strings.Cut(member.Tag.Get("json"), ","); is == name {
+			return of.FieldByIndex(member.Index)
 		}
 	}
 	return reflect.Value{}
@@ -148,13 +148,13 @@ func fieldOf(of reflect.Value, name string) reflect.Value {
 
 // isAbout says whether something was found that is wrong with the field, or below it.
 func (p Problems) isAbout(field string) bool {
-	return slices.ContainsFunc(p, func(one Problem) bool { return strings.HasPrefix(one.Field, field) })
+	return slices.ContainsFunc(p, func(problem Problem) bool { return strings.HasPrefix(problem.Field, field) })
 }
 
 func typeNames() string {
 	var names []string
-	for _, one := range Types() {
-		names = append(names, string(one))
+	for _, known := range Types() {
+		names = append(names, string(known))
 	}
 	return strings.Join(names, ", ")
 }
@@ -220,7 +220,7 @@ func (j Job) checkSteps(found *Problems) {
 	if planned := planSteps(j.Steps); len(*found) == 0 && len(planned) < len(j.Steps) {
 		var waiting []string
 		for i, step := range j.Steps {
-			if !slices.ContainsFunc(planned, func(one SubJob) bool { return one.Name == step.Name }) {
+			if !slices.ContainsFunc(planned, func(sub SubJob) bool { return sub.Name == step.Name }) {
 				waiting = append(waiting, fmt.Sprintf("steps[%d] (%s)", i, step.Name))
 			}
 		}

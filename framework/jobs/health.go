@@ -77,14 +77,14 @@ func (t Task) checkHealth(field string, found *Problems) {
 		ports[name] = uint16(i + 1)
 	}
 	for i, c := range t.Checks {
-		one := c.apiCheck()
-		name := one.PortName()
+		check := c.apiCheck()
+		name := check.PortName()
 		place := fmt.Sprintf("%s.checks[%d]", field, i)
 		if name != "" && !slices.Contains(t.Ports, name) {
 			found.say(place, "port %q is none of the task's; name it in %s.ports", name, field)
 			continue
 		}
-		probe := api.Task{ID: "task", Command: &api.Command{Shell: "true"}, Ports: ports, Checks: []api.Check{one}, Resources: api.Scalars(1, 1)}
+		probe := api.Task{ID: "task", Command: &api.Command{Shell: "true"}, Ports: ports, Checks: []api.Check{check}, Resources: api.Scalars(1, 1)}
 		if len(ports) > 0 {
 			probe.Resources = probe.Resources.Plus(api.NewResources(api.Resource{Label: api.Label{Name: "ports"},
 				Ranges: api.NewRanges(api.Range{Begin: 1, End: uint64(len(ports))})}))

@@ -45,20 +45,20 @@ func (j Job) Plan() Plan {
 	if j.Type == DAGType {
 		return Plan{SubJobs: planSteps(j.Steps)}
 	}
-	one := SubJob{Name: MainSubJob, Task: j.Task}
+	sub := SubJob{Name: MainSubJob, Task: j.Task}
 	switch j.Type {
 	case BatchType:
-		one.Tasks, one.AtOnce, one.Failures, one.Speculate = j.Batch.Completions, j.Batch.Parallelism, j.Batch.Failures, j.Batch.Speculate
+		sub.Tasks, sub.AtOnce, sub.Failures, sub.Speculate = j.Batch.Completions, j.Batch.Parallelism, j.Batch.Failures, j.Batch.Speculate
 	case ServiceType:
-		one.Tasks, one.AtOnce, one.Keep = *j.Service.Count, *j.Service.Count, true
+		sub.Tasks, sub.AtOnce, sub.Keep = *j.Service.Count, *j.Service.Count, true
 	case SystemType:
-		one.Tasks, one.AtOnce, one.Keep, one.EachAgent, one.Task = CompletionsMax, TasksMax, true, true, one.Task.onEachAgent()
+		sub.Tasks, sub.AtOnce, sub.Keep, sub.EachAgent, sub.Task = CompletionsMax, TasksMax, true, true, sub.Task.onEachAgent()
 	case GangType:
-		one.Tasks, one.AtOnce, one.Together = j.Gang.Members, j.Gang.Members, true
+		sub.Tasks, sub.AtOnce, sub.Together = j.Gang.Members, j.Gang.Members, true
 	case CronType: // for each run
-		one.Tasks, one.AtOnce, one.Failures, one.Speculate = j.Cron.Completions, j.Cron.Parallelism, j.Cron.Failures, j.Cron.Speculate
+		sub.Tasks, sub.AtOnce, sub.Failures, sub.Speculate = j.Cron.Completions, j.Cron.Parallelism, j.Cron.Failures, j.Cron.Speculate
 	}
-	return Plan{SubJobs: []SubJob{one}}
+	return Plan{SubJobs: []SubJob{sub}}
 }
 
 // planSteps returns the steps in the order in which they are written, but each behind those that it comes after.
@@ -123,8 +123,8 @@ func (t Task) APITask() api.Task {
 // Same reports whether both tasks run the same, so that a change from one to the other replaces no task.
 func (t Task) Same(other Task) bool {
 	a, b := t.withDefaults(), other.withDefaults()
-	for _, one := range []*Task{&a, &b} { // how often a task is tried, and where it may run, does not change what runs
-		one.Attempts, one.Backoff, one.BackoffMax, one.LostAfter, one.Timeout = 0, 0, 0, 0, 0
+	for _, task := range []*Task{&a, &b} { // how often a task is tried, and where it may run, does not change what runs
+		task.Attempts, task.Backoff, task.BackoffMax, task.LostAfter, task.Timeout = 0, 0, 0, 0, 0
 	}
 	return a.text() == b.text()
 }

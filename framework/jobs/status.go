@@ -70,7 +70,7 @@ type Status struct {
 
 // Waits reports whether tasks of the job wait for an agent.
 func (s Status) Waits() bool {
-	return slices.ContainsFunc(s.SubJobs, func(one SubJobStatus) bool { return one.Waiting > 0 })
+	return slices.ContainsFunc(s.SubJobs, func(sub SubJobStatus) bool { return sub.Waiting > 0 })
 }
 
 // SubJobStatus counts the tasks of a sub-job.

@@ -67,8 +67,8 @@ func MatchOf(from any) (m Match, is bool) {
 	case string:
 		m.Values = []string{from}
 	case []any:
-		for _, one := range from {
-			text, is := one.(string)
+		for _, element := range from {
+			text, is := element.(string)
 			if !is {
 				return m, false
 			}

@@ -18,7 +18,7 @@ func (s *Set) Update(ctx context.Context, status api.Status) error {
 		return nil
 	}
 	if !s.isRepeated(status) {
-		if err := s.takeStatus(ctx, id, status); err != nil {
+		if err := s.handleStatus(ctx, id, status); err != nil {
 			return err
 		}
 	}
@@ -39,8 +39,8 @@ func (s *Set) isRepeated(status api.Status) bool {
 	return before && status.State.Settled()
 }
 
-// takeStatus has the set take in a status, and remembers a status that settles its task.
-func (s *Set) takeStatus(ctx context.Context, id string, status api.Status) error {
+// handleStatus has the set take in a status, and remembers a status that settles its task.
+func (s *Set) handleStatus(ctx context.Context, id string, status api.Status) error {
 	if s.config.Update != nil {
 		if err := s.config.Update(ctx, id, status); err != nil {
 			return err

@@ -134,15 +134,15 @@ func fields(of reflect.Type) (names []string, byName map[string]reflect.StructFi
 func (d *decoder) object(into reflect.Value, tree map[string]any, field string) {
 	names, known := fields(into.Type())
 	for _, name := range slices.Sorted(maps.Keys(tree)) {
-		one, is := known[name]
+		member, is := known[name]
 		if !is {
 			d.unknown(below(field, name), name, names)
 			continue
 		}
 		before := len(d.found)
-		d.value(into.FieldByIndex(one.Index), tree[name], below(field, name))
+		d.value(into.FieldByIndex(member.Index), tree[name], below(field, name))
 		if len(d.found) == before {
-			d.given(into.FieldByIndex(one.Index), rules.Of(one), below(field, name))
+			d.given(into.FieldByIndex(member.Index), rules.Of(member), below(field, name))
 		}
 	}
 }
@@ -260,8 +260,8 @@ func asList(from any) (items []any, is bool) {
 	case []any:
 		return from, true
 	case []map[string]any:
-		for _, one := range from {
-			items = append(items, one)
+		for _, table := range from {
+			items = append(items, table)
 		}
 		return items, true
 	}

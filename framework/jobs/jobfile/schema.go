@@ -223,12 +223,12 @@ func fileRules(schema, properties object) {
 // and of a run of a cron job that a batch has too are described there.
 func meaningOf(field string) string {
 	field = strings.TrimPrefix(field, "steps.")
-	for _, one := range Fields() {
-		if one.Name == field {
-			if one.Default == "" {
-				return one.Meaning
+	for _, row := range Fields() {
+		if row.Name == field {
+			if row.Default == "" {
+				return row.Meaning
 			}
-			return one.Meaning + " (default: " + one.Default + ")"
+			return row.Meaning + " (default: " + row.Default + ")"
 		}
 	}
 	return ""

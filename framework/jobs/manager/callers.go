@@ -30,8 +30,8 @@ type callerKey struct{}
 
 // callerOf returns who makes the request whose context this is.
 func callerOf(ctx context.Context) caller {
-	if one, is := ctx.Value(callerKey{}).(caller); is {
-		return one
+	if who, is := ctx.Value(callerKey{}).(caller); is {
+		return who
 	}
 	return caller{scope: rights.All()}
 }
@@ -41,16 +41,16 @@ var errNoCaller = errors.New("the master that forwards the call does not say who
 // admit returns the context of a call of the job service with its caller: in a cluster with certificates the one whom
 // the forwarding master names, and no other peer is let in there. In other clusters everybody may do everything. (R61)
 func admit(ctx context.Context, call string) (context.Context, error) {
-	one := caller{scope: rights.All()}
-	one.row, _ = rights.RowOf(call)
+	who := caller{scope: rights.All()}
+	who.row, _ = rights.RowOf(call)
 	if transport.CallerOf(ctx).Kind == trust.Master {
 		scope, told := wire.JobCaller(ctx)
 		if !told {
 			return ctx, api.E("job.call", api.Denied, call, errNoCaller)
 		}
-		one.scope = scope
+		who.scope = scope
 	}
-	return context.WithValue(ctx, callerKey{}, one), nil
+	return context.WithValue(ctx, callerKey{}, who), nil
 }
 
 // admitted is a stream with the context of its admitted call.

@@ -91,12 +91,12 @@ func (m *Manager) writeBatches() {
 // would be refused again. An error says that Run has ended, or that another manager was active meanwhile.
 func writeBatch(client masters, b *writes.Batch) error {
 	for _, stage := range b.Stages() {
-		stage = slices.DeleteFunc(stage, func(one writes.Write) bool { return b.IsRefused(one.Key) })
+		stage = slices.DeleteFunc(stage, func(change writes.Write) bool { return b.IsRefused(change.Key) })
 		for page := range slices.Chunk(stage, writesMax) {
 			wrong := make([]error, len(page))
 			var group sync.WaitGroup
-			for i, one := range page {
-				group.Go(func() { wrong[i] = write(client, one) })
+			for i, change := range page {
+				group.Go(func() { wrong[i] = write(client, change) })
 			}
 			group.Wait()
 			for i, err := range wrong {
@@ -116,9 +116,9 @@ func writeBatch(client masters, b *writes.Batch) error {
 	return nil
 }
 
-func write(client masters, one writes.Write) error {
-	if one.Delete {
-		return client.Delete(context.Background(), one.Key)
+func write(client masters, change writes.Write) error {
+	if change.Delete {
+		return client.Delete(context.Background(), change.Key)
 	}
-	return client.Put(context.Background(), one.Key, one.Value, one.KeepFree)
+	return client.Put(context.Background(), change.Key, change.Value, change.KeepFree)
 }

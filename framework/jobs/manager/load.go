@@ -20,8 +20,8 @@ func (m *Manager) loadJobs(ctx context.Context, client masters) error {
 		return err
 	}
 	m.do(func(now time.Time) {
-		for _, one := range loads {
-			m.loadJob(one, now)
+		for _, loaded := range loads {
+			m.loadJob(loaded, now)
 		}
 		m.config.Logger.Info("the jobs of the store are here", "jobs", len(m.keeper.Names()), "read", now.Sub(began), "took", time.Since(began))
 		m.turn.loaded = true
@@ -45,17 +45,17 @@ func readAll(entries iter.Seq2[framework.Entry, error], now time.Time) (list []*
 	whole := make(chan *loading, runtime.GOMAXPROCS(0))
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
-			for one := range whole {
-				one.master, one.left, one.err = core.Load(now, one.records)
+			for loaded := range whole {
+				loaded.master, loaded.left, loaded.err = core.Load(now, loaded.records)
 			}
 		})
 	}
-	for one, failed := range byJob(entries) {
+	for loaded, failed := range byJob(entries) {
 		if err = failed; err != nil {
 			break
 		}
-		list = append(list, one)
-		whole <- one
+		list = append(list, loaded)
+		whole <- loaded
 	}
 	close(whole)
 	workers.Wait()
@@ -66,19 +66,19 @@ func readAll(entries iter.Seq2[framework.Entry, error], now time.Time) (list []*
 func byJob(entries iter.Seq2[framework.Entry, error]) iter.Seq2[*loading, error] {
 	return func(yield func(*loading, error) bool) {
 		var last *loading
-		for one, err := range entries {
+		for entry, err := range entries {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			name, key := writes.SplitKey(one.Key)
+			name, key := writes.SplitKey(entry.Key)
 			if last != nil && last.name != name && !yield(last, nil) {
 				return
 			}
 			if last == nil || last.name != name {
 				last = &loading{name: name, records: make(map[string][]byte)}
 			}
-			last.records[key] = one.Value
+			last.records[key] = entry.Value
 		}
 		if last != nil {
 			yield(last, nil)
@@ -87,11 +87,11 @@ func byJob(entries iter.Seq2[framework.Entry, error]) iter.Seq2[*loading, error]
 }
 
 // loadJob takes over a job, or reserves its name if it can't be read.
-func (m *Manager) loadJob(one *loading, now time.Time) {
-	if one.err != nil {
-		m.config.Logger.Error("a job in the store can't be read", "job", one.name, "error", one.err)
-		m.keeper.Claim(one.name) // so that nobody overwrites it
+func (m *Manager) loadJob(loaded *loading, now time.Time) {
+	if loaded.err != nil {
+		m.config.Logger.Error("a job in the store can't be read", "job", loaded.name, "error", loaded.err)
+		m.keeper.Claim(loaded.name) // so that nobody overwrites it
 		return
 	}
-	m.keeper.Load(one.name, one.master, one.left, now)
+	m.keeper.Load(loaded.name, loaded.master, loaded.left, now)
 }

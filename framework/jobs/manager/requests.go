@@ -425,7 +425,7 @@ func (m *Manager) JobStatus(ctx context.Context, name string) (status jobs.Statu
 // see are left out.
 func (m *Manager) JobHistory(ctx context.Context, name string) (versions []jobs.Version, err error) {
 	err = m.lookAtJob(ctx, "job.history", name, func(master *core.JobMaster) {
-		versions = slices.DeleteFunc(master.History(), func(one jobs.Version) bool { return !m.maySee(callerOf(ctx), one.Job.Role) })
+		versions = slices.DeleteFunc(master.History(), func(version jobs.Version) bool { return !m.maySee(callerOf(ctx), version.Job.Role) })
 	})
 	return versions, err
 }

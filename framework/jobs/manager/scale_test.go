@@ -88,8 +88,8 @@ func (t *twin) All(_ context.Context, prefix string) iter.Seq2[framework.Entry, 
 		}
 	}
 	return func(yield func(framework.Entry, error) bool) {
-		for _, one := range list {
-			if !yield(one, nil) {
+		for _, entry := range list {
+			if !yield(entry, nil) {
 				return
 			}
 		}

@@ -95,8 +95,8 @@ func (s service) PlanJob(ctx context.Context, r *apiv1.PlanJobRequest) (*apiv1.P
 		return nil, err
 	}
 	answer := &apiv1.PlanJobResponse{Action: "submit"}
-	for _, one := range job.Plan().SubJobs {
-		answer.SubJobs = append(answer.SubJobs, &apiv1.SubJobStatus{Name: one.Name, Tasks: int32(one.Tasks)})
+	for _, sub := range job.Plan().SubJobs {
+		answer.SubJobs = append(answer.SubJobs, &apiv1.SubJobStatus{Name: sub.Name, Tasks: int32(sub.Tasks)})
 	}
 	versions, err := s.manager.JobHistory(ctx, job.Name)
 	switch {
@@ -157,8 +157,8 @@ func (s service) ListJobs(ctx context.Context, r *apiv1.ListJobsRequest) (*apiv1
 	}
 	ctx, stop := context.WithTimeout(ctx, waitsAsked)
 	defer stop()
-	for _, one := range list {
-		answer.Items = append(answer.Items, s.show(ctx, one))
+	for _, status := range list {
+		answer.Items = append(answer.Items, s.show(ctx, status))
 	}
 	return answer, nil
 }
@@ -186,8 +186,8 @@ func (s service) WatchJobs(r *apiv1.WatchJobsRequest, to grpc.ServerStreamingSer
 		ctx, stop := context.WithTimeout(to.Context(), waitsAsked)
 		defer stop()
 		answer := &apiv1.WatchJobsResponse{RemovedNames: news.Removed, Complete: news.Complete}
-		for _, one := range news.Changed {
-			answer.Items = append(answer.Items, s.show(ctx, one))
+		for _, status := range news.Changed {
+			answer.Items = append(answer.Items, s.show(ctx, status))
 		}
 		return to.Send(answer)
 	})
@@ -204,12 +204,12 @@ func (s service) GetJobHistory(ctx context.Context, r *apiv1.GetJobHistoryReques
 	}
 	answer := &apiv1.GetJobHistoryResponse{}
 	for _, version := range versions {
-		one, err := showVersion(version)
+		item, err := showVersion(version)
 		if err != nil {
 			return nil, err
 		}
-		one.Current = version.Number == status.Version
-		answer.Items = append(answer.Items, one)
+		item.Current = version.Number == status.Version
+		answer.Items = append(answer.Items, item)
 	}
 	return answer, nil
 }
@@ -255,9 +255,9 @@ func (s service) show(ctx context.Context, status jobs.Status) *apiv1.JobStatus 
 	if !status.Ended.IsZero() {
 		shown.Ended = timestamppb.New(status.Ended)
 	}
-	for _, one := range status.SubJobs {
-		shown.SubJobs = append(shown.SubJobs, &apiv1.SubJobStatus{Name: one.Name, Tasks: int32(one.Tasks), Waiting: int32(one.Waiting),
-			Pausing: int32(one.Pausing), Running: int32(one.Running), Busy: int32(one.Busy), Done: int32(one.Done), Failed: int32(one.Failed), State: one.State})
+	for _, sub := range status.SubJobs {
+		shown.SubJobs = append(shown.SubJobs, &apiv1.SubJobStatus{Name: sub.Name, Tasks: int32(sub.Tasks), Waiting: int32(sub.Waiting),
+			Pausing: int32(sub.Pausing), Running: int32(sub.Running), Busy: int32(sub.Busy), Done: int32(sub.Done), Failed: int32(sub.Failed), State: sub.State})
 	}
 	if r := status.Roll; r != nil {
 		shown.Roll = &apiv1.JobRoll{To: int32(r.To), From: int32(r.From), Changed: int32(r.Changed), Trying: int32(r.Trying), Of: int32(r.Of),
@@ -266,12 +266,12 @@ func (s service) show(ctx context.Context, status jobs.Status) *apiv1.JobStatus 
 	if !status.Next.IsZero() {
 		shown.NextRun = timestamppb.New(status.Next)
 	}
-	for _, one := range status.Runs {
-		shown.Runs = append(shown.Runs, &apiv1.JobRun{Number: int32(one.Number), Due: timestamppb.New(one.Due), Began: timestamppb.New(one.Began),
-			Ended: timestamppb.New(one.Ended), Version: int32(one.Version), State: one.State, Done: int32(one.Done), Failed: int32(one.Failed)})
+	for _, run := range status.Runs {
+		shown.Runs = append(shown.Runs, &apiv1.JobRun{Number: int32(run.Number), Due: timestamppb.New(run.Due), Began: timestamppb.New(run.Began),
+			Ended: timestamppb.New(run.Ended), Version: int32(run.Version), State: run.State, Done: int32(run.Done), Failed: int32(run.Failed)})
 	}
-	for _, one := range status.Tasks {
-		shown.Tasks = append(shown.Tasks, showTask(one))
+	for _, assigned := range status.Tasks {
+		shown.Tasks = append(shown.Tasks, showTask(assigned))
 	}
 	for _, note := range status.Notes {
 		shown.Notes = append(shown.Notes, &apiv1.JobNote{At: timestamppb.New(note.At), Text: note.Text})
@@ -279,13 +279,13 @@ func (s service) show(ctx context.Context, status jobs.Status) *apiv1.JobStatus 
 	return shown
 }
 
-func showTask(one jobs.Assignment) *apiv1.JobTask {
-	task := &apiv1.JobTask{SubJob: one.SubJob, Index: int32(one.Index), Attempt: int32(one.Attempt), Version: int32(one.Version),
-		TaskId: string(one.Task), AgentId: string(one.Agent), Hostname: one.Hostname, Since: timestamppb.New(one.Since), Failures: int32(one.Failures), Copy: one.Copy, Why: one.Why}
-	if one.State != api.TaskUnspecified {
-		task.State = one.State.String()
+func showTask(assigned jobs.Assignment) *apiv1.JobTask {
+	task := &apiv1.JobTask{SubJob: assigned.SubJob, Index: int32(assigned.Index), Attempt: int32(assigned.Attempt), Version: int32(assigned.Version),
+		TaskId: string(assigned.Task), AgentId: string(assigned.Agent), Hostname: assigned.Hostname, Since: timestamppb.New(assigned.Since), Failures: int32(assigned.Failures), Copy: assigned.Copy, Why: assigned.Why}
+	if assigned.State != api.TaskUnspecified {
+		task.State = assigned.State.String()
 	}
-	for name, port := range one.Ports { // order: irrelevant because the result is a map
+	for name, port := range assigned.Ports { // order: irrelevant because the result is a map
 		if task.Ports == nil {
 			task.Ports = make(map[string]uint32)
 		}

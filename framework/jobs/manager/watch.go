@@ -56,10 +56,10 @@ func (w *watches) tell(name string) {
 		close(changed)
 		delete(w.changed, name)
 	}
-	for one := range w.all { // order: irrelevant because each is told by itself
-		if strings.HasPrefix(name, one.prefix) {
-			one.news[name] = true
-			one.ring()
+	for watch := range w.all { // order: irrelevant because each is told by itself
+		if strings.HasPrefix(name, watch.prefix) {
+			watch.news[name] = true
+			watch.ring()
 		}
 	}
 }
@@ -69,8 +69,8 @@ func (w *watches) tellAll() {
 	for name := range w.changed { // order: irrelevant because all are told
 		w.tell(name)
 	}
-	for one := range w.all { // order: irrelevant because all are told
-		one.ring()
+	for watch := range w.all { // order: irrelevant because all are told
+		watch.ring()
 	}
 }
 

@@ -261,24 +261,24 @@ func (o *office) draw(name string) jobs.Job {
 
 // regret has somebody change, stop or delete a job, or leave it alone.
 func (o *office) regret(name string) {
-	one, r := o.wanted[name], o.world.random
-	if one == nil || one.doomed {
+	asked, r := o.wanted[name], o.world.random
+	if asked == nil || asked.doomed {
 		return
 	}
 	switch r.IntN(4) {
 	case 0:
-		job := one.job
+		job := asked.job
 		if job.Task.Command += " more"; job.Type == jobs.DAGType || job.Type == jobs.GangType {
 			return // these can't change
 		}
 		o.ask(func(p *manager, reply func(error)) { p.update(job, reply) }, func(err error) {
-			if err == nil && o.wanted[name] == one {
-				one.job = job
+			if err == nil && o.wanted[name] == asked {
+				asked.job = job
 			}
 			o.world.in(o.world.between(0, 20*time.Second), func() { o.regret(name) })
 		})
 	case 1:
-		one.doomed = true
+		asked.doomed = true
 		o.ask(func(p *manager, reply func(error)) { p.tell(name, jobcore.Asked{Why: "enough"}, reply) }, func(error) {})
 	case 2:
 		o.delete(name)
@@ -288,8 +288,8 @@ func (o *office) regret(name string) {
 
 // delete has somebody delete a job, which is always possible.
 func (o *office) delete(name string) {
-	one := o.wanted[name]
-	one.doomed, one.deleting = true, true
+	asked := o.wanted[name]
+	asked.doomed, asked.deleting = true, true
 	request := func(p *manager, reply func(error)) { p.tell(name, jobcore.Asked{Delete: true, Why: "enough"}, reply) }
 	if o.world.chance(3) { // somebody else does so too
 		o.world.in(o.world.pause(), func() { o.ask(request, func(error) {}) })
@@ -301,7 +301,7 @@ func (o *office) delete(name string) {
 		case err != nil && kind != api.NotFound: // a repeated request may find nothing to delete
 			o.world.breaks("job %s can't be deleted (R58): %v", name, err)
 		}
-		one.deleted = true
+		asked.deleted = true
 	})
 }
 
@@ -319,7 +319,7 @@ func (o *office) unsettled(s *scheduler) string {
 			}
 			if at := slices.IndexFunc(o.names, ended); at >= 0 {
 				o.delete(o.names[at])
-			} else if one := o.wanted[name]; one != nil && !one.doomed {
+			} else if asked := o.wanted[name]; asked != nil && !asked.doomed {
 				o.delete(name)
 			}
 			return fmt.Sprintf("job %s is set aside: %v", name, why)
@@ -370,15 +370,15 @@ func (o *office) unrest() string {
 	}
 	why := ""
 	for _, name := range o.names {
-		one, m := o.wanted[name], p.Job(name)
+		asked, m := o.wanted[name], p.Job(name)
 		switch {
-		case m == nil && !one.doomed && !one.deleted:
+		case m == nil && !asked.doomed && !asked.deleted:
 			o.world.breaks("job %s was submitted, and its manager does not know it", name)
 		case m == nil:
-		case !m.Phase.Ended() && (one.doomed || one.job.Batch != nil || one.job.Gang != nil || one.job.Steps != nil):
-			why = fmt.Sprintf("%s %s is %s: %+v", one.job.Type, name, m.Phase, m.Status(false).SubJobs)
+		case !m.Phase.Ended() && (asked.doomed || asked.job.Batch != nil || asked.job.Gang != nil || asked.job.Steps != nil):
+			why = fmt.Sprintf("%s %s is %s: %+v", asked.job.Type, name, m.Phase, m.Status(false).SubJobs)
 		default:
-			if !one.deleting {
+			if !asked.deleting {
 				o.delete(name)
 			}
 			why = fmt.Sprintf("%s %s is deleted", m.Phase, name)

@@ -33,14 +33,14 @@ func (p *manager) stage(b *writes.Batch, stages [][]writes.Write) {
 			p.stage(b, stages[1:])
 		}
 	}
-	for _, one := range stages[0] {
-		if b.IsRefused(one.Key) {
+	for _, write := range stages[0] {
+		if b.IsRefused(write.Key) {
 			continue
 		}
 		left++
-		p.send(one, func(err *api.Error) {
+		p.send(write, func(err *api.Error) {
 			if err != nil {
-				b.Refuse(one.Key, err)
+				b.Refuse(write.Key, err)
 			}
 			next()
 		})
@@ -84,7 +84,7 @@ func (p *manager) await(name string, reply func(error)) {
 
 // send makes a write as the SDK does: again and again under one number, until a leader has answered, as long as no other
 // instance of the framework can have been active meanwhile (R17).
-func (p *manager) send(one writes.Write, done func(*api.Error)) {
+func (p *manager) send(write writes.Write, done func(*api.Error)) {
 	on := p.s.takeLane()
 	on.writes++
 	counter, answered := on.writes, false
@@ -106,9 +106,9 @@ func (p *manager) send(one writes.Write, done func(*api.Error)) {
 			again(300 * time.Millisecond)
 			return
 		}
-		var change registry.Change = registry.DeleteEntry{Framework: p.s.info.ID, Session: p.s.session, Key: one.Key}
-		if !one.Delete {
-			change = registry.PutEntry{Framework: p.s.info.ID, Session: p.s.session, Key: one.Key, Value: one.Value, KeepFree: uint64(one.KeepFree)}
+		var change registry.Change = registry.DeleteEntry{Framework: p.s.info.ID, Session: p.s.session, Key: write.Key}
+		if !write.Delete {
+			change = registry.PutEntry{Framework: p.s.info.ID, Session: p.s.session, Key: write.Key, Value: write.Value, KeepFree: uint64(write.KeepFree)}
 		}
 		again(2 * time.Second) // the answer may be lost
 		l.request(core.StoreWrite{Change: change, Instance: p.s.instance(), Lane: on.number, Counter: counter}, func(r core.Reply) {
@@ -117,8 +117,8 @@ func (p *manager) send(one writes.Write, done func(*api.Error)) {
 					return
 				}
 				answered, on.taken = true, false
-				if r.Err != nil && r.Err.Kind == api.Limit && one.Delete {
-					p.s.world.breaks("%s can't delete %s, because the store is full (R58): %v", p.s.name, one.Key, r.Err)
+				if r.Err != nil && r.Err.Kind == api.Limit && write.Delete {
+					p.s.world.breaks("%s can't delete %s, because the store is full (R58): %v", p.s.name, write.Key, r.Err)
 				}
 				done(r.Err)
 			})
@@ -129,15 +129,15 @@ func (p *manager) send(one writes.Write, done func(*api.Error)) {
 
 // takeLane takes a lane that no other write uses.
 func (s *scheduler) takeLane() *storeLane {
-	for _, one := range s.lanes {
-		if !one.taken {
-			one.taken = true
-			return one
+	for _, lane := range s.lanes {
+		if !lane.taken {
+			lane.taken = true
+			return lane
 		}
 	}
-	one := &storeLane{number: uint32(len(s.lanes)) + 1, taken: true} // the first is that of other writes of the process
-	s.lanes = append(s.lanes, one)
-	return one
+	lane := &storeLane{number: uint32(len(s.lanes)) + 1, taken: true} // the first is that of other writes of the process
+	s.lanes = append(s.lanes, lane)
+	return lane
 }
 
 // keep writes records of a new job, one after the other, as long as that leaves room for the jobs that there are. Those

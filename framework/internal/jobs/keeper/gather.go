@@ -37,8 +37,8 @@ func (g *gather) resting(name string, now time.Time) bool { return g.rests[name]
 
 // anyRests reports whether some gang rests and leaves its offers to others.
 func (g *gather) anyRests(now time.Time) bool {
-	for _, one := range g.rests { // order: irrelevant because one is enough
-		if one.until.After(now) {
+	for _, r := range g.rests { // order: irrelevant because one is enough
+		if r.until.After(now) {
 			return true
 		}
 	}
@@ -172,7 +172,7 @@ func (k *Keeper) giveBack(offers []api.Offer, refuse time.Duration) {
 // endGather gives back offers that were held for too long, or for a gang that no longer wants them.
 func (k *Keeper) endGather(now time.Time) {
 	g := &k.gather
-	maps.DeleteFunc(g.rests, func(name string, one rest) bool {
+	maps.DeleteFunc(g.rests, func(name string, r rest) bool {
 		e := k.book.jobs[name]
 		return e == nil || e.master.Phase != jobs.Running
 	})

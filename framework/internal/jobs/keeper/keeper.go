@@ -276,7 +276,7 @@ func (k *Keeper) Written(b *writes.Batch, now time.Time) {
 			k.perform(done, now)
 		}
 	}
-	for _, name := range k.TakeBack(b) {
+	for _, name := range k.Readmit(b) {
 		k.config.Log.Info("a job that was set aside is stored again", "job", name)
 		if e := k.book.jobs[name]; e != nil {
 			k.noteChange(e, Step{})

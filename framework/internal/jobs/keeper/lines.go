@@ -23,27 +23,27 @@ func plain(ask core.Ask) bool {
 	return !ask.Gang && !ask.Copy && !ask.Avoids && ask.Task.Spread == "" && len(ask.Task.Where) == 0 && ask.Task.Constraint == ""
 }
 
-func (w *wants) enterLine(one *want) {
-	list := w.lines[one.line]
-	at, _ := slices.BinarySearchFunc(list, one, byTurn)
-	w.lines[one.line] = slices.Insert(list, at, one)
+func (w *wants) enterLine(want *want) {
+	list := w.lines[want.line]
+	at, _ := slices.BinarySearchFunc(list, want, byTurn)
+	w.lines[want.line] = slices.Insert(list, at, want)
 }
 
-func (w *wants) leaveLine(one *want) {
-	list := w.lines[one.line]
-	at, _ := slices.BinarySearchFunc(list, one, byTurn)
+func (w *wants) leaveLine(want *want) {
+	list := w.lines[want.line]
+	at, _ := slices.BinarySearchFunc(list, want, byTurn)
 	if list = slices.Delete(list, at, at+1); len(list) == 0 {
-		delete(w.lines, one.line)
+		delete(w.lines, want.line)
 		return
 	}
-	w.lines[one.line] = list
+	w.lines[want.line] = list
 }
 
-func (w *wants) moveInLine(one *want, busy int) {
-	if one.busy != busy {
-		w.leaveLine(one)
-		one.busy = busy
-		w.enterLine(one)
+func (w *wants) moveInLine(want *want, busy int) {
+	if want.busy != busy {
+		w.leaveLine(want)
+		want.busy = busy
+		w.enterLine(want)
 	}
 }
 
@@ -53,11 +53,11 @@ func (w *wants) turns(full map[string]bool) iter.Seq[*want] {
 	return func(yield func(*want) bool) {
 		var first heads
 		for key, list := range w.lines { // order: irrelevant because a heap is made of them
-			one := &head{key: key, want: list[0]}
+			h := &head{key: key, want: list[0]}
 			if key == "" {
-				one.rest = slices.Clone(list[1:])
+				h.rest = slices.Clone(list[1:])
 			}
-			first = append(first, one)
+			first = append(first, h)
 		}
 		heap.Init(&first)
 		seen := make(map[string]bool)
@@ -92,9 +92,9 @@ func (h *head) goOn(lines map[string]line, full, seen map[string]bool) bool {
 		}
 		behind = lines[h.key]
 	}
-	for i, one := range behind {
-		if !seen[one.name] {
-			h.want, h.rest = one, behind[i+1:]
+	for i, want := range behind {
+		if !seen[want.name] {
+			h.want, h.rest = want, behind[i+1:]
 			return true
 		}
 	}
@@ -115,7 +115,7 @@ func (h *heads) Push(x any) { *h = append(*h, x.(*head)) }
 // Pop removes and returns the last head.
 func (h *heads) Pop() any {
 	last := len(*h) - 1
-	one := (*h)[last]
+	popped := (*h)[last]
 	*h = (*h)[:last]
-	return one
+	return popped
 }

@@ -32,22 +32,22 @@ func TestEachJobHasItsTurn(t *testing.T) {
 				continue
 			}
 			shape := rapid.IntRange(0, 2).Draw(t, "shape")
-			one := &want{name: name, priority: rapid.IntRange(0, 1).Draw(t, "priority"), busy: rapid.IntRange(0, 3).Draw(t, "busy"), asks: shapes[shape : shape+1]}
-			if plain(one.asks[0]) != plainOnes[shape] {
-				t.Fatalf("%+v is plain: %v", one.asks[0], plain(one.asks[0]))
+			want := &want{name: name, priority: rapid.IntRange(0, 1).Draw(t, "priority"), busy: rapid.IntRange(0, 3).Draw(t, "busy"), asks: shapes[shape : shape+1]}
+			if plain(want.asks[0]) != plainOnes[shape] {
+				t.Fatalf("%+v is plain: %v", want.asks[0], plain(want.asks[0]))
 			}
 			if plainOnes[shape] {
-				one.line = string(rune('0' + shape))
+				want.line = string(rune('0' + shape))
 			}
-			w.byJob[name], line[name] = one, shape
-			w.enterLine(one)
-			w.moveInLine(one, rapid.IntRange(0, 3).Draw(t, "busy now"))
+			w.byJob[name], line[name] = want, shape
+			w.enterLine(want)
+			w.moveInLine(want, rapid.IntRange(0, 3).Draw(t, "busy now"))
 		}
 		fullAfter := rapid.IntRange(0, 8).Draw(t, "turns of the first shape until it is full")
 		full, had := map[string]bool{}, []*want{}
-		for one := range w.turns(full) {
-			had = append(had, one)
-			if line[one.name] == 0 {
+		for want := range w.turns(full) {
+			had = append(had, want)
+			if line[want.name] == 0 {
 				if fullAfter--; fullAfter <= 0 {
 					full["0"] = true
 				}
@@ -57,8 +57,8 @@ func TestEachJobHasItsTurn(t *testing.T) {
 			t.Fatalf("the turns are not in order: %v", had)
 		}
 		turns := map[string]int{}
-		for _, one := range had {
-			turns[one.name]++
+		for _, want := range had {
+			turns[want.name]++
 		}
 		firsts := 0
 		for name, shape := range line {

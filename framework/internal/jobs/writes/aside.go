@@ -45,8 +45,8 @@ func (w *Writes) TryAt() time.Time { return w.again }
 func (w *Writes) SetAside(b *Batch, now time.Time) (names []string, dropped map[string][]api.TaskID) {
 	names, dropped = slices.Sorted(maps.Keys(b.refused)), make(map[string][]api.TaskID)
 	for _, name := range names {
-		for _, one := range w.setAside(name, b) {
-			dropped[name] = append(dropped[name], one.Effect.(core.Dispatch).Task) //nolint:forcetypeassert // they were chosen by their type
+		for _, effect := range w.setAside(name, b) {
+			dropped[name] = append(dropped[name], effect.Effect.(core.Dispatch).Task) //nolint:forcetypeassert // they were chosen by their type
 		}
 		if w.again.IsZero() {
 			w.again = now.Add(Again)
@@ -58,7 +58,7 @@ func (w *Writes) SetAside(b *Batch, now time.Time) (names []string, dropped map[
 // setAside collects all that is to be written and done for a job, and returns what was to be launched.
 func (w *Writes) setAside(name string, b *Batch) (dropped []Effect) {
 	fresh := &aside{why: b.refused[name], keys: make(map[string]record)}
-	isIts := func(one Effect) bool { return one.Job == name }
+	isIts := func(effect Effect) bool { return effect.Job == name }
 	for _, keys := range []map[string]record{b.keys, w.keys} {
 		for key, of := range keys { // order: irrelevant because they are put into a map
 			if of.job == name {
@@ -69,18 +69,18 @@ func (w *Writes) setAside(name string, b *Batch) (dropped []Effect) {
 	maps.DeleteFunc(w.keys, func(_ string, of record) bool { return of.job == name })
 	first, _ := separate(b.Effects, isIts)
 	next, others := separate(w.effects, isIts)
-	dropped, fresh.effects = separate(append(first, next...), func(one Effect) bool { _, is := one.Effect.(core.Dispatch); return is })
+	dropped, fresh.effects = separate(append(first, next...), func(effect Effect) bool { _, is := effect.Effect.(core.Dispatch); return is })
 	w.effects, w.aside[name] = others, fresh
 	return dropped
 }
 
 // separate returns the elements that are chosen, and the others.
 func separate(list []Effect, choose func(Effect) bool) (chosen, others []Effect) {
-	for _, one := range list {
-		if choose(one) {
-			chosen = append(chosen, one)
+	for _, effect := range list {
+		if choose(effect) {
+			chosen = append(chosen, effect)
 		} else {
-			others = append(others, one)
+			others = append(others, effect)
 		}
 	}
 	return chosen, others
@@ -116,8 +116,8 @@ func (w *Writes) TrySoon(now time.Time) {
 	}
 }
 
-// TakeBack ends that jobs are set aside which the store has taken now, and returns their names.
-func (w *Writes) TakeBack(b *Batch) (names []string) {
+// Readmit ends that jobs are set aside which the store has taken now, and returns their names.
+func (w *Writes) Readmit(b *Batch) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(w.aside)) {
 		if w.aside[name].tried && b.refused[name] == nil && b.has(name) {
 			delete(w.aside, name)
@@ -134,5 +134,5 @@ func (b *Batch) has(name string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(b.Effects, func(one Effect) bool { return one.Job == name })
+	return slices.ContainsFunc(b.Effects, func(effect Effect) bool { return effect.Job == name })
 }

@@ -151,10 +151,10 @@ func (b *Batch) Stages() (stages [][]Write) {
 	add := func(keys []string, write func(key string) Write) {
 		var headers, rest []Write
 		for _, key := range keys {
-			if one := write(key); isHeader(key) {
-				headers = append(headers, one)
+			if change := write(key); isHeader(key) {
+				headers = append(headers, change)
 			} else {
-				rest = append(rest, one)
+				rest = append(rest, change)
 			}
 		}
 		stages = append(stages, headers, rest)
