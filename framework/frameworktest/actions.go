@@ -91,19 +91,19 @@ func (a *Agent) Drain(grace time.Duration) {
 	if grace > 0 {
 		request.Grace = durationpb.New(grace)
 	}
-	a.mark(request)
+	a.markAgent(request)
 }
 
 // Deactivate stops offers of the agent and rescinds its open offers; its tasks go on.
 func (a *Agent) Deactivate() {
 	a.handle.t.Helper()
-	a.mark(&apiv1.MarkAgentRequest{Action: apiv1.AgentAction_DEACTIVATE})
+	a.markAgent(&apiv1.MarkAgentRequest{Action: apiv1.AgentAction_DEACTIVATE})
 }
 
 // Reactivate undoes Drain and Deactivate.
 func (a *Agent) Reactivate() {
 	a.handle.t.Helper()
-	a.mark(&apiv1.MarkAgentRequest{Action: apiv1.AgentAction_REACTIVATE})
+	a.markAgent(&apiv1.MarkAgentRequest{Action: apiv1.AgentAction_REACTIVATE})
 }
 
 // Maintain plans a maintenance window that begins after `after` and lasts for `duration`; a duration of 0 has no end.
@@ -111,16 +111,16 @@ func (a *Agent) Reactivate() {
 // drained; when it is over the agent is offered again.
 func (a *Agent) Maintain(after, duration time.Duration) {
 	a.handle.t.Helper()
-	a.maintain(&apiv1.Window{Start: timestamppb.New(time.Now().Add(after)), Duration: durationpb.New(duration)})
+	a.setWindow(&apiv1.Window{Start: timestamppb.New(time.Now().Add(after)), Duration: durationpb.New(duration)})
 }
 
 // CancelMaintenance undoes Maintain.
 func (a *Agent) CancelMaintenance() {
 	a.handle.t.Helper()
-	a.maintain(nil)
+	a.setWindow(nil)
 }
 
-func (a *Agent) maintain(window *apiv1.Window) {
+func (a *Agent) setWindow(window *apiv1.Window) {
 	a.handle.t.Helper()
 	request := &apiv1.SetMaintenanceRequest{AgentIds: []string{string(a.ID())}, Window: window}
 	a.handle.actAtLeader("maintenance of "+a.host.name, func(ctx context.Context, c apiv1.OperatorServiceClient) error {
@@ -141,7 +141,7 @@ func (a *Agent) RescindOffers() {
 func (a *Agent) MarkGone() {
 	a.handle.t.Helper()
 	a.handle.journal.markedGone(a, a.ID())
-	a.mark(&apiv1.MarkAgentRequest{Action: apiv1.AgentAction_MARK_GONE, Force: true})
+	a.markAgent(&apiv1.MarkAgentRequest{Action: apiv1.AgentAction_MARK_GONE, Force: true})
 }
 
 // giveUp marks the agent gone if there is a leader that knows it. Otherwise it does nothing.
@@ -161,7 +161,7 @@ func (a *Agent) giveUp() {
 // AwaitDrained waits until a draining agent has no task and no unacknowledged status left.
 func (a *Agent) AwaitDrained() {
 	a.handle.t.Helper()
-	a.await("to be drained", func(view *apiv1.AgentView) bool { return contains(view.GetMarks(), api.MarkDrained.Strings()...) })
+	a.awaitView("to be drained", func(view *apiv1.AgentView) bool { return contains(view.GetMarks(), api.MarkDrained.Strings()...) })
 }
 
 // AwaitState waits until the leader sees the agent in one of the states.
@@ -171,7 +171,7 @@ func (a *Agent) AwaitState(states ...api.AgentState) {
 	for _, state := range states {
 		names = append(names, state.String())
 	}
-	a.await("to be "+either(names), func(view *apiv1.AgentView) bool { return contains(names, view.GetState()) })
+	a.awaitView("to be "+either(names), func(view *apiv1.AgentView) bool { return contains(names, view.GetState()) })
 }
 
 // Lose removes the machine for good, with everything that runs on it, and waits until the leader takes its agent for
@@ -183,7 +183,7 @@ func (a *Agent) Lose() {
 	a.AwaitState(api.AgentTombstone)
 }
 
-func (a *Agent) mark(request *apiv1.MarkAgentRequest) {
+func (a *Agent) markAgent(request *apiv1.MarkAgentRequest) {
 	a.handle.t.Helper()
 	request.AgentId = string(a.ID())
 	a.handle.actAtLeader(request.GetAction().String()+" of "+a.host.name, func(ctx context.Context, c apiv1.OperatorServiceClient) error {
@@ -192,7 +192,7 @@ func (a *Agent) mark(request *apiv1.MarkAgentRequest) {
 	})
 }
 
-func (a *Agent) await(what string, condition func(view *apiv1.AgentView) bool) {
+func (a *Agent) awaitView(what string, condition func(view *apiv1.AgentView) bool) {
 	a.handle.t.Helper()
 	id := string(a.ID())
 	a.handle.await(a.host.name+" "+what, awaitMax, func() bool {

@@ -64,7 +64,7 @@ func (a *Agent) Start() {
 	dead, power := context.WithCancel(context.Background())
 	a.stop, a.power, a.ended = stop, power, make(chan struct{})
 	a.launcher = &launcher{Launcher: a.host.launcher, dead: dead}
-	run, err := a.assemble(dead)
+	run, err := a.assembleLife(dead)
 	if err != nil {
 		a.handle.t.Fatalf("%s: %v", a.host.name, err)
 	}
@@ -83,16 +83,16 @@ func (a *Agent) Kill() {
 	}
 	a.power()
 	a.handle.network.crash(a.host.name)
-	a.shutdown()
+	a.endProcess()
 	a.launcher.abandon()
 	a.handle.network.crash(a.host.name)
 	a.handle.network.isolate(a.host.name, false)
 }
 
 // Stop ends the agent's process in order. Its executors live on.
-func (a *Agent) Stop() { a.shutdown() }
+func (a *Agent) Stop() { a.endProcess() }
 
-func (a *Agent) shutdown() {
+func (a *Agent) endProcess() {
 	if a.stop == nil {
 		return
 	}
@@ -116,7 +116,7 @@ func (a *Agent) Reboot() {
 // KillExecutor ends one of the executors on the machine, with its tasks, as kill -9 does. number, modulo the number of
 // executors, chooses which. If there are none it does nothing.
 func (a *Agent) KillExecutor(number int) {
-	running := a.host.running()
+	running := a.host.listProcesses()
 	if len(running) == 0 {
 		return
 	}
@@ -145,14 +145,14 @@ func (a *Agent) ID() api.AgentID {
 // Tasks lists the tasks that really run on the machine.
 func (a *Agent) Tasks() []api.TaskRef { return a.handle.journal.runningOn(a.host.name) }
 
-func (a *Agent) describe() string {
+func (a *Agent) describeAgent() string {
 	var parts []string
 	if a.Running() {
 		parts = append(parts, "runs")
 	} else {
 		parts = append(parts, fmt.Sprintf("ended: %v", a.err))
 	}
-	for _, p := range a.host.running() {
+	for _, p := range a.host.listProcesses() {
 		parts = append(parts, p.name)
 	}
 	for _, ref := range a.Tasks() {

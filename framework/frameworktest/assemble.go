@@ -21,8 +21,8 @@ func (h *Handle) dialerOf(host string) func(ctx context.Context, address string)
 	return func(ctx context.Context, address string) (net.Conn, error) { return h.network.dial(ctx, host, address) }
 }
 
-// assemble makes the agent's process for one life, which ends when dead ends.
-func (a *Agent) assemble(dead context.Context) (run func(context.Context) error, err error) {
+// assembleLife makes the agent's process for one life, which ends when dead ends.
+func (a *Agent) assembleLife(dead context.Context) (run func(context.Context) error, err error) {
 	h, host := a.handle, a.host
 	executors, err := h.network.listen(host.name, executorsPort)
 	if err != nil {
@@ -53,8 +53,8 @@ func (a *Agent) assemble(dead context.Context) (run func(context.Context) error,
 	return made.Run, nil
 }
 
-// assemble makes the master's process for one life.
-func (m *Master) assemble() (run func(context.Context) error, err error) {
+// assembleLife makes the master's process for one life.
+func (m *Master) assembleLife() (run func(context.Context) error, err error) {
 	h := m.handle
 	log := h.loggerOf(m.host)
 	made, err := master.New(master.Config{

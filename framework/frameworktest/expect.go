@@ -28,7 +28,7 @@ func (f *Framework) Client() *framework.Client {
 func (f *Framework) ExpectCount(n int, states ...api.TaskState) {
 	f.handle.t.Helper()
 	if got := f.Count(states...); got != n {
-		f.handle.errorf("at %v: %s of %s should be %s, %d are; all: %s", f.handle.Now(), plural(n, "task"), f.host, join(states), got, f.tally())
+		f.handle.errorf("at %v: %s of %s should be %s, %d are; all: %s", f.handle.Now(), plural(n, "task"), f.host, join(states), got, f.tallyStates())
 	}
 }
 
@@ -43,7 +43,7 @@ func (f *Framework) ExpectLife(task api.TaskID, states ...api.TaskState) {
 		}
 	}
 	if !slices.Equal(got, states) {
-		f.handle.errorf("at %v: the life of %s was %v, it should have been %v\n%s", f.handle.Now(), task, got, states, f.handle.Story(f.ref(task)))
+		f.handle.errorf("at %v: the life of %s was %v, it should have been %v\n%s", f.handle.Now(), task, got, states, f.handle.Story(f.refOf(task)))
 	}
 }
 
@@ -52,7 +52,7 @@ func (f *Framework) ExpectReason(task api.TaskID, reason api.Reason) {
 	f.handle.t.Helper()
 	list := f.Statuses(task)
 	if len(list) == 0 || list[len(list)-1].Reason != reason {
-		f.handle.errorf("at %v: the last word on %s should be for %s\n%s", f.handle.Now(), task, reason, f.handle.Story(f.ref(task)))
+		f.handle.errorf("at %v: the last word on %s should be for %s\n%s", f.handle.Now(), task, reason, f.handle.Story(f.refOf(task)))
 	}
 }
 
@@ -89,8 +89,8 @@ func (h *Handle) Never(d time.Duration, what string, condition func() bool) {
 	}
 }
 
-// tally counts the tasks by the last state that the scheduler was told, in words.
-func (f *Framework) tally() string {
+// tallyStates counts the tasks by the last state that the scheduler was told, in words.
+func (f *Framework) tallyStates() string {
 	counts := make(map[api.TaskState]int)
 	for _, state := range f.States() { // order: irrelevant because they are counted
 		counts[state]++

@@ -107,13 +107,13 @@ func (f *Framework) Teardown() error {
 
 // Stop ends the scheduler in order and returns what Run returned.
 func (f *Framework) Stop() error {
-	f.end()
+	f.endScheduler()
 	return f.err
 }
 
-// end ends the scheduler and waits for that. If a callback ignores its context, it is reported, once: it holds up the
-// end of the test, because a bubble ends only when all its goroutines have ended.
-func (f *Framework) end() {
+// endScheduler ends the scheduler and waits for that. If a callback ignores its context, it is reported, once: it holds
+// up the end of the test, because a bubble ends only when all its goroutines have ended.
+func (f *Framework) endScheduler() {
 	f.stop()
 	if f.stuck {
 		return
@@ -131,7 +131,7 @@ func (f *Framework) end() {
 func (f *Framework) Kill() {
 	f.handle.network.crash(f.host)
 	f.handle.journal.forgetScheduler(f.ID())
-	f.end()
+	f.endScheduler()
 	f.handle.network.crash(f.host)
 }
 
@@ -182,13 +182,13 @@ func (h *Handle) AwaitEnded() {
 	}
 }
 
-// describe says whether the framework runs and, if not, why.
-func (f *Framework) describe() string {
+// describeFramework says whether the framework runs and, if not, why.
+func (f *Framework) describeFramework() string {
 	select {
 	case <-f.ended:
 		return fmt.Sprintf("Run returned %v", f.err)
 	default:
-		return "runs; its tasks by their last state: " + f.tally()
+		return "runs; its tasks by their last state: " + f.tallyStates()
 	}
 }
 

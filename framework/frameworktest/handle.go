@@ -100,7 +100,7 @@ func (h *Handle) finishStory() {
 		id := f.id
 		f.mu.Unlock()
 		h.journal.forgetScheduler(id) // tasks of such a framework are ended with it, without being told
-		f.end()
+		f.endScheduler()
 	}
 }
 
@@ -108,14 +108,14 @@ func (h *Handle) finishStory() {
 func (h *Handle) endAll() {
 	h.noteFailure()
 	for _, f := range h.frameworks {
-		f.end()
+		f.endScheduler()
 	}
 	for _, a := range h.agents {
-		a.shutdown()
+		a.endProcess()
 		a.host.endAll()
 	}
 	for _, m := range h.masters {
-		m.shutdown()
+		m.endProcess()
 	}
 	h.operator.close()
 	if !slices.ContainsFunc(h.frameworks, func(f *Framework) bool { return f.stuck }) {
@@ -227,14 +227,14 @@ func (h *Handle) await(what string, limit time.Duration, condition func() bool) 
 func (h *Handle) Describe() string {
 	var out strings.Builder
 	for _, m := range h.masters {
-		fmt.Fprintf(&out, "%s: %s\n", m.host, m.describe())
+		fmt.Fprintf(&out, "%s: %s\n", m.host, m.describeMaster())
 	}
 	h.operator.describe(&out)
 	for _, a := range h.agents {
-		fmt.Fprintf(&out, "%s: %s\n", a.host.name, a.describe())
+		fmt.Fprintf(&out, "%s: %s\n", a.host.name, a.describeAgent())
 	}
 	for _, f := range h.frameworks {
-		fmt.Fprintf(&out, "%s: %s\n", f.host, f.describe())
+		fmt.Fprintf(&out, "%s: %s\n", f.host, f.describeFramework())
 	}
 	for i, ref := range h.journal.unsettledTasks() {
 		if i == unsettledShown {

@@ -56,7 +56,7 @@ const executorsPort = "1"
 
 func newHost(h *Handle, name string, total api.Resources) *host {
 	host := &host{handle: h, name: name, total: total, disk: checkpoint.NewMemory(), boot: 1, processes: make(map[int]*process), tasks: make(map[api.TaskRef]held)}
-	host.launcher = &fake.Launcher{Run: host.run}
+	host.launcher = &fake.Launcher{Run: host.runExecutor}
 	return host
 }
 
@@ -88,8 +88,8 @@ type process struct {
 	graces map[api.TaskID]*grace
 }
 
-// run is the process of an executor, from its start to its end. The end of the context is its SIGKILL.
-func (h *host) run(ctx context.Context, start agentexecutor.Start) error {
+// runExecutor is the process of an executor, from its start to its end. The end of the context is its SIGKILL.
+func (h *host) runExecutor(ctx context.Context, start agentexecutor.Start) error {
 	p := &process{host: h, id: start.Run, graces: make(map[api.TaskID]*grace)}
 	p.dead, p.kill = context.WithCancel(ctx)
 	defer p.kill()
@@ -113,7 +113,7 @@ func (h *host) run(ctx context.Context, start agentexecutor.Start) error {
 	own := p.own
 	p.mu.Unlock()
 	p.tasks.Wait()
-	h.free(own)
+	h.freeResources(own)
 	h.mu.Lock()
 	delete(h.processes, number)
 	h.mu.Unlock()
@@ -134,7 +134,7 @@ func (p *process) serve(start agentexecutor.Start) error {
 		RecoveryTimeout: recovery,
 		Logger:          p.host.handle.logs.slog(p.name),
 		Dialer:          p.dial,
-		Probe:           p.host.probe,
+		Probe:           p.host.answerCheck,
 	}, player{executor.Functions(p.runTask), p})
 }
 
@@ -170,8 +170,8 @@ var (
 	errLate    = errors.New("ended by signal 9 (killed)") // its grace was over
 )
 
-// running returns the processes in the order of their start.
-func (h *host) running() []*process {
+// listProcesses returns the processes in the order of their start.
+func (h *host) listProcesses() []*process {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var list []*process
@@ -183,15 +183,15 @@ func (h *host) running() []*process {
 
 // endAll ends all processes without telling anybody, because the story is over.
 func (h *host) endAll() {
-	for _, p := range h.running() {
+	for _, p := range h.listProcesses() {
 		p.kill()
 	}
 }
 
-// hold and free add up what really runs; promise 1 is checked against the sum. Revocable resources are left out,
-// because they belong to others that leave them unused. Amounts count without their labels, because the machine knows
-// nothing of reservations and volumes, which are made of what it has.
-func (h *host) hold(resources api.Resources) {
+// holdResources and free add up what really runs; promise 1 is checked against the sum. Revocable resources are left
+// out, because they belong to others that leave them unused. Amounts count without their labels, because the machine
+// knows nothing of reservations and volumes, which are made of what it has.
+func (h *host) holdResources(resources api.Resources) {
 	resources = resources.Firm().Plain()
 	h.mu.Lock()
 	h.used = h.used.Plus(resources)
@@ -202,26 +202,26 @@ func (h *host) hold(resources api.Resources) {
 	}
 }
 
-func (h *host) free(resources api.Resources) {
+func (h *host) freeResources(resources api.Resources) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.used = h.used.Without(resources.Firm().Plain())
 }
 
-// begins and ends do the same for a task.
-func (h *host) begins(ref api.TaskRef, task held) {
+// holdForTask and freeOfTask do the same for a task.
+func (h *host) holdForTask(ref api.TaskRef, task held) {
 	h.mu.Lock()
 	h.tasks[ref] = task
 	h.mu.Unlock()
-	h.hold(task.resources)
+	h.holdResources(task.resources)
 }
 
-func (h *host) ends(ref api.TaskRef) {
+func (h *host) freeOfTask(ref api.TaskRef) {
 	h.mu.Lock()
 	task := h.tasks[ref]
 	delete(h.tasks, ref)
 	h.mu.Unlock()
-	h.free(task.resources)
+	h.freeResources(task.resources)
 }
 
 // Sample reports that every task uses what it asked for, unless the story says otherwise. Tasks that are functions of

@@ -97,7 +97,7 @@ func without(list, other []string) []string {
 func (h *Handle) AwaitEmpty() {
 	h.t.Helper()
 	h.await("all executors to end", awaitMax, func() bool {
-		return !slices.ContainsFunc(h.agents, func(a *Agent) bool { return len(a.host.running()) > 0 })
+		return !slices.ContainsFunc(h.agents, func(a *Agent) bool { return len(a.host.listProcesses()) > 0 })
 	})
 	h.await("equal registries", awaitMax, h.registriesAgree)
 }

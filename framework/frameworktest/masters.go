@@ -59,7 +59,7 @@ func (m *Master) Start() {
 	m.handle.operator.renew(m.address())
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop, m.ended = stop, make(chan struct{})
-	run, err := m.assemble()
+	run, err := m.assembleLife()
 	if err != nil {
 		m.handle.t.Fatalf("%s: %v", m.host, err)
 	}
@@ -77,15 +77,15 @@ func (m *Master) Kill() {
 		return
 	}
 	m.handle.network.crash(m.host)
-	m.shutdown()
+	m.endProcess()
 	m.handle.network.crash(m.host)
 	m.handle.network.isolate(m.host, false)
 }
 
 // Stop ends the master's process in order.
-func (m *Master) Stop() { m.shutdown() }
+func (m *Master) Stop() { m.endProcess() }
 
-func (m *Master) shutdown() {
+func (m *Master) endProcess() {
 	if m.stop == nil {
 		return
 	}
@@ -99,7 +99,7 @@ func (m *Master) Isolate() { m.handle.network.isolate(m.host, true) }
 // Rejoin undoes Isolate.
 func (m *Master) Rejoin() { m.handle.network.isolate(m.host, false) }
 
-func (m *Master) describe() string {
+func (m *Master) describeMaster() string {
 	switch {
 	case m.stop == nil:
 		return "never started"

@@ -37,9 +37,9 @@ func (p *process) runTask(ctx context.Context, task *executor.Task) error {
 	if play != nil {
 		holding.end, holding.readyAfter = make(chan Play, 1), play.ReadyAfter
 	}
-	p.host.begins(ref, holding)
+	p.host.holdForTask(ref, holding)
 	rest := sync.OnceFunc(func() {
-		p.host.ends(ref)
+		p.host.freeOfTask(ref)
 		h.journal.noteEnd(p.host.name, ref)
 	})
 	defer rest()
@@ -62,7 +62,7 @@ func (p *process) begin(of *api.Executor) bool {
 	p.tasks.Add(1)
 	if of != nil && p.own.IsZero() {
 		p.own = of.Resources
-		p.host.hold(p.own)
+		p.host.holdResources(p.own)
 	}
 	return true
 }
@@ -162,8 +162,8 @@ func (p *process) endOf(ctx context.Context, task api.TaskID, play *Play, other 
 	}
 }
 
-// probe answers a check as the story says.
-func (h *host) probe(_ context.Context, task *executor.Task, check api.Check) (api.CheckResult, error) {
+// answerCheck answers a check as the story says.
+func (h *host) answerCheck(_ context.Context, task *executor.Task, check api.Check) (api.CheckResult, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	found := api.CheckResult{Kind: check.Kind(), Known: true, Code: 1}

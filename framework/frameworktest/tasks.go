@@ -5,8 +5,8 @@ import (
 	"github.com/tenderhq/tender/framework/executor"
 )
 
-// ref returns the address of a task of the framework.
-func (f *Framework) ref(task api.TaskID) api.TaskRef {
+// refOf returns the address of a task of the framework.
+func (f *Framework) refOf(task api.TaskID) api.TaskRef {
 	return api.TaskRef{Framework: f.ID(), Task: task}
 }
 
@@ -16,8 +16,8 @@ func (f *Framework) EndTask(task api.TaskID, how Play) {
 	h := f.handle
 	h.t.Helper()
 	host := f.hostOf(task)
-	ref := f.ref(task)
-	end := host.ending(ref)
+	ref := f.refOf(task)
+	end := host.endOf(ref)
 	if end == nil {
 		h.t.Fatalf("%s is run by a function in Cluster.Executors, which alone ends it", ref)
 	}
@@ -27,7 +27,7 @@ func (f *Framework) EndTask(task api.TaskID, how Play) {
 	case end <- how:
 	default: // it is ending already
 	}
-	h.await(ref.String()+" to end", awaitMax, func() bool { return !host.runs(ref) })
+	h.await(ref.String()+" to end", awaitMax, func() bool { return !host.runsTask(ref) })
 }
 
 // Use sets what a running task really uses from now on, as heartbeats report it; by default it uses what it asked for.
@@ -38,9 +38,9 @@ func (f *Framework) Use(task api.TaskID, used api.Resources) {
 	host := f.hostOf(task)
 	host.mu.Lock()
 	defer host.mu.Unlock()
-	if running, ok := host.tasks[f.ref(task)]; ok {
+	if running, ok := host.tasks[f.refOf(task)]; ok {
 		running.uses = &used
-		host.tasks[f.ref(task)] = running
+		host.tasks[f.refOf(task)] = running
 	}
 }
 
@@ -51,9 +51,9 @@ func (f *Framework) SetHealth(task api.TaskID, healthy bool) {
 	host, ill := f.hostOf(task), !healthy
 	host.mu.Lock()
 	defer host.mu.Unlock()
-	if running, ok := host.tasks[f.ref(task)]; ok {
+	if running, ok := host.tasks[f.refOf(task)]; ok {
 		running.ill = &ill
-		host.tasks[f.ref(task)] = running
+		host.tasks[f.refOf(task)] = running
 	}
 }
 
@@ -65,7 +65,7 @@ func (f *Framework) Secrets(task api.TaskID) map[string]string {
 	host := f.hostOf(task)
 	host.mu.Lock()
 	defer host.mu.Unlock()
-	return host.tasks[f.ref(task)].secrets
+	return host.tasks[f.refOf(task)].secrets
 }
 
 // secretsOf returns the secrets that the machine's agent has given a task.
@@ -88,10 +88,10 @@ func (f *Framework) hostOf(task api.TaskID) *host {
 	var found *host
 	f.handle.await(string(task)+" of "+f.host+" to run on a machine", awaitMax, func() bool {
 		if list := f.Statuses(task); len(list) > 0 && list[len(list)-1].State.Terminal() {
-			f.handle.t.Fatalf("%s has ended and runs no more\n%s", task, f.handle.Story(f.ref(task)))
+			f.handle.t.Fatalf("%s has ended and runs no more\n%s", task, f.handle.Story(f.refOf(task)))
 		}
 		for _, a := range f.handle.agents {
-			if a.host.runs(f.ref(task)) {
+			if a.host.runsTask(f.refOf(task)) {
 				found = a.host
 			}
 		}
@@ -100,16 +100,16 @@ func (f *Framework) hostOf(task api.TaskID) *host {
 	return found
 }
 
-// runs reports whether the task runs on the machine.
-func (h *host) runs(ref api.TaskRef) bool {
+// runsTask reports whether the task runs on the machine.
+func (h *host) runsTask(ref api.TaskRef) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, ok := h.tasks[ref]
 	return ok
 }
 
-// ending returns the channel that tells a played task how to end; nil for any other task.
-func (h *host) ending(ref api.TaskRef) chan Play {
+// endOf returns the channel that tells a played task how to end; nil for any other task.
+func (h *host) endOf(ref api.TaskRef) chan Play {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.tasks[ref].end
