@@ -188,9 +188,9 @@ func (h *host) endAll() {
 	}
 }
 
-// holdResources and free add up what really runs; promise 1 is checked against the sum. Revocable resources are left
-// out, because they belong to others that leave them unused. Amounts count without their labels, because the machine
-// knows nothing of reservations and volumes, which are made of what it has.
+// holdResources and freeResources add up what really runs; promise 1 is checked against the sum. Revocable resources
+// are left out, because they belong to others that leave them unused. Amounts count without their labels, because the
+// machine knows nothing of reservations and volumes, which are made of what it has.
 func (h *host) holdResources(resources api.Resources) {
 	resources = resources.Firm().Plain()
 	h.mu.Lock()
