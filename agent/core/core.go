@@ -163,7 +163,7 @@ func (c *Core) alignExecutor(e *executor, s protocol.SubscribeExecutor) {
 
 // takeSample takes a sample of what is really used, and kills the tasks that have to make room.
 func (c *Core) takeSample(w Sampled) {
-	c.reports.usage, c.reports.sampling = &w.Usage, false
+	c.reports.takeSample(&w.Usage)
 	for _, one := range c.pressure.judgeSample() {
 		c.log("task is revoked", field("task", one.task.ref.String()), field("cpus", one.cpus), field("mem", one.mem))
 		grace := min(cmp.Or(one.task.launch.Task.KillGrace, c.config.KillGrace), c.config.KillGrace)
@@ -174,12 +174,7 @@ func (c *Core) takeSample(w Sampled) {
 // diskRoom notes how full the disk is. While it is full no launch is accepted (R14). When it is full or nearly full
 // old sandboxes are removed.
 func (c *Core) diskRoom(w DiskRoom) {
-	lack := w.lack()
-	if lack != c.reports.diskLack {
-		c.reports.diskLack = lack
-		c.log("disk", field("full", map[bool]string{true: "yes", false: "no"}[w.Full]))
-		c.reports.tellUnable()
-	}
+	c.reports.noteDisk(w)
 	if w.Full || w.Low {
 		c.sandboxes.makeRoom(w.Full)
 	}

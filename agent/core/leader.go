@@ -56,6 +56,48 @@ const (
 // full says whether statuses of further tasks have to wait.
 func (w *window) full() bool { return w.tasks >= flyingMax || w.bytes >= flyingBytesMax }
 
+// wait lets a task's statuses wait until there is room.
+func (w *window) wait(task api.TaskRef) { w.backlog = append(w.backlog, task) }
+
+// fill counts statuses that were sent; first says that none of the task's were under way.
+func (w *window) fill(bytes int, first bool) {
+	w.bytes += bytes
+	if first {
+		w.tasks++
+	}
+}
+
+// empty counts a task none of whose statuses, of that size, is under way any more.
+func (w *window) empty(bytes int) { w.tasks, w.bytes = w.tasks-1, w.bytes-bytes }
+
+// next takes out the task that has waited for longest, if there is room for it.
+func (w *window) next() (task api.TaskRef, waits bool) {
+	if len(w.backlog) == 0 || w.full() {
+		return task, false
+	}
+	task, w.backlog = w.backlog[0], w.backlog[1:]
+	return task, true
+}
+
+// register begins the session: from now on the leader is told what happens here.
+func (l *leader) register() { l.registered = true }
+
+// heartbeat sends what is used, and why nothing can be started.
+func (l *leader) heartbeat(usage protocol.UsageReport, unable string) {
+	l.unable = unable
+	l.tell(protocol.AgentHeartbeat{Usage: usage, Unable: unable})
+}
+
+// excuse forgives the leader a silence during which this process did not run.
+func (l *leader) excuse(gap time.Duration) { l.heard = l.heard.Add(gap) }
+
+// forget drops the state of a stream that has ended, if it is the present one.
+func (l *leader) forget(conn Conn) {
+	if l.conn == conn {
+		l.leaderStream = leaderStream{}
+	}
+}
+
 // leaderOpened greets the master on a new stream: with Register as long as the agent has no ID, else with Reregister.
 func (l *leader) leaderOpened(w LeaderOpened) {
 	if l.conn != 0 {

@@ -63,7 +63,7 @@ func (c *Core) obeyBatch(batch protocol.AgentEvents) {
 // follow.
 func (c *Core) beginSession() {
 	conn := c.leader.conn
-	c.leader.registered = true
+	c.leader.register()
 	c.log("registered", field("agent", c.state.identity.Agent), field("term", c.state.identity.Term.String()),
 		field("session", strconv.FormatUint(c.leader.session, 10)))
 	c.reports.tellUnable() // before the report, because the leader offers this agent as soon as it has the report
@@ -123,9 +123,7 @@ func (c *Core) noteReported() {
 // unless that was another cluster's or an old leader's: an agent that was given up stays given up, whichever side
 // closed first (R16).
 func (c *Core) leaderClosed(w LeaderClosed) {
-	if c.leader.conn == w.Conn {
-		c.leader.leaderStream = leaderStream{}
-	}
+	c.leader.forget(w.Conn)
 	if w.Removed && w.Conn != c.leader.left && !c.state.identity.Gone {
 		c.markGone(protocol.AgentGone{Why: "it was removed"})
 	}

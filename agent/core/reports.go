@@ -89,6 +89,20 @@ func (p *pager) makeRoom(bytes int) {
 	p.used += bytes
 }
 
+// takeSample keeps what is really used, for the next heartbeat.
+func (r *reports) takeSample(usage *protocol.UsageReport) { r.usage, r.sampling = usage, false }
+
+// noteDisk notes how full the disk is, and tells the leader at once if launches are accepted again, or no more.
+func (r *reports) noteDisk(room DiskRoom) {
+	lack := room.lack()
+	if lack == r.diskLack {
+		return
+	}
+	r.diskLack = lack
+	r.log("disk", field("full", map[bool]string{true: "yes", false: "no"}[room.Full]))
+	r.tellUnable()
+}
+
 // heartbeatDue sends a heartbeat, as often as the leader wants it, and asks for a sample for the next one.
 func (r *reports) heartbeatDue(conn Conn) {
 	if conn != r.leader.conn || !r.leader.registered {
@@ -101,8 +115,7 @@ func (r *reports) heartbeatDue(conn Conn) {
 
 // sendHeartbeat sends what is used, and whether anything can be started.
 func (r *reports) sendHeartbeat() {
-	r.leader.unable = r.unable()
-	r.leader.tell(protocol.AgentHeartbeat{Usage: r.usageToTell(), Unable: r.leader.unable})
+	r.leader.heartbeat(r.usageToTell(), r.unable())
 }
 
 // tellUnable sends a heartbeat at once if whether something can be started has changed.

@@ -106,12 +106,12 @@ func (st *statuses) sendStatus(t *task) {
 		bytes += protocol.StatusBytes(status)
 	}
 	if !t.flight.under && st.leader.window.full() {
-		st.leader.window.backlog = append(st.leader.window.backlog, t.ref)
+		st.leader.window.wait(t.ref)
 		return
 	}
-	st.leader.window.bytes, t.flight.bytes = st.leader.window.bytes+bytes, t.flight.bytes+bytes
+	t.flight.bytes += bytes
+	st.leader.window.fill(bytes, !t.flight.under)
 	if !t.flight.under {
-		st.leader.window.tasks++
 		t.flight.under = true
 		st.scheduleResend(t, st.config.ResendMin)
 	}
@@ -123,7 +123,7 @@ func (st *statuses) sendStatuses() {
 		if !st.leader.window.full() {
 			st.sendStatus(t)
 		} else if len(t.unacked) > 0 {
-			st.leader.window.backlog = append(st.leader.window.backlog, t.ref)
+			st.leader.window.wait(t.ref)
 		}
 	}
 }
@@ -149,11 +149,10 @@ func (st *statuses) endFlight(t *task) {
 		return
 	}
 	t.flight.under = false
-	st.leader.window.tasks--
-	st.leader.window.bytes, t.flight.bytes = st.leader.window.bytes-t.flight.bytes, 0
-	for len(st.leader.window.backlog) > 0 && !st.leader.window.full() {
-		next := st.state.tasks[st.leader.window.backlog[0]]
-		st.leader.window.backlog = st.leader.window.backlog[1:]
+	st.leader.window.empty(t.flight.bytes)
+	t.flight.bytes = 0
+	for ref, waits := st.leader.window.next(); waits; ref, waits = st.leader.window.next() {
+		next := st.state.tasks[ref]
 		if next == nil || next.flight.under && next.flight.conn == st.leader.conn {
 			continue
 		}

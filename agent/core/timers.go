@@ -107,7 +107,7 @@ func (c *Core) fireTimers() {
 // away moves the deadlines that judge whether others are alive, because a loop that did not run has not heard anybody.
 // (Protocol rule R23.)
 func (c *Core) away(gap time.Duration) {
-	c.leader.heard = c.leader.heard.Add(gap)
+	c.leader.excuse(gap)
 	for _, e := range c.state.executorsInOrder() {
 		if !e.deadline.IsZero() {
 			c.executors.setDeadline(e, e.deadline.Add(gap))

@@ -99,7 +99,7 @@ func (r *agents) recoverAgents() {
 		}
 		r.maintenance.planMaintenance(a)
 		r.hold.awaited[id] = true
-		r.answers.returning = append(r.answers.returning, id)
+		r.answers.expect(id)
 		r.deadlines.Set(a.clock, r.now.Add(r.config.TombstoneAfter))
 		r.standing.restate(a)
 	}
@@ -174,7 +174,7 @@ func (r *agents) agentRemoved(id api.AgentID, why string) {
 		return
 	}
 	delete(r.agentByID, id)
-	delete(r.offers.freed, id)
+	r.offers.forgetFreed(id)
 	r.inventory.leaveHost(a, a.info.Hostname)
 	r.deadlines.Clear(a.window.turn)
 	r.noteAgent(a, change.Removed, why)

@@ -35,6 +35,12 @@ const (
 	owedRetry = askedMax / owedPerTurn * owedPause
 )
 
+// expect notes an agent of the registry that may know tasks of earlier terms, and has yet to come.
+func (r *answers) expect(id api.AgentID) { r.returning = append(r.returning, id) }
+
+// noteDropped notes that a session has ended, whose questions nobody waits for any more.
+func (r *answers) noteDropped() { r.dropped++ }
+
 // question asks for the state of a task or the result of an operation. The answer is what is known when the question's
 // turn comes.
 type question struct {

@@ -68,8 +68,7 @@ func (r *inverses) askOne(want allocator.Inverse) {
 }
 
 func (r *inverses) openInverse(fw *framework, a *agent, tasks []*task, want allocator.Inverse) {
-	r.offers.minted++
-	x := &inverse{id: r.term.MintInverse(r.offers.minted), framework: fw, agent: a, tasks: tasks, reason: api.ReasonPreempted}
+	x := &inverse{id: r.offers.mintInverse(), framework: fw, agent: a, tasks: tasks, reason: api.ReasonPreempted}
 	x.deadline = newDeadline(inverseOver{x})
 	r.info("inverse offer made", field("offer", x.id), field("framework", fw.id), field("agent", a.id), field("for", want.For))
 	r.sendInverse(x, r.now.Add(r.config.PreemptionGrace), "for "+string(want.For))
@@ -255,8 +254,7 @@ func (r *inverses) askOneToLeave(fw *framework, a *agent) {
 	if fw == nil || fw.session == nil || r.leavingOf(fw, a) != nil {
 		return
 	}
-	r.offers.minted++
-	x := &inverse{id: r.term.MintInverse(r.offers.minted), framework: fw, agent: a, reason: api.ReasonAgentDraining}
+	x := &inverse{id: r.offers.mintInverse(), framework: fw, agent: a, reason: api.ReasonAgentDraining}
 	for _, t := range a.sortedTasks() {
 		if t.framework == fw && t.held {
 			x.tasks = append(x.tasks, t)

@@ -327,6 +327,15 @@ func (r *offers) served(claims []allocator.Claim) {
 	}
 }
 
+// forgetFreed forgets what became free on an agent that is no more.
+func (r *offers) forgetFreed(id api.AgentID) { delete(r.freed, id) }
+
+// mintInverse returns the ID of a new inverse offer. They are counted with the offers.
+func (r *offers) mintInverse() api.OfferID {
+	r.minted++
+	return r.term.MintInverse(r.minted)
+}
+
 // freed says for each agent since when some of its resources wait for their next offer.
 type freed map[api.AgentID]time.Time
 

@@ -343,7 +343,7 @@ func (r *sessions) refuseSession(s *session, err *api.Error) {
 
 func (r *sessions) dropSession(s *session) {
 	delete(r.sessionByConn, s.conn)
-	r.answers.dropped++
+	r.answers.noteDropped()
 	r.deadlines.Clear(s.clock)
 	s.owed, s.early, s.walks = questions{}, nil, [walks]cursor{}
 	r.places.StopWaiting(s)

@@ -338,8 +338,7 @@ func (c *Core) committed(event Committed) {
 
 func (c *Core) applyCommand(command registry.Command) {
 	key := proposalKey{command.Client, command.Counter}
-	mine, asked := c.proposals.pending[key]
-	delete(c.proposals.pending, key)
+	mine, asked := c.proposals.settle(key)
 	c.by = mine.by
 	overtaken := c.proposals.overtaken(command)
 	result := c.registry.Apply(command)
@@ -377,11 +376,17 @@ func (r *proposals) proposalLost(event ProposalLost) {
 	}
 }
 
+// settle takes out a proposal whose outcome is known; false if this leader has not made it.
+func (r *proposals) settle(key proposalKey) (mine proposal, asked bool) {
+	mine, asked = r.pending[key]
+	delete(r.pending, key)
+	return mine, asked
+}
+
 // proposalRefused tells whoever waits for a command that it was never proposed.
 func (c *Core) proposalRefused(event ProposalRefused) {
 	key := proposalKey{event.Client, event.Counter}
-	if refused, ok := c.proposals.pending[key]; ok {
-		delete(c.proposals.pending, key)
+	if refused, ok := c.proposals.settle(key); ok {
 		c.by = refused.by
 		for _, what := range refused.follows {
 			c.goOn(what, registry.Result{Err: event.Err})
