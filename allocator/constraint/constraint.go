@@ -57,14 +57,14 @@ func Compile(expr string) (*Program, error) {
 	if strings.TrimSpace(expr) == "" {
 		return nil, errors.New(`constraint is empty; write one such as attributes["rack"] == "r1"`)
 	}
-	checked, issues := language.Compile(expr)
+	checked, issues := language().Compile(expr)
 	if issues.Err() != nil {
 		return nil, explained(expr, firstOf(issues))
 	}
 	if kind := checked.OutputType(); !kind.IsExactType(cel.BoolType) {
 		return nil, fmt.Errorf("constraint %q is a %s; it must be true or false, such as attributes[\"rack\"] == \"r1\"", expr, kind)
 	}
-	run, err := language.Program(checked, cel.CostLimit(costMax), cel.EvalOptions(cel.OptOptimize))
+	run, err := language().Program(checked, cel.CostLimit(costMax), cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
 		return nil, explained(expr, err)
 	}

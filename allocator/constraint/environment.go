@@ -3,6 +3,7 @@ package constraint
 import (
 	"fmt"
 	"strconv"
+	"sync"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
@@ -13,8 +14,9 @@ import (
 // variableNames are all variables that an expression may name, in the order in which people are told of them.
 var variableNames = []string{"attributes", "hostname", "region", "zone", "id", "role"}
 
-// language is made only once, because that takes several times as long as compiling an expression.
-var language = environment()
+// language is made only once, because that takes several times as long as compiling an expression, and when it is first
+// needed, because most processes of the program compile none.
+var language = sync.OnceValue(environment)
 
 // environment makes the language of constraints: CEL with its standard functions,
 // optional values, functions for texts, lists and sets, and number().

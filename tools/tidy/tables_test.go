@@ -192,12 +192,13 @@ const pure = "api internal/alarms internal/wallclock internal/lookout/leadersear
 const pureImports = "bytes cel.dev/cel-go/cel cel.dev/cel-go/common/ast cel.dev/cel-go/common/types cel.dev/cel-go/common/types/ref cel.dev/cel-go/ext " +
 	"cmp container/heap container/list container/ring crypto/hmac crypto/sha256 encoding encoding/base64 " +
 	"encoding/binary encoding/hex encoding/json errors fmt hash hash/crc32 hash/fnv hash/maphash iter maps math math/big math/bits " +
-	"math/rand/v2 path reflect regexp slices sort strconv strings text/tabwriter time unicode unicode/utf8 unique"
+	"math/rand/v2 path reflect regexp slices sort strconv strings sync text/tabwriter time unicode unicode/utf8 unique"
 
 // impure are the names in pureImports that a pure package must not use.
 var impure = map[string]names{
 	"fmt":          {ban: "Print Printf Println Scan Scanf Scanln"},
 	"hash/maphash": {ban: "MakeSeed Comparable"},
+	"sync":         {only: "OnceValue"}, // a value that is computed when it is first needed
 	"math/rand/v2": {only: "New NewPCG NewChaCha8 NewZipf Rand Source PCG ChaCha8 Zipf"},
 	"time":         {ban: "Now Since Until Sleep After AfterFunc Tick Ticker NewTicker Timer NewTimer Local LoadLocation"},
 }

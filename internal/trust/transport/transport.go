@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"regexp"
+	"sync"
 	"syscall"
 	"time"
 
@@ -82,11 +83,13 @@ func CheckAdvertised(host string) error {
 	switch {
 	case err == nil && address.IsUnspecified():
 		return fmt.Errorf("nobody reaches a machine at %s; write one of its names or addresses, such as 10.0.0.7", host)
-	case err == nil, hostName.MatchString(host):
+	case err == nil, hostName().MatchString(host):
 		return nil
 	}
 	return fmt.Errorf("%q is neither the name of a host nor an address; write one such as node7.example or 10.0.0.7", host)
 }
 
 // hostName matches names of hosts. Underscores are not allowed in them but are used all the same.
-var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?$`)
+var hostName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?$`)
+})

@@ -3,6 +3,7 @@ package registrycodec
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -23,7 +24,10 @@ func sinceFormat(field protoreflect.FieldDescriptor) uint64 {
 	return max(since[field.FullName()], 1)
 }
 
-var changeOneof = new(logpb.Command).ProtoReflect().Descriptor().Oneofs().ByName("change")
+// changeOneof is found when it is first needed, because that reads the descriptions of all messages of the log.
+var changeOneof = sync.OnceValue(func() protoreflect.OneofDescriptor {
+	return new(logpb.Command).ProtoReflect().Descriptor().Oneofs().ByName("change")
+})
 
 // formatOf returns the oldest format that has the command's change. Whoever proposes a change that needs a newer format
 // than the registry's has made sure that all masters can read it.
@@ -31,7 +35,7 @@ func formatOf(m *logpb.Command) uint64 {
 	if raise := m.GetRaiseFormat(); raise != nil {
 		return uint64(raise.Format)
 	}
-	if change := m.ProtoReflect().WhichOneof(changeOneof); change != nil {
+	if change := m.ProtoReflect().WhichOneof(changeOneof()); change != nil {
 		return sinceFormat(change)
 	}
 	return 1
@@ -41,7 +45,7 @@ func formatOf(m *logpb.Command) uint64 {
 func leaveOutNewer(m protoreflect.Message, format uint64) {
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		switch {
-		case sinceFormat(field) > format && field.ContainingOneof() != changeOneof:
+		case sinceFormat(field) > format && field.ContainingOneof() != changeOneof():
 			m.Clear(field)
 		case field.IsMap() || field.Message() == nil:
 		case field.IsList():
