@@ -98,7 +98,7 @@ func (r *agents) recoverAgents() {
 			continue
 		}
 		r.maintenance.planMaintenance(a)
-		r.hold.awaited[id] = true
+		r.hold.await(id)
 		r.answers.expect(id)
 		r.deadlines.Set(a.clock, r.now.Add(r.config.TombstoneAfter))
 		r.standing.restate(a)
@@ -180,7 +180,7 @@ func (r *agents) agentRemoved(id api.AgentID, why string) {
 	r.noteAgent(a, change.Removed, why)
 	r.info("agent removed", field("agent", id), field("why", why))
 	r.endAgent(a, why)
-	r.tasks.stubs -= len(a.stubs)
+	r.tasks.dropStubs(a)
 	if a.account == life.AccountNone {
 		r.answers.tellLost(id)
 	}

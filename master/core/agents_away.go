@@ -227,6 +227,9 @@ type hold struct {
 	deadline *deadline
 }
 
+// await notes an agent of the registry that has yet to report.
+func (r *hold) await(id api.AgentID) { r.awaited[id] = true }
+
 // beginHold begins the hold, if any agent has not reported yet.
 func (r *hold) beginHold() {
 	if len(r.awaited) == 0 {

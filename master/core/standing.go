@@ -17,6 +17,18 @@ type standing struct {
 	takers map[api.FrameworkID]bool // frameworks that accept revocable resources
 }
 
+// takesRevocable records whether a framework accepts revocable resources, and reports whether that is now true of any for
+// the first time, or of none any more.
+func (r *standing) takesRevocable(fw *framework, takes bool) (changes bool) {
+	before := len(r.takers)
+	if takes {
+		r.takers[fw.id] = true
+	} else {
+		delete(r.takers, fw.id)
+	}
+	return (before > 0) != (len(r.takers) > 0)
+}
+
 // agentStanding is an agent's state as people see it, and what the policy was last told about the agent.
 type agentStanding struct {
 	state    api.AgentState

@@ -124,6 +124,9 @@ func (r *tasks) forgetTask(t *task) {
 	r.maintenance.checkDrained(t.agent)
 }
 
+// dropStubs no longer counts the stubs of an agent that is forgotten.
+func (r *tasks) dropStubs(a *agent) { r.stubs -= len(a.stubs) }
+
 // remember keeps the end of a task as a stub for those who ask for it (R15).
 func (r *tasks) remember(a *agent, stub protocol.TaskStub) {
 	if len(a.stubs) >= stubsPerAgentMax || r.stubs >= stubsMax {

@@ -144,13 +144,7 @@ func (r *offers) rescindRevocable(fw *framework, why string) {
 // takesRevocable records whether the framework accepts revocable resources. The policy is told the gaps of all agents
 // as soon as any framework does, and that there are none when the last one stops.
 func (r *usage) takesRevocable(fw *framework, takes bool) {
-	before := len(r.standing.takers)
-	if takes {
-		r.standing.takers[fw.id] = true
-	} else {
-		delete(r.standing.takers, fw.id)
-	}
-	if (before > 0) == (len(r.standing.takers) > 0) {
+	if !r.standing.takesRevocable(fw, takes) {
 		return
 	}
 	for _, id := range sortedKeys(r.agentByID) {

@@ -27,6 +27,7 @@ func roomsCallOneWay(t *tree) []complaint {
 	var found []complaint
 	for pkg := range strings.FieldsSeq(roomed) {
 		found = append(found, t.roomsOf(pkg)...)
+		found = append(found, t.writesNextDoor(pkg)...)
 	}
 	for _, p := range t.shippedPackages() {
 		if shell := shells[p.path]; shell != "" {
@@ -106,6 +107,73 @@ func (t *tree) roomsOf(pkg string) []complaint {
 	return found
 }
 
+// writesNextDoor refuses assignments to fields of a room by another one, or by the core: what is to be changed there is
+// asked for by a call, whose name says what it means.
+func (t *tree) writesNextDoor(pkg string) (found []complaint) {
+	for _, p := range t.shippedPackages() {
+		if p.path != pkg {
+			continue
+		}
+		for _, d := range p.functions {
+			if d.Recv == nil || d.Body == nil || len(d.Recv.List[0].Names) == 0 {
+				continue
+			}
+			receiver := p.structs[baseName(d.Recv.List[0].Type)]
+			if receiver == nil || !embedsBase(receiver) {
+				continue
+			}
+			for _, written := range writtenIn(d.Body) {
+				path := selectors(written)
+				if len(path) < 3 || path[0] != d.Recv.List[0].Names[0].Name {
+					continue
+				}
+				for _, f := range receiver.Fields.List {
+					if room := p.structs[baseName(f.Type)]; room != nil && embedsBase(room) && len(f.Names) == 1 && f.Names[0].Name == path[1] {
+						found = append(found, complaint{t.at(written), fmt.Sprintf("%s writes %s of the room %s", d.Name.Name, path[2], path[1]),
+							"make it a call of that room"})
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+// writtenIn returns what a function assigns to, counts up or down, and deletes from.
+func writtenIn(body *ast.BlockStmt) (written []ast.Expr) {
+	ast.Inspect(body, func(node ast.Node) bool {
+		switch n := node.(type) {
+		case *ast.AssignStmt:
+			written = append(written, n.Lhs...)
+		case *ast.IncDecStmt:
+			written = append(written, n.X)
+		case *ast.CallExpr:
+			if name, is := n.Fun.(*ast.Ident); is && (name.Name == "delete" || name.Name == "clear") {
+				written = append(written, n.Args[0])
+			}
+		}
+		return true
+	})
+	return written
+}
+
+// selectors returns the names of a chain of fields, without the indexes in it: r, hold, awaited of r.hold.awaited[id].
+func selectors(e ast.Expr) []string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return []string{e.Name}
+	case *ast.SelectorExpr:
+		if path := selectors(e.X); path != nil {
+			return append(path, e.Sel.Name)
+		}
+	case *ast.IndexExpr:
+		return selectors(e.X)
+	case *ast.StarExpr:
+		return selectors(e.X)
+	}
+	return nil
+}
+
 // embedsBase says whether a struct is a room, or the core itself.
 func embedsBase(s *ast.StructType) bool {
 	return slices.ContainsFunc(s.Fields.List, func(f *ast.Field) bool {
@@ -154,10 +222,13 @@ func TestRoomsCallOneWay(t *testing.T) {
 			"the room high holds middle, and is called back: middle > low > high"},
 		{"through a noun", "type low struct{ *base }\ntype noun struct{ rooms map[string]*low }", "noun is no room and holds the room low"},
 		{"through what all share", "type base struct{ low *low }\ntype low struct{ *base }", "base is no room and holds the room low"},
+		{"writes", "type low struct{ *base\nn int }\ntype high struct{ *base\nlow *low\nm int }\nfunc (h *high) f() { h.m++\nh.low.n++ }", "f writes n of the room low"},
+		{"writes into a map", "type low struct{ *base\nn map[int]int }\ntype high struct{ *base\nlow *low }\nfunc (h *high) f() { h.low.n[1] = 2 }", "f writes n of the room low"},
 		{"through a function", "type low struct{ *base }\ntype noun struct{ call func(*low) }", "noun is no room and holds the room low"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			found := parse(core("", c.text)).roomsOf("master/core")
+			read := parse(core("", c.text))
+			found := append(read.roomsOf("master/core"), read.writesNextDoor("master/core")...)
 			if got := fmt.Sprint(found); (c.refused == "") != (len(found) == 0) || !strings.Contains(got, c.refused) {
 				t.Errorf("wanted %q, got %q", c.refused, got)
 			}

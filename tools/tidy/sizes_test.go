@@ -75,10 +75,11 @@ func (t *tree) oversized() []sized {
 
 // a declaredPackage is what one package declares, without what is generated.
 type declaredPackage struct {
-	path    string
-	structs map[string]*ast.StructType
-	methods map[string]int             // by the receiver's name
-	takers  map[string][]*ast.FuncDecl // functions whose first parameter is a pointer to the type
+	path      string
+	structs   map[string]*ast.StructType
+	methods   map[string]int             // by the receiver's name
+	takers    map[string][]*ast.FuncDecl // functions whose first parameter is a pointer to the type
+	functions []*ast.FuncDecl
 }
 
 // shippedPackages returns the packages of the program and the development tools, by path.
@@ -90,7 +91,7 @@ func (t *tree) shippedPackages() []*declaredPackage {
 		}
 		p := all[f.pkg]
 		if p == nil {
-			p = &declaredPackage{f.pkg, map[string]*ast.StructType{}, map[string]int{}, map[string][]*ast.FuncDecl{}}
+			p = &declaredPackage{path: f.pkg, structs: map[string]*ast.StructType{}, methods: map[string]int{}, takers: map[string][]*ast.FuncDecl{}}
 			all[f.pkg] = p
 		}
 		for _, declared := range f.Decls {
@@ -106,6 +107,7 @@ func (t *tree) shippedPackages() []*declaredPackage {
 }
 
 func (p *declaredPackage) addFunction(d *ast.FuncDecl) {
+	p.functions = append(p.functions, d)
 	if d.Recv != nil {
 		p.methods[baseName(d.Recv.List[0].Type)]++
 		return

@@ -70,9 +70,9 @@ func (a *answers) returned(call CallOffers, result Called) {
 	case result.Outcome != Skipped:
 		a.answerAll(call.Offers, result.Answers)
 	case call.Number == 0: // the call was not even handed out
-		a.calls.offering = false
+		a.calls.withdrawOffers()
 	}
-	a.calls.answeredOffers = max(a.calls.answeredOffers, call.Number)
+	a.calls.answered(call.Number)
 	a.tellDemands()
 }
 

@@ -44,6 +44,12 @@ func (c *calls) tell(interest Interests, callback Callback) {
 	}
 }
 
+// withdrawOffers notes that the call of Offers that waited is not handed out.
+func (c *calls) withdrawOffers() { c.offering = false }
+
+// answered notes that the answers of a call of Offers are sent.
+func (c *calls) answered(offers uint64) { c.answeredOffers = max(c.answeredOffers, offers) }
+
 // hasRoomFor reports whether one more event may wait for the scheduler.
 func (c *calls) hasRoomFor(name string) bool {
 	if len(c.todo) >= heldMax {

@@ -15,7 +15,7 @@ func (c *Core) takeMessage(message Heard) {
 		return
 	}
 	c.self.term = message.Term
-	c.session.heardAt = c.now
+	c.session.hear()
 	for _, event := range message.Events {
 		if c.session.phase == none || c.ending.over {
 			return

@@ -31,6 +31,9 @@ type operation struct {
 	accept uint64 // number of the accept in the session that sent it; 0 in later sessions
 }
 
+// forget awaits nothing any more.
+func (o *operations) forget() { clear(o.awaited) }
+
 // put begins to await an outcome, if there is room.
 func (o *operations) put(one operation) {
 	if len(o.awaited) < operationsMax {

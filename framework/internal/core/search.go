@@ -96,6 +96,12 @@ func (s *search) dialed(err error) (reached bool) {
 	return false
 }
 
+// failed notes why the session with a master has ended, and who leads, if the reason names it.
+func (s *search) failed(err error, leader string) {
+	s.absence.trouble = err
+	s.Failed(err, leader)
+}
+
 // greet notes that the first session, or a place in the queue, was reached.
 func (s *search) greet() { s.absence.greeted, s.absence.trouble = true, nil }
 

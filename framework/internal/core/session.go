@@ -96,6 +96,18 @@ func (s *session) silentAt() time.Time {
 
 func (s *session) silent(now time.Time) bool { return !now.Before(s.silentAt()) }
 
+// number returns the number of the next call.
+func (s *session) number() uint64 {
+	s.calls++
+	return s.calls
+}
+
+// hear notes that the master has been in touch.
+func (s *session) hear() { s.heardAt = s.now }
+
+// standBy notes that another instance is active.
+func (s *session) standBy() { s.phase = standing }
+
 // activate begins the active phase, with the intervals that the leader has told.
 func (s *session) activate(event protocol.Subscribed, now time.Time) {
 	s.phase, s.activeAt = active, now
@@ -260,7 +272,7 @@ func (c *Core) keepSession() {
 // remembered of them is forgotten and the next subscription does not name them.
 func (c *Core) waitForTurn(event protocol.Waiting) {
 	c.search.greet()
-	c.session.phase = standing
+	c.session.standBy()
 	c.emit(StandsBy{})
 	c.log(Info, "standing by", Field{"active", event.ActiveInstance}, Field{"address", c.session.address})
 	if len(c.tasks.open) > 0 {
@@ -270,7 +282,7 @@ func (c *Core) waitForTurn(event protocol.Waiting) {
 
 func (c *Core) forgetTasks() {
 	*c.tasks = *newTasks(c.tasks.records)
-	c.operations.awaited = make(map[api.OperationID]operation)
+	c.operations.forget()
 }
 
 // linkEnded ends the session because its stream has ended.
@@ -292,8 +304,7 @@ func (c *Core) dropSession(err error, leader string) {
 	} else {
 		c.log(Info, "session ended", Field{"address", c.session.address}, Field{"error", err})
 	}
-	c.search.absence.trouble = err
-	c.search.Failed(err, leader)
+	c.search.failed(err, leader)
 	reached := c.session.end()
 	c.countSessionEnd(reached)
 	c.emit(SessionEnded{})
@@ -391,7 +402,6 @@ func (s *session) send(call protocol.SchedulerCall) uint64 {
 
 // putCall numbers a call and puts it into the stream.
 func (s *session) put(call protocol.SchedulerCall) uint64 {
-	s.calls++
-	s.emit(Send{Number: s.calls, Call: call})
+	s.emit(Send{Number: s.number(), Call: call})
 	return s.calls
 }

@@ -49,8 +49,7 @@ func (d *statuses) resume(t *task) {
 // sendAcknowledgement tells the agent that it need not send the status again.
 func (d *statuses) sendAcknowledgement(status api.Status) {
 	if status.Number > 0 && d.session.phase == active {
-		d.session.calls++
-		d.emit(Acknowledge{Number: d.session.calls, Item: protocol.Acknowledgement{
+		d.emit(Acknowledge{Number: d.session.number(), Item: protocol.Acknowledgement{
 			Framework: d.self.framework.ID, Task: status.Task, Agent: status.Agent, Number: status.Number,
 		}})
 	}
