@@ -99,6 +99,7 @@ func theArchiveRuns(t *testing.T, r release) {
 		}
 	}
 	saysItsVersion(t, program)
+	theContainerRuns(t, program)
 }
 
 // unpackProgram unpacks the program of an archive, and returns what the archive has below its one folder.
