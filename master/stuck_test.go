@@ -93,6 +93,9 @@ func TestAStuckLoopEndsItsLeadership(t *testing.T) {
 		}
 		close(hold)
 		synctest.Wait()
+		if metrics := h.metricsOf(first); !strings.Contains(metrics, "tender_loop_stuck_total 1") {
+			t.Error("it is not counted")
+		}
 		h.close()
 	})
 }

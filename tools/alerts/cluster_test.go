@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -61,6 +62,22 @@ func TestAlertsFireInACluster(t *testing.T) {
 	}
 	c.fire("TenderElections")
 
+	for range 2 { // the rule looks back over five minutes, and waits as long
+		c.stall()
+		c.last(8)
+	}
+	c.fire("TenderSlowDisk")
+
+	for range 2 {
+		c.crowd()
+		c.last(8)
+	}
+	c.fire("TenderConnectionsRefused")
+
+	c.age("m0")
+	c.last(121)
+	c.fire("TenderNoSnapshot")
+
 	c.kill(c.agents[0])
 	c.kill(c.agents[1])
 	c.until("agents that are not marked gone", "tender_agents_overdue", "", func(sum float64) bool { return sum == 2 })
@@ -107,6 +124,8 @@ type cluster struct {
 	scrapes         int
 	begun           int                 // the scrape with which the last trouble began
 	series          map[string][]string // by name and labels; one value for each scrape
+	client          http.Client         // with which it scrapes
+	scheme          string              // "": http
 }
 
 type target struct{ job, instance, address string }
@@ -115,15 +134,6 @@ func (c *cluster) startAll() {
 	me, err := user.Current()
 	if err != nil {
 		c.t.Fatal(err)
-	}
-	free := func() string {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		defer listener.Close()
-		_, port, _ := net.SplitHostPort(listener.Addr().String())
-		return port
 	}
 	disk := filepath.Join(c.dir, "m2")
 	if err := os.Mkdir(disk, 0o700); err != nil {
@@ -134,7 +144,7 @@ func (c *cluster) startAll() {
 	}
 	var peers, raft, grpc, ports []string
 	for i := range mastersMax {
-		raft, grpc, ports = append(raft, free()), append(grpc, free()), append(ports, free())
+		raft, grpc, ports = append(raft, c.free()), append(grpc, c.free()), append(ports, c.free())
 		peers = append(peers, fmt.Sprintf("m%d=127.0.0.1:%s", i, raft[i]))
 		c.addresses = append(c.addresses, "127.0.0.1:"+grpc[i])
 		c.scraped = append(c.scraped, target{"tender-master", fmt.Sprint("m", i), "127.0.0.1:" + ports[i]})
@@ -145,15 +155,29 @@ func (c *cluster) startAll() {
 			"--heartbeat", "200ms", "--session-timeout", "2s", "--tombstone-after", "3s", "--gone-after", "1s"))
 	}
 	for i := range agentsMax {
-		port := free()
+		port := c.free()
 		c.scraped = append(c.scraped, target{"tender-agent", fmt.Sprint("a", i), "127.0.0.1:" + port})
 		c.agents = append(c.agents, c.start("agent", "--insecure", "--data-dir", filepath.Join(c.dir, fmt.Sprint("a", i)), "--http-port", port,
 			"--hostname", fmt.Sprint("a", i), "--resources", "cpus:3;mem:512", "--isolation", "none", "--recovery-timeout", "1s", "--task-user", me.Username))
 	}
 }
 
+// free returns a port that nobody uses.
+func (c *cluster) free() string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	return port
+}
+
 // start starts the program. Its process group ends with the test.
-func (c *cluster) start(args ...string) *exec.Cmd {
+func (c *cluster) start(args ...string) *exec.Cmd { return c.startAs(program, args...) }
+
+// startAs starts a build of the program.
+func (c *cluster) startAs(program string, args ...string) *exec.Cmd {
 	c.t.Helper()
 	child := exec.Command(program, args...)
 	if child.Env = append(os.Environ(), "TENDER_TOKEN="); args[0] != "master" {
@@ -207,13 +231,18 @@ func (c *cluster) kill(child *exec.Cmd) {
 // tender runs a command to its end.
 func (c *cluster) tender(args ...string) []byte {
 	c.t.Helper()
-	command := exec.Command(program, args...)
-	command.Env = append(os.Environ(), "TENDER_TOKEN=", "TENDER_MASTER="+strings.Join(c.addresses, ","))
-	out, err := command.CombinedOutput()
+	out, err := c.command(args...).CombinedOutput()
 	if err != nil {
 		c.t.Fatalf("tender %v: %v: %s", args, err, out)
 	}
 	return out
+}
+
+// command returns a command that has not begun yet.
+func (c *cluster) command(args ...string) *exec.Cmd {
+	command := exec.Command(program, args...)
+	command.Env = append(os.Environ(), "TENDER_TOKEN=", "TENDER_MASTER="+strings.Join(c.addresses, ","))
+	return command
 }
 
 // state returns the name of a master in that state.
@@ -248,7 +277,7 @@ func (c *cluster) scrape() map[string]float64 {
 		labels := fmt.Sprintf(`job="%s",instance="%s"`, to.job, to.instance)
 		up := "up{" + labels + "}"
 		values[up] = 0
-		answer, err := http.Get("http://" + to.address + "/metrics")
+		answer, err := c.client.Get(cmp.Or(c.scheme, "http") + "://" + to.address + "/metrics")
 		if err != nil {
 			continue
 		}
@@ -310,6 +339,11 @@ func (c *cluster) until(what, metric, label string, is func(sum float64) bool) {
 // does it.
 func (c *cluster) last(scrapes int) {
 	found := c.scrape()
+	for name, value := range found {
+		if value != 0 && strings.Contains(name, "_timestamp_seconds{") {
+			found[name] = value + began + every.Seconds()*float64(c.scrapes) - float64(time.Now().UnixMilli())/1000
+		}
+	}
 	for name := range found {
 		if c.series[name] == nil {
 			c.series[name] = slices.Repeat([]string{"_"}, c.scrapes)
@@ -330,6 +364,13 @@ func (c *cluster) firing(r rule) (began, fired time.Duration) {
 	var text strings.Builder
 	for name, values := range c.series {
 		fmt.Fprintf(&text, "  %s %s\n", name, strings.Join(values, " "))
+	}
+	r.Expr = strings.ReplaceAll(r.Expr, "time()", fmt.Sprintf("(time() + %d)", int64(began)))
+	if number, is := rewritten[r.Alert]; is {
+		if !strings.Contains(r.Expr, number[0]) {
+			c.t.Errorf("%s has no %q any more", r.Alert, number[0])
+		}
+		r.Expr = strings.ReplaceAll(r.Expr, number[0], number[1])
 	}
 	return firing(c.t, load(c.t, story{text.String(), every}), r, every, c.scrapes-1)
 }
