@@ -26,6 +26,28 @@ const (
 	JobEventWhyBytesMax = 1 << 10
 )
 
+// OtherJobs stands for all jobs together that are not named one by one. It is no name of a job.
+const OtherJobs = "(others)"
+
+// JobDemandMax is how many jobs a framework may name that wait for resources. More are refused (Limit).
+const JobDemandMax = 100
+
+// CheckJobDemand returns why it can't be told that so many tasks of these jobs wait, or nil.
+func CheckJobDemand(wanted map[string]int64) error {
+	if _, others := wanted[OtherJobs]; len(wanted) > JobDemandMax && !(others && len(wanted) == JobDemandMax+1) {
+		return fmt.Errorf("%d jobs are named, at most %d are allowed", len(wanted), JobDemandMax)
+	}
+	for job, count := range wanted { // order: irrelevant because one that is wrong is enough
+		if count < 1 {
+			return fmt.Errorf("%d tasks of job %q wait; leave out jobs that wait for nothing", count, job)
+		}
+		if err := CheckID("job", job); err != nil && job != OtherJobs {
+			return err
+		}
+	}
+	return nil
+}
+
 // Check returns why e can't be told, or nil.
 func (e JobEvent) Check() error {
 	switch {

@@ -3,6 +3,7 @@ package framework
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -200,6 +201,17 @@ func (c *Client) TellJob(event api.JobEvent) error {
 		return err
 	}
 	return c.tell(op, core.CallAsked{Call: protocol.JobEvent{Event: event}})
+}
+
+// TellJobDemand tells how many tasks of which jobs of this framework wait for resources, for the metrics of the cluster:
+// demands do not say it, as tasks of many jobs may be alike. It replaces what was told before; what [api.JobDemandMax]
+// jobs do not name is summed under [api.OtherJobs]. It is lost if there is no session at that moment.
+func (c *Client) TellJobDemand(wanted map[string]int64) error {
+	const op = "framework.event"
+	if err := api.CheckJobDemand(wanted); err != nil {
+		return api.E(op, api.Invalid, "", err)
+	}
+	return c.tell(op, core.CallAsked{Call: protocol.JobDemand{Wanted: maps.Clone(wanted)}})
 }
 
 // Shutdown ends an executor and its tasks: after the executor's own ShutdownGrace it is killed. The SDK asks for it

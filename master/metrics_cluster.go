@@ -49,6 +49,8 @@ var (
 
 	frameworkOffers   = gauge("tender_framework_offers_total", "Offers to a framework, by what has become of them, since this master leads.", "framework", "outcome")
 	frameworkSince    = gauge("tender_framework_wanted_since_timestamp_seconds", "From when on a framework has always wanted more than it was able to launch; absent while it wants nothing.", "framework")
+	jobWanted         = gauge("tender_job_wanted_tasks", "Tasks of a job that wait for resources, as its manager says.", "job")
+	jobSince          = gauge("tender_job_wanted_since_timestamp_seconds", "From when on some of its tasks have always waited; absent while none does.", "job")
 	frameworkLaunches = gauge("tender_framework_launches_total", "Tasks that a framework has launched, since this master leads.", "framework")
 	jobLaunches       = gauge("tender_job_launches_total", "Tasks of a job that were launched, since this master leads.", "job")
 	frameworkWaits    = gauge("tender_framework_wait_seconds", "From when a framework asked for a task until it was RUNNING, since this master leads.", "framework")
@@ -187,6 +189,10 @@ func collectTally(put, count putter, sum func(desc *prometheus.Desc, starts tall
 	}
 	for name, since := range counted.WantsSince { // order: irrelevant because the registry sorts
 		put(frameworkSince, unixSeconds(since), name)
+	}
+	for name, wants := range counted.JobWants { // order: irrelevant because the registry sorts
+		put(jobWanted, float64(wants.Tasks), name)
+		put(jobSince, unixSeconds(wants.Since), name)
 	}
 	for key, n := range counted.Ends { // order: irrelevant because the registry sorts
 		count(frameworkEnds, float64(n), key.Of, key.State.String(), key.Reason.String())

@@ -160,6 +160,7 @@ type SchedulerCall struct {
 	//	*SchedulerCall_Heartbeat
 	//	*SchedulerCall_Operations
 	//	*SchedulerCall_JobEvent
+	//	*SchedulerCall_JobDemand
 	Call          isSchedulerCall_Call `protobuf_oneof:"call"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -371,6 +372,15 @@ func (x *SchedulerCall) GetJobEvent() *JobEvent {
 	return nil
 }
 
+func (x *SchedulerCall) GetJobDemand() *JobDemand {
+	if x != nil {
+		if x, ok := x.Call.(*SchedulerCall_JobDemand); ok {
+			return x.JobDemand
+		}
+	}
+	return nil
+}
+
 type isSchedulerCall_Call interface {
 	isSchedulerCall_Call()
 }
@@ -447,6 +457,10 @@ type SchedulerCall_JobEvent struct {
 	JobEvent *JobEvent `protobuf:"bytes,19,opt,name=job_event,json=jobEvent,proto3,oneof"`
 }
 
+type SchedulerCall_JobDemand struct {
+	JobDemand *JobDemand `protobuf:"bytes,20,opt,name=job_demand,json=jobDemand,proto3,oneof"`
+}
+
 func (*SchedulerCall_Subscribe) isSchedulerCall_Call() {}
 
 func (*SchedulerCall_Unsettled) isSchedulerCall_Call() {}
@@ -482,6 +496,8 @@ func (*SchedulerCall_Heartbeat) isSchedulerCall_Call() {}
 func (*SchedulerCall_Operations) isSchedulerCall_Call() {}
 
 func (*SchedulerCall_JobEvent) isSchedulerCall_Call() {}
+
+func (*SchedulerCall_JobDemand) isSchedulerCall_Call() {}
 
 // Subscribe opens the session. It is sent once, as the first call of a stream.
 type Subscribe struct {
@@ -1883,6 +1899,53 @@ func (x *JobEvent) GetRoutine() bool {
 	return false
 }
 
+// JobDemand tells how many tasks of which jobs wait for resources, for the metrics of the leader. It replaces what this
+// session has told before, and has no answer. A job that it does not name waits for nothing.
+type JobDemand struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By the job's name; at most 100. What further jobs want is summed under "(others)".
+	Wanted        map[string]int64 `protobuf:"bytes,1,rep,name=wanted,proto3" json:"wanted,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobDemand) Reset() {
+	*x = JobDemand{}
+	mi := &file_api_v1_scheduler_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobDemand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobDemand) ProtoMessage() {}
+
+func (x *JobDemand) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_scheduler_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobDemand.ProtoReflect.Descriptor instead.
+func (*JobDemand) Descriptor() ([]byte, []int) {
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *JobDemand) GetWanted() map[string]int64 {
+	if x != nil {
+		return x.Wanted
+	}
+	return nil
+}
+
 // SchedulerHeartbeat keeps the session alive. It is sent every heartbeat_interval and answered by MasterHeartbeat.
 type SchedulerHeartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1892,7 +1955,7 @@ type SchedulerHeartbeat struct {
 
 func (x *SchedulerHeartbeat) Reset() {
 	*x = SchedulerHeartbeat{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[24]
+	mi := &file_api_v1_scheduler_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1904,7 +1967,7 @@ func (x *SchedulerHeartbeat) String() string {
 func (*SchedulerHeartbeat) ProtoMessage() {}
 
 func (x *SchedulerHeartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[24]
+	mi := &file_api_v1_scheduler_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1917,7 +1980,7 @@ func (x *SchedulerHeartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerHeartbeat.ProtoReflect.Descriptor instead.
 func (*SchedulerHeartbeat) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{25}
 }
 
 // SchedulerEvents is a batch of events of one term, in order. A batch without a term ends the stream.
@@ -1931,7 +1994,7 @@ type SchedulerEvents struct {
 
 func (x *SchedulerEvents) Reset() {
 	*x = SchedulerEvents{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[25]
+	mi := &file_api_v1_scheduler_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1943,7 +2006,7 @@ func (x *SchedulerEvents) String() string {
 func (*SchedulerEvents) ProtoMessage() {}
 
 func (x *SchedulerEvents) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[25]
+	mi := &file_api_v1_scheduler_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1956,7 +2019,7 @@ func (x *SchedulerEvents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerEvents.ProtoReflect.Descriptor instead.
 func (*SchedulerEvents) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SchedulerEvents) GetTerm() *Term {
@@ -2000,7 +2063,7 @@ type SchedulerEvent struct {
 
 func (x *SchedulerEvent) Reset() {
 	*x = SchedulerEvent{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[26]
+	mi := &file_api_v1_scheduler_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2012,7 +2075,7 @@ func (x *SchedulerEvent) String() string {
 func (*SchedulerEvent) ProtoMessage() {}
 
 func (x *SchedulerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[26]
+	mi := &file_api_v1_scheduler_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2025,7 +2088,7 @@ func (x *SchedulerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerEvent.ProtoReflect.Descriptor instead.
 func (*SchedulerEvent) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SchedulerEvent) GetEvent() isSchedulerEvent_Event {
@@ -2282,7 +2345,7 @@ type Subscribed struct {
 
 func (x *Subscribed) Reset() {
 	*x = Subscribed{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[27]
+	mi := &file_api_v1_scheduler_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2294,7 +2357,7 @@ func (x *Subscribed) String() string {
 func (*Subscribed) ProtoMessage() {}
 
 func (x *Subscribed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[27]
+	mi := &file_api_v1_scheduler_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2307,7 +2370,7 @@ func (x *Subscribed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscribed.ProtoReflect.Descriptor instead.
 func (*Subscribed) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Subscribed) GetClusterId() string {
@@ -2369,7 +2432,7 @@ type Waiting struct {
 
 func (x *Waiting) Reset() {
 	*x = Waiting{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[28]
+	mi := &file_api_v1_scheduler_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2381,7 +2444,7 @@ func (x *Waiting) String() string {
 func (*Waiting) ProtoMessage() {}
 
 func (x *Waiting) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[28]
+	mi := &file_api_v1_scheduler_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2394,7 +2457,7 @@ func (x *Waiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
 func (*Waiting) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Waiting) GetActiveInstance() string {
@@ -2426,7 +2489,7 @@ type Offer struct {
 
 func (x *Offer) Reset() {
 	*x = Offer{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[29]
+	mi := &file_api_v1_scheduler_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2438,7 +2501,7 @@ func (x *Offer) String() string {
 func (*Offer) ProtoMessage() {}
 
 func (x *Offer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[29]
+	mi := &file_api_v1_scheduler_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2451,7 +2514,7 @@ func (x *Offer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offer.ProtoReflect.Descriptor instead.
 func (*Offer) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Offer) GetId() string {
@@ -2549,7 +2612,7 @@ type Window struct {
 
 func (x *Window) Reset() {
 	*x = Window{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[30]
+	mi := &file_api_v1_scheduler_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2561,7 +2624,7 @@ func (x *Window) String() string {
 func (*Window) ProtoMessage() {}
 
 func (x *Window) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[30]
+	mi := &file_api_v1_scheduler_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2574,7 +2637,7 @@ func (x *Window) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Window.ProtoReflect.Descriptor instead.
 func (*Window) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Window) GetStart() *timestamppb.Timestamp {
@@ -2601,7 +2664,7 @@ type Offers struct {
 
 func (x *Offers) Reset() {
 	*x = Offers{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[31]
+	mi := &file_api_v1_scheduler_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2613,7 +2676,7 @@ func (x *Offers) String() string {
 func (*Offers) ProtoMessage() {}
 
 func (x *Offers) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[31]
+	mi := &file_api_v1_scheduler_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2626,7 +2689,7 @@ func (x *Offers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offers.ProtoReflect.Descriptor instead.
 func (*Offers) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Offers) GetOffers() []*Offer {
@@ -2647,7 +2710,7 @@ type Rescind struct {
 
 func (x *Rescind) Reset() {
 	*x = Rescind{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[32]
+	mi := &file_api_v1_scheduler_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2659,7 +2722,7 @@ func (x *Rescind) String() string {
 func (*Rescind) ProtoMessage() {}
 
 func (x *Rescind) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[32]
+	mi := &file_api_v1_scheduler_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2672,7 +2735,7 @@ func (x *Rescind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rescind.ProtoReflect.Descriptor instead.
 func (*Rescind) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Rescind) GetOfferIds() []string {
@@ -2700,7 +2763,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[33]
+	mi := &file_api_v1_scheduler_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2712,7 +2775,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[33]
+	mi := &file_api_v1_scheduler_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2725,7 +2788,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Refused) GetNumber() uint64 {
@@ -2752,7 +2815,7 @@ type FrameworkUpdated struct {
 
 func (x *FrameworkUpdated) Reset() {
 	*x = FrameworkUpdated{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[34]
+	mi := &file_api_v1_scheduler_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2764,7 +2827,7 @@ func (x *FrameworkUpdated) String() string {
 func (*FrameworkUpdated) ProtoMessage() {}
 
 func (x *FrameworkUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[34]
+	mi := &file_api_v1_scheduler_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2777,7 +2840,7 @@ func (x *FrameworkUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkUpdated.ProtoReflect.Descriptor instead.
 func (*FrameworkUpdated) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FrameworkUpdated) GetNumber() uint64 {
@@ -2801,7 +2864,7 @@ type OperationResult struct {
 
 func (x *OperationResult) Reset() {
 	*x = OperationResult{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[35]
+	mi := &file_api_v1_scheduler_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2813,7 +2876,7 @@ func (x *OperationResult) String() string {
 func (*OperationResult) ProtoMessage() {}
 
 func (x *OperationResult) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[35]
+	mi := &file_api_v1_scheduler_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2826,7 +2889,7 @@ func (x *OperationResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationResult.ProtoReflect.Descriptor instead.
 func (*OperationResult) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *OperationResult) GetId() string {
@@ -2865,7 +2928,7 @@ type InverseOffer struct {
 
 func (x *InverseOffer) Reset() {
 	*x = InverseOffer{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[36]
+	mi := &file_api_v1_scheduler_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2877,7 +2940,7 @@ func (x *InverseOffer) String() string {
 func (*InverseOffer) ProtoMessage() {}
 
 func (x *InverseOffer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[36]
+	mi := &file_api_v1_scheduler_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2890,7 +2953,7 @@ func (x *InverseOffer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InverseOffer.ProtoReflect.Descriptor instead.
 func (*InverseOffer) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *InverseOffer) GetId() string {
@@ -2945,7 +3008,7 @@ type InverseOffers struct {
 
 func (x *InverseOffers) Reset() {
 	*x = InverseOffers{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[37]
+	mi := &file_api_v1_scheduler_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2957,7 +3020,7 @@ func (x *InverseOffers) String() string {
 func (*InverseOffers) ProtoMessage() {}
 
 func (x *InverseOffers) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[37]
+	mi := &file_api_v1_scheduler_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2970,7 +3033,7 @@ func (x *InverseOffers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InverseOffers.ProtoReflect.Descriptor instead.
 func (*InverseOffers) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *InverseOffers) GetOffers() []*InverseOffer {
@@ -2992,7 +3055,7 @@ type MessageFramework struct {
 
 func (x *MessageFramework) Reset() {
 	*x = MessageFramework{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[38]
+	mi := &file_api_v1_scheduler_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3004,7 +3067,7 @@ func (x *MessageFramework) String() string {
 func (*MessageFramework) ProtoMessage() {}
 
 func (x *MessageFramework) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[38]
+	mi := &file_api_v1_scheduler_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3017,7 +3080,7 @@ func (x *MessageFramework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageFramework.ProtoReflect.Descriptor instead.
 func (*MessageFramework) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *MessageFramework) GetAgentId() string {
@@ -3053,7 +3116,7 @@ type ExecutorLost struct {
 
 func (x *ExecutorLost) Reset() {
 	*x = ExecutorLost{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[39]
+	mi := &file_api_v1_scheduler_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3065,7 +3128,7 @@ func (x *ExecutorLost) String() string {
 func (*ExecutorLost) ProtoMessage() {}
 
 func (x *ExecutorLost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[39]
+	mi := &file_api_v1_scheduler_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3078,7 +3141,7 @@ func (x *ExecutorLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorLost.ProtoReflect.Descriptor instead.
 func (*ExecutorLost) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ExecutorLost) GetAgentId() string {
@@ -3117,7 +3180,7 @@ type AgentLost struct {
 
 func (x *AgentLost) Reset() {
 	*x = AgentLost{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[40]
+	mi := &file_api_v1_scheduler_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3129,7 +3192,7 @@ func (x *AgentLost) String() string {
 func (*AgentLost) ProtoMessage() {}
 
 func (x *AgentLost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[40]
+	mi := &file_api_v1_scheduler_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3142,7 +3205,7 @@ func (x *AgentLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentLost.ProtoReflect.Descriptor instead.
 func (*AgentLost) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{40}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AgentLost) GetAgentId() string {
@@ -3177,7 +3240,7 @@ type MasterHeartbeat struct {
 
 func (x *MasterHeartbeat) Reset() {
 	*x = MasterHeartbeat{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[41]
+	mi := &file_api_v1_scheduler_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3189,7 +3252,7 @@ func (x *MasterHeartbeat) String() string {
 func (*MasterHeartbeat) ProtoMessage() {}
 
 func (x *MasterHeartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[41]
+	mi := &file_api_v1_scheduler_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3202,7 +3265,7 @@ func (x *MasterHeartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterHeartbeat.ProtoReflect.Descriptor instead.
 func (*MasterHeartbeat) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{41}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *MasterHeartbeat) GetMasters() []string {
@@ -3222,7 +3285,7 @@ type Settled struct {
 
 func (x *Settled) Reset() {
 	*x = Settled{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[42]
+	mi := &file_api_v1_scheduler_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3234,7 +3297,7 @@ func (x *Settled) String() string {
 func (*Settled) ProtoMessage() {}
 
 func (x *Settled) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[42]
+	mi := &file_api_v1_scheduler_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3247,7 +3310,7 @@ func (x *Settled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settled.ProtoReflect.Descriptor instead.
 func (*Settled) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{42}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{43}
 }
 
 var File_api_v1_scheduler_proto protoreflect.FileDescriptor
@@ -3256,7 +3319,7 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"\x16api/v1/scheduler.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"@\n" +
 	"\x0eSchedulerCalls\x12.\n" +
-	"\x05calls\x18\x01 \x03(\v2\x18.tender.v1.SchedulerCallR\x05calls\"\xe8\a\n" +
+	"\x05calls\x18\x01 \x03(\v2\x18.tender.v1.SchedulerCallR\x05calls\"\x9f\b\n" +
 	"\rSchedulerCall\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x124\n" +
 	"\tsubscribe\x18\x02 \x01(\v2\x14.tender.v1.SubscribeH\x00R\tsubscribe\x124\n" +
@@ -3279,7 +3342,9 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"operations\x18\x12 \x01(\v2\x1e.tender.v1.ReconcileOperationsH\x00R\n" +
 	"operations\x122\n" +
-	"\tjob_event\x18\x13 \x01(\v2\x13.tender.v1.JobEventH\x00R\bjobEventB\x06\n" +
+	"\tjob_event\x18\x13 \x01(\v2\x13.tender.v1.JobEventH\x00R\bjobEvent\x125\n" +
+	"\n" +
+	"job_demand\x18\x14 \x01(\v2\x14.tender.v1.JobDemandH\x00R\tjobDemandB\x06\n" +
 	"\x04call\"\xf8\x01\n" +
 	"\tSubscribe\x12\x1d\n" +
 	"\n" +
@@ -3379,7 +3444,12 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12\x12\n" +
 	"\x04role\x18\x04 \x01(\tR\x04role\x12\x14\n" +
 	"\x05owner\x18\x05 \x01(\tR\x05owner\x12\x18\n" +
-	"\aroutine\x18\x06 \x01(\bR\aroutine\"\x14\n" +
+	"\aroutine\x18\x06 \x01(\bR\aroutine\"\x80\x01\n" +
+	"\tJobDemand\x128\n" +
+	"\x06wanted\x18\x01 \x03(\v2 .tender.v1.JobDemand.WantedEntryR\x06wanted\x1a9\n" +
+	"\vWantedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x14\n" +
 	"\x12SchedulerHeartbeat\"i\n" +
 	"\x0fSchedulerEvents\x12#\n" +
 	"\x04term\x18\x01 \x01(\v2\x0f.tender.v1.TermR\x04term\x121\n" +
@@ -3504,7 +3574,7 @@ func file_api_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_api_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_api_v1_scheduler_proto_goTypes = []any{
 	(OperationKind)(0),            // 0: tender.v1.OperationKind
 	(*SchedulerCalls)(nil),        // 1: tender.v1.SchedulerCalls
@@ -3531,36 +3601,38 @@ var file_api_v1_scheduler_proto_goTypes = []any{
 	(*UpdateFramework)(nil),       // 22: tender.v1.UpdateFramework
 	(*Teardown)(nil),              // 23: tender.v1.Teardown
 	(*JobEvent)(nil),              // 24: tender.v1.JobEvent
-	(*SchedulerHeartbeat)(nil),    // 25: tender.v1.SchedulerHeartbeat
-	(*SchedulerEvents)(nil),       // 26: tender.v1.SchedulerEvents
-	(*SchedulerEvent)(nil),        // 27: tender.v1.SchedulerEvent
-	(*Subscribed)(nil),            // 28: tender.v1.Subscribed
-	(*Waiting)(nil),               // 29: tender.v1.Waiting
-	(*Offer)(nil),                 // 30: tender.v1.Offer
-	(*Window)(nil),                // 31: tender.v1.Window
-	(*Offers)(nil),                // 32: tender.v1.Offers
-	(*Rescind)(nil),               // 33: tender.v1.Rescind
-	(*Refused)(nil),               // 34: tender.v1.Refused
-	(*FrameworkUpdated)(nil),      // 35: tender.v1.FrameworkUpdated
-	(*OperationResult)(nil),       // 36: tender.v1.OperationResult
-	(*InverseOffer)(nil),          // 37: tender.v1.InverseOffer
-	(*InverseOffers)(nil),         // 38: tender.v1.InverseOffers
-	(*MessageFramework)(nil),      // 39: tender.v1.MessageFramework
-	(*ExecutorLost)(nil),          // 40: tender.v1.ExecutorLost
-	(*AgentLost)(nil),             // 41: tender.v1.AgentLost
-	(*MasterHeartbeat)(nil),       // 42: tender.v1.MasterHeartbeat
-	(*Settled)(nil),               // 43: tender.v1.Settled
-	nil,                           // 44: tender.v1.Offer.AttributesEntry
-	(*Term)(nil),                  // 45: tender.v1.Term
-	(*Framework)(nil),             // 46: tender.v1.Framework
-	(TaskState)(0),                // 47: tender.v1.TaskState
-	(*durationpb.Duration)(nil),   // 48: google.protobuf.Duration
-	(*Task)(nil),                  // 49: tender.v1.Task
-	(*Resource)(nil),              // 50: tender.v1.Resource
-	(*Status)(nil),                // 51: tender.v1.Status
-	(*timestamppb.Timestamp)(nil), // 52: google.protobuf.Timestamp
-	(*Error)(nil),                 // 53: tender.v1.Error
-	(Reason)(0),                   // 54: tender.v1.Reason
+	(*JobDemand)(nil),             // 25: tender.v1.JobDemand
+	(*SchedulerHeartbeat)(nil),    // 26: tender.v1.SchedulerHeartbeat
+	(*SchedulerEvents)(nil),       // 27: tender.v1.SchedulerEvents
+	(*SchedulerEvent)(nil),        // 28: tender.v1.SchedulerEvent
+	(*Subscribed)(nil),            // 29: tender.v1.Subscribed
+	(*Waiting)(nil),               // 30: tender.v1.Waiting
+	(*Offer)(nil),                 // 31: tender.v1.Offer
+	(*Window)(nil),                // 32: tender.v1.Window
+	(*Offers)(nil),                // 33: tender.v1.Offers
+	(*Rescind)(nil),               // 34: tender.v1.Rescind
+	(*Refused)(nil),               // 35: tender.v1.Refused
+	(*FrameworkUpdated)(nil),      // 36: tender.v1.FrameworkUpdated
+	(*OperationResult)(nil),       // 37: tender.v1.OperationResult
+	(*InverseOffer)(nil),          // 38: tender.v1.InverseOffer
+	(*InverseOffers)(nil),         // 39: tender.v1.InverseOffers
+	(*MessageFramework)(nil),      // 40: tender.v1.MessageFramework
+	(*ExecutorLost)(nil),          // 41: tender.v1.ExecutorLost
+	(*AgentLost)(nil),             // 42: tender.v1.AgentLost
+	(*MasterHeartbeat)(nil),       // 43: tender.v1.MasterHeartbeat
+	(*Settled)(nil),               // 44: tender.v1.Settled
+	nil,                           // 45: tender.v1.JobDemand.WantedEntry
+	nil,                           // 46: tender.v1.Offer.AttributesEntry
+	(*Term)(nil),                  // 47: tender.v1.Term
+	(*Framework)(nil),             // 48: tender.v1.Framework
+	(TaskState)(0),                // 49: tender.v1.TaskState
+	(*durationpb.Duration)(nil),   // 50: google.protobuf.Duration
+	(*Task)(nil),                  // 51: tender.v1.Task
+	(*Resource)(nil),              // 52: tender.v1.Resource
+	(*Status)(nil),                // 53: tender.v1.Status
+	(*timestamppb.Timestamp)(nil), // 54: google.protobuf.Timestamp
+	(*Error)(nil),                 // 55: tender.v1.Error
+	(Reason)(0),                   // 56: tender.v1.Reason
 }
 var file_api_v1_scheduler_proto_depIdxs = []int32{
 	2,  // 0: tender.v1.SchedulerCalls.calls:type_name -> tender.v1.SchedulerCall
@@ -3579,65 +3651,67 @@ var file_api_v1_scheduler_proto_depIdxs = []int32{
 	21, // 13: tender.v1.SchedulerCall.inverse:type_name -> tender.v1.AnswerInverse
 	22, // 14: tender.v1.SchedulerCall.update:type_name -> tender.v1.UpdateFramework
 	23, // 15: tender.v1.SchedulerCall.teardown:type_name -> tender.v1.Teardown
-	25, // 16: tender.v1.SchedulerCall.heartbeat:type_name -> tender.v1.SchedulerHeartbeat
+	26, // 16: tender.v1.SchedulerCall.heartbeat:type_name -> tender.v1.SchedulerHeartbeat
 	13, // 17: tender.v1.SchedulerCall.operations:type_name -> tender.v1.ReconcileOperations
 	24, // 18: tender.v1.SchedulerCall.job_event:type_name -> tender.v1.JobEvent
-	45, // 19: tender.v1.Subscribe.term:type_name -> tender.v1.Term
-	46, // 20: tender.v1.Subscribe.framework:type_name -> tender.v1.Framework
-	5,  // 21: tender.v1.Unsettled.tasks:type_name -> tender.v1.UnsettledTask
-	47, // 22: tender.v1.UnsettledTask.state:type_name -> tender.v1.TaskState
-	7,  // 23: tender.v1.Accept.operations:type_name -> tender.v1.Operation
-	48, // 24: tender.v1.Accept.refuse:type_name -> google.protobuf.Duration
-	0,  // 25: tender.v1.Operation.kind:type_name -> tender.v1.OperationKind
-	49, // 26: tender.v1.Operation.tasks:type_name -> tender.v1.Task
-	50, // 27: tender.v1.Operation.resources:type_name -> tender.v1.Resource
-	48, // 28: tender.v1.Decline.refuse:type_name -> google.protobuf.Duration
-	48, // 29: tender.v1.Kill.grace:type_name -> google.protobuf.Duration
-	11, // 30: tender.v1.Acknowledge.items:type_name -> tender.v1.Acknowledgement
-	5,  // 31: tender.v1.Reconcile.tasks:type_name -> tender.v1.UnsettledTask
-	17, // 32: tender.v1.SetDemand.shapes:type_name -> tender.v1.Shape
-	50, // 33: tender.v1.Shape.resources:type_name -> tender.v1.Resource
-	18, // 34: tender.v1.Shape.spread:type_name -> tender.v1.Spread
-	46, // 35: tender.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
-	45, // 36: tender.v1.SchedulerEvents.term:type_name -> tender.v1.Term
-	27, // 37: tender.v1.SchedulerEvents.events:type_name -> tender.v1.SchedulerEvent
-	28, // 38: tender.v1.SchedulerEvent.subscribed:type_name -> tender.v1.Subscribed
-	29, // 39: tender.v1.SchedulerEvent.waiting:type_name -> tender.v1.Waiting
-	32, // 40: tender.v1.SchedulerEvent.offers:type_name -> tender.v1.Offers
-	33, // 41: tender.v1.SchedulerEvent.rescind:type_name -> tender.v1.Rescind
-	51, // 42: tender.v1.SchedulerEvent.update:type_name -> tender.v1.Status
-	34, // 43: tender.v1.SchedulerEvent.refused:type_name -> tender.v1.Refused
-	36, // 44: tender.v1.SchedulerEvent.operation:type_name -> tender.v1.OperationResult
-	38, // 45: tender.v1.SchedulerEvent.inverse_offers:type_name -> tender.v1.InverseOffers
-	33, // 46: tender.v1.SchedulerEvent.rescind_inverse:type_name -> tender.v1.Rescind
-	39, // 47: tender.v1.SchedulerEvent.message:type_name -> tender.v1.MessageFramework
-	40, // 48: tender.v1.SchedulerEvent.executor_lost:type_name -> tender.v1.ExecutorLost
-	41, // 49: tender.v1.SchedulerEvent.agent_lost:type_name -> tender.v1.AgentLost
-	42, // 50: tender.v1.SchedulerEvent.heartbeat:type_name -> tender.v1.MasterHeartbeat
-	43, // 51: tender.v1.SchedulerEvent.settled:type_name -> tender.v1.Settled
-	35, // 52: tender.v1.SchedulerEvent.updated:type_name -> tender.v1.FrameworkUpdated
-	48, // 53: tender.v1.Subscribed.heartbeat_interval:type_name -> google.protobuf.Duration
-	48, // 54: tender.v1.Subscribed.session_timeout:type_name -> google.protobuf.Duration
-	50, // 55: tender.v1.Offer.resources:type_name -> tender.v1.Resource
-	44, // 56: tender.v1.Offer.attributes:type_name -> tender.v1.Offer.AttributesEntry
-	48, // 57: tender.v1.Offer.timeout:type_name -> google.protobuf.Duration
-	31, // 58: tender.v1.Offer.unavailable:type_name -> tender.v1.Window
-	52, // 59: tender.v1.Window.start:type_name -> google.protobuf.Timestamp
-	48, // 60: tender.v1.Window.duration:type_name -> google.protobuf.Duration
-	30, // 61: tender.v1.Offers.offers:type_name -> tender.v1.Offer
-	53, // 62: tender.v1.Refused.error:type_name -> tender.v1.Error
-	53, // 63: tender.v1.OperationResult.error:type_name -> tender.v1.Error
-	50, // 64: tender.v1.InverseOffer.resources:type_name -> tender.v1.Resource
-	52, // 65: tender.v1.InverseOffer.deadline:type_name -> google.protobuf.Timestamp
-	54, // 66: tender.v1.InverseOffer.reason:type_name -> tender.v1.Reason
-	37, // 67: tender.v1.InverseOffers.offers:type_name -> tender.v1.InverseOffer
-	1,  // 68: tender.v1.SchedulerService.Session:input_type -> tender.v1.SchedulerCalls
-	26, // 69: tender.v1.SchedulerService.Session:output_type -> tender.v1.SchedulerEvents
-	69, // [69:70] is the sub-list for method output_type
-	68, // [68:69] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	25, // 19: tender.v1.SchedulerCall.job_demand:type_name -> tender.v1.JobDemand
+	47, // 20: tender.v1.Subscribe.term:type_name -> tender.v1.Term
+	48, // 21: tender.v1.Subscribe.framework:type_name -> tender.v1.Framework
+	5,  // 22: tender.v1.Unsettled.tasks:type_name -> tender.v1.UnsettledTask
+	49, // 23: tender.v1.UnsettledTask.state:type_name -> tender.v1.TaskState
+	7,  // 24: tender.v1.Accept.operations:type_name -> tender.v1.Operation
+	50, // 25: tender.v1.Accept.refuse:type_name -> google.protobuf.Duration
+	0,  // 26: tender.v1.Operation.kind:type_name -> tender.v1.OperationKind
+	51, // 27: tender.v1.Operation.tasks:type_name -> tender.v1.Task
+	52, // 28: tender.v1.Operation.resources:type_name -> tender.v1.Resource
+	50, // 29: tender.v1.Decline.refuse:type_name -> google.protobuf.Duration
+	50, // 30: tender.v1.Kill.grace:type_name -> google.protobuf.Duration
+	11, // 31: tender.v1.Acknowledge.items:type_name -> tender.v1.Acknowledgement
+	5,  // 32: tender.v1.Reconcile.tasks:type_name -> tender.v1.UnsettledTask
+	17, // 33: tender.v1.SetDemand.shapes:type_name -> tender.v1.Shape
+	52, // 34: tender.v1.Shape.resources:type_name -> tender.v1.Resource
+	18, // 35: tender.v1.Shape.spread:type_name -> tender.v1.Spread
+	48, // 36: tender.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
+	45, // 37: tender.v1.JobDemand.wanted:type_name -> tender.v1.JobDemand.WantedEntry
+	47, // 38: tender.v1.SchedulerEvents.term:type_name -> tender.v1.Term
+	28, // 39: tender.v1.SchedulerEvents.events:type_name -> tender.v1.SchedulerEvent
+	29, // 40: tender.v1.SchedulerEvent.subscribed:type_name -> tender.v1.Subscribed
+	30, // 41: tender.v1.SchedulerEvent.waiting:type_name -> tender.v1.Waiting
+	33, // 42: tender.v1.SchedulerEvent.offers:type_name -> tender.v1.Offers
+	34, // 43: tender.v1.SchedulerEvent.rescind:type_name -> tender.v1.Rescind
+	53, // 44: tender.v1.SchedulerEvent.update:type_name -> tender.v1.Status
+	35, // 45: tender.v1.SchedulerEvent.refused:type_name -> tender.v1.Refused
+	37, // 46: tender.v1.SchedulerEvent.operation:type_name -> tender.v1.OperationResult
+	39, // 47: tender.v1.SchedulerEvent.inverse_offers:type_name -> tender.v1.InverseOffers
+	34, // 48: tender.v1.SchedulerEvent.rescind_inverse:type_name -> tender.v1.Rescind
+	40, // 49: tender.v1.SchedulerEvent.message:type_name -> tender.v1.MessageFramework
+	41, // 50: tender.v1.SchedulerEvent.executor_lost:type_name -> tender.v1.ExecutorLost
+	42, // 51: tender.v1.SchedulerEvent.agent_lost:type_name -> tender.v1.AgentLost
+	43, // 52: tender.v1.SchedulerEvent.heartbeat:type_name -> tender.v1.MasterHeartbeat
+	44, // 53: tender.v1.SchedulerEvent.settled:type_name -> tender.v1.Settled
+	36, // 54: tender.v1.SchedulerEvent.updated:type_name -> tender.v1.FrameworkUpdated
+	50, // 55: tender.v1.Subscribed.heartbeat_interval:type_name -> google.protobuf.Duration
+	50, // 56: tender.v1.Subscribed.session_timeout:type_name -> google.protobuf.Duration
+	52, // 57: tender.v1.Offer.resources:type_name -> tender.v1.Resource
+	46, // 58: tender.v1.Offer.attributes:type_name -> tender.v1.Offer.AttributesEntry
+	50, // 59: tender.v1.Offer.timeout:type_name -> google.protobuf.Duration
+	32, // 60: tender.v1.Offer.unavailable:type_name -> tender.v1.Window
+	54, // 61: tender.v1.Window.start:type_name -> google.protobuf.Timestamp
+	50, // 62: tender.v1.Window.duration:type_name -> google.protobuf.Duration
+	31, // 63: tender.v1.Offers.offers:type_name -> tender.v1.Offer
+	55, // 64: tender.v1.Refused.error:type_name -> tender.v1.Error
+	55, // 65: tender.v1.OperationResult.error:type_name -> tender.v1.Error
+	52, // 66: tender.v1.InverseOffer.resources:type_name -> tender.v1.Resource
+	54, // 67: tender.v1.InverseOffer.deadline:type_name -> google.protobuf.Timestamp
+	56, // 68: tender.v1.InverseOffer.reason:type_name -> tender.v1.Reason
+	38, // 69: tender.v1.InverseOffers.offers:type_name -> tender.v1.InverseOffer
+	1,  // 70: tender.v1.SchedulerService.Session:input_type -> tender.v1.SchedulerCalls
+	27, // 71: tender.v1.SchedulerService.Session:output_type -> tender.v1.SchedulerEvents
+	71, // [71:72] is the sub-list for method output_type
+	70, // [70:71] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_scheduler_proto_init() }
@@ -3665,8 +3739,9 @@ func file_api_v1_scheduler_proto_init() {
 		(*SchedulerCall_Heartbeat)(nil),
 		(*SchedulerCall_Operations)(nil),
 		(*SchedulerCall_JobEvent)(nil),
+		(*SchedulerCall_JobDemand)(nil),
 	}
-	file_api_v1_scheduler_proto_msgTypes[26].OneofWrappers = []any{
+	file_api_v1_scheduler_proto_msgTypes[27].OneofWrappers = []any{
 		(*SchedulerEvent_Subscribed)(nil),
 		(*SchedulerEvent_Waiting)(nil),
 		(*SchedulerEvent_Offers)(nil),
@@ -3689,7 +3764,7 @@ func file_api_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_scheduler_proto_rawDesc), len(file_api_v1_scheduler_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   44,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -74,6 +74,7 @@ type (
 		Accept bool
 	}
 	JobEvent           struct{ Event api.JobEvent }
+	JobDemand          struct{ Wanted map[string]int64 }
 	UpdateFramework    struct{ Framework api.Framework }
 	Teardown           struct{}
 	SchedulerHeartbeat struct{}
@@ -113,6 +114,7 @@ func (MessageExecutor) schedulerCall()     {}
 func (ShutdownExecutor) schedulerCall()    {}
 func (AnswerInverse) schedulerCall()       {}
 func (JobEvent) schedulerCall()            {}
+func (JobDemand) schedulerCall()           {}
 func (UpdateFramework) schedulerCall()     {}
 func (Teardown) schedulerCall()            {}
 func (SchedulerHeartbeat) schedulerCall()  {}

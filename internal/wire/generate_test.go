@@ -375,6 +375,9 @@ func (g gen) schedulerCalls() []func() protocol.SchedulerCall {
 		func() protocol.SchedulerCall {
 			return protocol.JobEvent{Event: api.JobEvent{Job: g.id(), What: "updated", Why: g.maybeID(), Role: g.role(), Owner: g.maybeID(), Routine: g.bool()}}
 		},
+		func() protocol.SchedulerCall {
+			return protocol.JobDemand{Wanted: map[string]int64{g.id(): 1 + int64(g.n(9)), api.OtherJobs: 3}}
+		},
 		func() protocol.SchedulerCall { return protocol.Suppress{Roles: g.roles()} },
 		func() protocol.SchedulerCall { return protocol.Revive{Roles: g.roles()} },
 		func() protocol.SchedulerCall {

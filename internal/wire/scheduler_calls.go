@@ -84,6 +84,12 @@ func schedulerCallToProto(numbered protocol.NumberedCall) *apiv1.SchedulerCall {
 		m.Call = &apiv1.SchedulerCall_JobEvent{JobEvent: &apiv1.JobEvent{
 			Job: clean(call.Event.Job), What: clean(call.Event.What), Why: clean(call.Event.Why), Role: clean(call.Event.Role),
 			Owner: clean(call.Event.Owner), Routine: call.Event.Routine}}
+	case protocol.JobDemand:
+		wanted := make(map[string]int64, len(call.Wanted))
+		for job, count := range call.Wanted { // order: irrelevant because it is a copy
+			wanted[clean(job)] = count
+		}
+		m.Call = &apiv1.SchedulerCall_JobDemand{JobDemand: &apiv1.JobDemand{Wanted: wanted}}
 	case protocol.UpdateFramework:
 		m.Call = &apiv1.SchedulerCall_Update{Update: &apiv1.UpdateFramework{Framework: FrameworkToProto(call.Framework)}}
 	case protocol.Teardown:
@@ -130,6 +136,10 @@ func (c *checker) schedulerCall(m *apiv1.SchedulerCall) protocol.SchedulerCall {
 		return protocol.AnswerInverse{Offers: c.offerIDs(call.Inverse.GetInverseOfferIds()), Accept: call.Inverse.GetAccept()}
 	case *apiv1.SchedulerCall_JobEvent:
 		return protocol.JobEvent{Event: c.jobEvent(call.JobEvent)}
+	case *apiv1.SchedulerCall_JobDemand:
+		wanted := call.JobDemand.GetWanted()
+		c.size(api.CheckJobDemand(wanted))
+		return protocol.JobDemand{Wanted: wanted}
 	case *apiv1.SchedulerCall_Update:
 		return protocol.UpdateFramework{Framework: c.keptFramework(call.Update.GetFramework())}
 	case *apiv1.SchedulerCall_Teardown:

@@ -39,6 +39,8 @@ type Record struct {
 	Reason api.Reason
 	// Asked is what a framework has asked for in a role: all that it wants there from now on. Never edited.
 	Asked []api.Shape
+	// Wanted is how many tasks of its jobs a framework says that wait for resources. Never edited.
+	Wanted map[string]int64
 	// Decision is what became of an offer. Its sentence is made when somebody asks.
 	Decision *view.Decision
 }

@@ -237,6 +237,8 @@ func (r *sessions) call(s *session, number uint64, call protocol.SchedulerCall) 
 		r.inverses.answerInverse(s, call)
 	case protocol.JobEvent:
 		r.jobEvent(s, number, call.Event)
+	case protocol.JobDemand:
+		r.note(change.Record{Kind: change.Job, Framework: s.framework.id, Wanted: call.Wanted})
 	case protocol.UpdateFramework:
 		r.updateFramework(s, number, call)
 	case protocol.Teardown:

@@ -22,6 +22,7 @@ type masters interface {
 	Kill(task api.TaskID) error
 	Acknowledge(status api.Status) error
 	TellJob(event api.JobEvent) error
+	TellJobDemand(wanted map[string]int64) error
 	Reconcile(tasks ...api.TaskID) error
 	ExplainShape(ctx context.Context, role api.Role, shape api.Shape, together bool) (reasons []string, inVain bool, err error)
 	Put(ctx context.Context, key string, value []byte, keepFree int) error

@@ -36,6 +36,8 @@ func (t *twin) Acknowledge(api.Status) error { return nil }
 
 func (t *twin) TellJob(api.JobEvent) error { return nil }
 
+func (t *twin) TellJobDemand(map[string]int64) error { return nil }
+
 func (t *twin) ExplainShape(context.Context, api.Role, api.Shape, bool) (reasons []string, inVain bool, err error) {
 	return nil, false, nil
 }

@@ -77,6 +77,8 @@ func schedulerCallPrice(call protocol.SchedulerCall) int {
 		return killPrice
 	case protocol.JobEvent:
 		return allowance.MessagePrice + allowance.MessageBytePrice*len(call.Event.Why)
+	case protocol.JobDemand:
+		return allowance.MessagePrice + askedPrice/16*len(call.Wanted)
 	case protocol.SetDemand:
 		return demandPrice * (1 + len(call.Shapes))
 	case protocol.MessageExecutor:

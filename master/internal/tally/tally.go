@@ -18,6 +18,7 @@ type Tally struct {
 	frameworks, jobs guard.Names
 	began            map[api.TaskRef]beginning // launched, and not RUNNING yet
 	waits            waits
+	jobWants         map[api.FrameworkID]map[string]Wants // by job, as its manager has told last
 	started          func(time.Duration)
 }
 
@@ -34,6 +35,14 @@ type Counts struct {
 	// WantsSince is since when each framework has wanted something without a break. Those that are summed have the
 	// earliest of theirs.
 	WantsSince map[string]time.Time
+	// JobWants is what jobs want that wait for resources.
+	JobWants map[string]Wants
+}
+
+// Wants is how many tasks of a job wait for resources, and since when it has always had some that wait.
+type Wants struct {
+	Tasks int64
+	Since time.Time
 }
 
 // Starts counts the tasks of one framework, or of one job: those that were launched, those of them that have come to run,
@@ -67,7 +76,7 @@ func New(started func(time.Duration)) *Tally {
 		counts: Counts{
 			Offers: make(map[Offers]uint64), Starts: make(map[string]Starts), JobStarts: make(map[string]Starts), Ends: make(map[Ends]uint64), JobEnds: make(map[Ends]uint64),
 		},
-		began: make(map[api.TaskRef]beginning), waits: make(waits), started: started,
+		began: make(map[api.TaskRef]beginning), waits: make(waits), jobWants: make(map[api.FrameworkID]map[string]Wants), started: started,
 	}
 }
 
@@ -79,11 +88,18 @@ func (t *Tally) Count(records []change.Record) {
 			t.countOffer(r)
 		case change.Task:
 			t.countTask(r)
+		case change.Job:
+			if r.What == change.Figures {
+				t.countWants(r)
+			}
 		case change.Framework:
 			switch r.What {
 			case change.Asked:
 				t.waits.ask(r)
+			case change.Disconnected: // what its jobs want it says again in its next session
+				delete(t.jobWants, r.Framework)
 			case change.Removed:
+				delete(t.jobWants, r.Framework)
 				t.waits.forget(r.Framework)
 				t.forget(string(r.Framework))
 			}
@@ -119,6 +135,38 @@ func (t *Tally) countTask(r *change.Record) {
 	if r.Job != "" {
 		t.counts.JobEnds[Ends{t.jobs.Of(r.Job), state, r.Reason}]++
 	}
+}
+
+// countWants takes in what all jobs of a framework want from now on.
+func (t *Tally) countWants(r *change.Record) {
+	before, now := t.jobWants[r.Framework], make(map[string]Wants, len(r.Wanted))
+	for job, tasks := range r.Wanted { // order: irrelevant because each is counted alone
+		since := r.At
+		if had, is := before[job]; is {
+			since = had.Since
+		}
+		now[job] = Wants{tasks, since}
+	}
+	t.jobWants[r.Framework] = now
+}
+
+// wantsOfJobs returns what jobs want under the names by which jobs are counted.
+func (t *Tally) wantsOfJobs() map[string]Wants {
+	all := make(map[string]Wants)
+	for _, jobs := range t.jobWants { // order: irrelevant because it sums
+		for job, wants := range jobs {
+			if job != guard.Others {
+				job = t.jobs.Of(job)
+			}
+			sum := all[job]
+			if sum.Since.IsZero() || wants.Since.Before(sum.Since) {
+				sum.Since = wants.Since
+			}
+			sum.Tasks += wants.Tasks
+			all[job] = sum
+		}
+	}
+	return all
 }
 
 func (t *Tally) countStart(r *change.Record, more Starts) {
@@ -158,7 +206,7 @@ func (t *Tally) forget(framework string) {
 func (t *Tally) Counts() Counts {
 	return Counts{
 		Offers: maps.Clone(t.counts.Offers), Starts: maps.Clone(t.counts.Starts), JobStarts: maps.Clone(t.counts.JobStarts),
-		Ends: maps.Clone(t.counts.Ends), JobEnds: maps.Clone(t.counts.JobEnds), WantsSince: t.waits.since(t.NameOf),
+		Ends: maps.Clone(t.counts.Ends), JobEnds: maps.Clone(t.counts.JobEnds), WantsSince: t.waits.since(t.NameOf), JobWants: t.wantsOfJobs(),
 	}
 }
 

@@ -135,3 +135,23 @@ func TestWaits(t *testing.T) {
 		t.Errorf("what a removed framework wanted is kept: %v", tally.waits)
 	}
 }
+
+// TestWhatJobsWant: what a manager tells replaces what it has told before, a job that has always waited keeps its time,
+// and nothing is left of a manager that has gone.
+func TestWhatJobsWant(t *testing.T) {
+	tally := New(func(time.Duration) {})
+	tell := func(after time.Duration, wanted map[string]int64) map[string]Wants {
+		tally.Count([]change.Record{{Kind: change.Job, Framework: "jobs", At: began.Add(after), Wanted: wanted}})
+		return tally.Counts().JobWants
+	}
+	tell(0, map[string]int64{"web": 2, "sum": 1})
+	got := tell(time.Minute, map[string]int64{"web": 5, "late": 3, guard.Others: 7})
+	want := map[string]Wants{"web": {5, began}, "late": {3, began.Add(time.Minute)}, guard.Others: {7, began.Add(time.Minute)}}
+	if !maps.Equal(got, want) {
+		t.Errorf("jobs want %v, not %v", got, want)
+	}
+	tally.Count([]change.Record{{Kind: change.Framework, What: change.Disconnected, Framework: "jobs"}})
+	if left := tally.Counts().JobWants; len(left) > 0 {
+		t.Errorf("of a manager that is away is left: %v", left)
+	}
+}

@@ -141,6 +141,23 @@ func TestAServiceThatDoesNotComeUp(t *testing.T) {
 		}
 	}
 	whatHasEnded(t, d)
+	whatWaits(t, d)
+}
+
+// whatWaits: the leader's metrics say how many tasks of a job wait for resources, and since when.
+func whatWaits(t *testing.T, d *devCluster) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "big.toml")
+	if err := os.WriteFile(file, []byte("name = \"big\"\ntype = \"batch\"\nbatch.completions = 3\n[task]\ncommand = \"true\"\ncpus = 1000\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := tender(t, d.env, "job", "submit", file); code != 0 {
+		t.Fatal(stderr)
+	}
+	until(t, "the metrics to tell of what waits", func() bool {
+		text := served(t, "http://"+d.Masters[0].HTTP+"/metrics")
+		return strings.Contains(text, `tender_job_wanted_tasks{job="big"} 3`) && strings.Contains(text, `tender_job_wanted_since_timestamp_seconds{job="big"}`)
+	})
 }
 
 // whatHasEnded: the output of a job's task is found when it has ended, by its index; a task is found by the name of its

@@ -193,6 +193,10 @@ func (p *manager) Acknowledge(status api.Status) error {
 	return p.tellSDK(sdk.StatusAcknowledged{Status: status})
 }
 
+func (p *manager) TellJobDemand(wanted map[string]int64) error {
+	return p.tellSDK(sdk.CallAsked{Call: protocol.JobDemand{Wanted: wanted}})
+}
+
 func (p *manager) TellJob(event api.JobEvent) error {
 	return p.tellSDK(sdk.CallAsked{Call: protocol.JobEvent{Event: event}})
 }

@@ -26,6 +26,7 @@ type Masters interface {
 	Kill(task api.TaskID) error
 	Acknowledge(status api.Status) error
 	TellJob(event api.JobEvent) error
+	TellJobDemand(wanted map[string]int64) error
 	Reconcile(tasks ...api.TaskID) error
 }
 
@@ -86,6 +87,7 @@ func (k *Keeper) Forget() {
 // end is killed again.
 func (k *Keeper) Begin(masters Masters) {
 	k.masters = masters
+	k.wants.untold, k.wants.tellAt = true, time.Time{}
 	k.gather.end() // the offers of the session before are gone
 	for _, name := range k.book.names {
 		for _, task := range k.book.jobs[name].master.Kills() {
@@ -118,6 +120,7 @@ func (k *Keeper) Do(now time.Time, work func(now time.Time)) {
 	k.endGather(now)
 	if k.settled {
 		k.stateDemands()
+		k.tellJobDemand(now)
 	}
 }
 
@@ -232,7 +235,7 @@ func (k *Keeper) noteChange(e *entry, by Step) {
 // Next returns when [Keeper.Ring] is to be called: a job has to be woken, tried again or forgotten, a gang's offers have
 // been held for long enough, or the clock has to be looked at. Zero: by time alone nothing happens.
 func (k *Keeper) Next(now time.Time) (next time.Time) {
-	times := []time.Time{k.book.wakes.Next(), k.gather.until, k.TryAt()}
+	times := []time.Time{k.book.wakes.Next(), k.gather.until, k.TryAt(), k.nextTelling()}
 	if ended := k.book.endings; len(ended) > 0 {
 		times = append(times, ended[0].at.Add(k.config.HistoryAge+1))
 	}

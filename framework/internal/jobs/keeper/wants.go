@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"slices"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/internal/jobs/core"
@@ -14,7 +15,9 @@ import (
 type wants struct {
 	byJob map[string]*want
 	work.Wants
-	lines map[string]line // by the shape for which the jobs wait; "": jobs that are looked at one by one
+	untold bool            // something has changed since the masters were told how many tasks of which jobs wait
+	tellAt time.Time       // when they may be told again
+	lines  map[string]line // by the shape for which the jobs wait; "": jobs that are looked at one by one
 }
 
 // want is what waits of one job.
@@ -46,6 +49,7 @@ func (w *wants) update(name string, master *core.JobMaster, may bool) {
 		w.moveInLine(before, master.Busy())
 		return
 	}
+	w.untold = true
 	if before != nil {
 		w.leaveLine(before)
 		for i, ask := range before.asks {
