@@ -158,8 +158,6 @@ var (
 	activeGauge   = gauge("tender_frameworks_active", "Frameworks with a scheduler, on the leader.")
 	detachedGauge = gauge("tender_frameworks_detached", "Frameworks without a scheduler that need none, such as those of tender run --detach, on the leader.")
 	sharesGauge   = gauge("tender_principal_holdings", "What the frameworks of a principal have together, on the leader.", "principal", "of")
-	gapGauge      = gauge("tender_revocable", "What tasks leave unused and may be offered as revocable, on the leader.", "resource")
-	gapUsedGauge  = gauge("tender_revocable_allocated", "What tasks hold of it, on the leader.", "resource")
 	placedTotal   = gauge("tender_placements_total", "Tasks launched by this leader that say how near they are to what they prefer.", "framework", "level")
 	placedWait    = gauge("tender_placement_wait_seconds_total", "How long they have waited for that, summed.", "framework")
 	placedIdle    = gauge("tender_placement_idle_seconds_total", "How long room was let pass for that and not used, summed over the tasks that it would have held.", "framework")
@@ -256,10 +254,6 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 	for state := api.TaskStaging; state <= api.TaskUnreachable; state++ {
 		put(tasksGauge, float64(counts.Tasks[state]), state.String())
-	}
-	for _, name := range []string{"cpus", "mem"} {
-		put(gapGauge, counts.Revocable.Scalar(name).Float(), name)
-		put(gapUsedGauge, counts.RevocableUsed.Scalar(name).Float(), name)
 	}
 	count := func(desc *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value, labels...)

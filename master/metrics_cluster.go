@@ -32,6 +32,8 @@ var (
 	allocatedGauge = gauge("tender_resource_allocated", "What of it tasks and executors hold.", "resource")
 	offeredGauge   = gauge("tender_resource_offered", "What of it is offered now.", "resource")
 	usedGauge      = gauge("tender_resource_used", "What is really used, as agents last reported.", "resource")
+	gapGauge       = gauge("tender_resource_revocable", "What tasks leave unused and may be offered as revocable.", "resource")
+	gapUsedGauge   = gauge("tender_resource_revocable_allocated", "What tasks hold of it.", "resource")
 	markedGauge    = gauge("tender_agents_marked", "Agents that are marked by operators or by --gone-after, on the leader.", "mark")
 
 	roleAllocated = gauge("tender_role_allocated", "What is held in a role and in those below it, on the leader.", "role", "resource")
@@ -129,6 +131,10 @@ func collectCapacity(put putter, counts view.Counts) {
 		put(offeredGauge, inBase(name, has.Offered[name]), name)
 	}
 	putAmounts(put, usedGauge, has.Used)
+	for _, name := range []string{"cpus", "mem"} {
+		put(gapGauge, inBase(name, counts.Revocable.Scalar(name)), name)
+		put(gapUsedGauge, inBase(name, counts.RevocableUsed.Scalar(name)), name)
+	}
 	for _, mark := range (api.MarkDraining | api.MarkDrained | api.MarkDeactivated | api.MarkGone).Strings() {
 		put(markedGauge, float64(counts.Marked[mark]), mark)
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http/httptest"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -65,5 +67,18 @@ func TestPrincipalsAreCountedTogetherBeyondTheFirst(t *testing.T) {
 	}
 	if want := (view.Tally{Frameworks: 150, Tasks: 300, Shapes: 450, Offers: 600, Filters: 750}); sum != want || len(named) != 101 {
 		t.Errorf("%d lines with %+v instead of %+v", len(named), sum, want)
+	}
+}
+
+// TestRevocableIsInBaseUnits: cores and bytes, as all resources in metrics.
+func TestRevocableIsInBaseUnits(t *testing.T) {
+	got := make(map[string]float64)
+	collectCapacity(func(desc *prometheus.Desc, value float64, labels ...string) {
+		if desc == gapGauge {
+			got[labels[0]] = value
+		}
+	}, view.Counts{Revocable: api.Scalars(1.5, 64)})
+	if want := map[string]float64{"cpus": 1.5, "mem": 64 << 20}; !maps.Equal(got, want) {
+		t.Errorf("revocable are %v, not %v", got, want)
 	}
 }
