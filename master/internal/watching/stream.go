@@ -46,10 +46,12 @@ func (s *Stream) Append(records []change.Record) {
 		if records[i].IsEvent() {
 			s.events++
 		}
+		one := numbered{records[i], s.events}
+		one.Wanted = nil // for metrics only
 		if len(s.ring) < streamRecordsMax {
-			s.ring = append(s.ring, numbered{records[i], s.events})
+			s.ring = append(s.ring, one)
 		} else {
-			s.ring[s.next%streamRecordsMax] = numbered{records[i], s.events}
+			s.ring[s.next%streamRecordsMax] = one
 		}
 		s.next++
 	}
