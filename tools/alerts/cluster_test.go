@@ -2,7 +2,6 @@ package alerts
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -125,7 +124,6 @@ type cluster struct {
 	begun           int                 // the scrape with which the last trouble began
 	series          map[string][]string // by name and labels; one value for each scrape
 	client          http.Client         // with which it scrapes
-	scheme          string              // "": http
 }
 
 type target struct{ job, instance, address string }
@@ -277,7 +275,7 @@ func (c *cluster) scrape() map[string]float64 {
 		labels := fmt.Sprintf(`job="%s",instance="%s"`, to.job, to.instance)
 		up := "up{" + labels + "}"
 		values[up] = 0
-		answer, err := c.client.Get(cmp.Or(c.scheme, "http") + "://" + to.address + "/metrics")
+		answer, err := c.client.Get("http://" + to.address + "/metrics")
 		if err != nil {
 			continue
 		}
