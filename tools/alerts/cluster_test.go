@@ -73,10 +73,6 @@ func TestAlertsFireInACluster(t *testing.T) {
 	}
 	c.fire("TenderConnectionsRefused")
 
-	c.age("m0")
-	c.last(121)
-	c.fire("TenderNoSnapshot")
-
 	c.kill(c.agents[0])
 	c.kill(c.agents[1])
 	c.until("agents that are not marked gone", "tender_agents_overdue", "", func(sum float64) bool { return sum == 2 })
