@@ -112,7 +112,7 @@ func Run(ctx context.Context, config Config) (err error) {
 	if temporary {
 		defer func() { err = errors.Join(err, removeAll(dir)) }()
 	}
-	cluster, claimed, err := plan(dir, config.Masters, config.Agents, !config.FreePorts)
+	cluster, claimed, err := plan(dir, config.Masters, config.Agents, !config.FreePorts, config.RunMesos != nil)
 	defer claimed.release()
 	if err != nil {
 		return err

@@ -35,8 +35,9 @@ const (
 )
 
 // plan names the parts and their addresses: those that the folder was used with, else the default ports if they are
-// wanted and free, else any free ones. The agents have the blocks of ports that were claimed.
-func plan(dir string, masters, agents int, defaults bool) (cluster Cluster, claimed claims, err error) {
+// wanted and free, else any free ones. The agents have the blocks of ports that were claimed. Those of HTTP are wanted by
+// a gateway for Mesos as well, and are left to it.
+func plan(dir string, masters, agents int, defaults, gateway bool) (cluster Cluster, claimed claims, err error) {
 	cluster.Dir = dir
 	err = readJSON(filepath.Join(dir, planFile), &cluster)
 	cluster.PID = os.Getpid()
@@ -48,7 +49,7 @@ func plan(dir string, masters, agents int, defaults bool) (cluster Cluster, clai
 	case err == nil:
 		err = checkFree(cluster)
 	case errors.Is(err, os.ErrNotExist):
-		cluster.Masters, err = planMasters(dir, masters, defaults, look)
+		cluster.Masters, err = planMasters(dir, masters, defaults, gateway, look)
 	}
 	if err != nil {
 		return cluster, nil, err
@@ -60,7 +61,7 @@ func plan(dir string, masters, agents int, defaults bool) (cluster Cluster, clai
 	return cluster, claimed, writeJSON(filepath.Join(dir, planFile), cluster)
 }
 
-func planMasters(dir string, count int, defaults bool, look *portLook) ([]Master, error) {
+func planMasters(dir string, count int, defaults, gateway bool, look *portLook) ([]Master, error) {
 	masters := make([]Master, count)
 	var peers []Peer
 	for i := range masters {
@@ -69,8 +70,11 @@ func planMasters(dir string, count int, defaults bool, look *portLook) ([]Master
 		if err != nil {
 			return nil, err
 		}
-		if defaults && i == 0 && free(masterGRPC) && free(masterHTTP) {
-			ports[0], ports[1] = masterGRPC, masterHTTP
+		if defaults && i == 0 && free(masterGRPC) && (gateway || free(masterHTTP)) {
+			ports[0] = masterGRPC
+			if !gateway {
+				ports[1] = masterHTTP
+			}
 			if free(masterRaft) {
 				ports[2] = masterRaft
 			}
@@ -97,7 +101,7 @@ func planAgents(cluster Cluster, count int, look *portLook) ([]Agent, error) {
 			if err != nil {
 				return nil, err
 			}
-			if i == 0 && cluster.Masters[0].GRPC == at(masterGRPC) && free(agentHTTP) {
+			if i == 0 && cluster.Masters[0].HTTP == at(masterHTTP) && free(agentHTTP) {
 				ports[0] = agentHTTP
 			}
 			agents = append(agents, Agent{HTTP: at(ports[0])})

@@ -42,3 +42,17 @@ func TestNoPortIsPlannedTwice(t *testing.T) {
 		}
 	}
 }
+
+// Clients of Mesos look for a master at 5050 and for agents at 5051: there is the gateway of a cluster that has one, and
+// none of its masters and agents.
+func TestAGatewayHasTheDefaultPortsOfHTTP(t *testing.T) {
+	cluster, _, err := plan(t.TempDir(), 1, 1, true, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range []string{cluster.Masters[0].HTTP, cluster.Agents[0].HTTP} {
+		if address == at(masterHTTP) || address == at(agentHTTP) {
+			t.Errorf("%s is taken from the gateway", address)
+		}
+	}
+}
