@@ -123,34 +123,19 @@ func (w *watchLogs) followLeader(ctx context.Context, log *watching.Log, views b
 	if err != nil {
 		return err
 	}
-	for first := true; ; {
+	anew := ""
+	if request.GetAfter() == nil {
+		anew = "this master has begun to follow " + string(leader)
+	}
+	for {
 		news, err := stream.Recv()
+		if err == nil {
+			err = log.Take(news, anew)
+		}
 		if err != nil {
 			return err
 		}
-		at := log.Cursor()
-		switch {
-		case news.GetMissed() != "":
-			log.Forget(wire.Cursor{}, news.GetMissed())
-		case first && request.GetAfter() == nil:
-			log.Forget(wire.Cursor{}, "this master has begun to follow "+string(leader))
-		}
-		first = false
-		var entries []watching.Entry
-		for _, item := range news.GetItems() {
-			entries = append(entries, watching.Changed(item, at))
-		}
-		for encoded := range wire.Unpack(news.GetPacked()) {
-			e, err := watching.Told(encoded)
-			if err != nil {
-				return err
-			}
-			entries = append(entries, e)
-		}
-		if news.GetComplete() {
-			at = wire.CursorOf(news.GetCursor())
-		}
-		log.Put(entries, at, news.GetComplete())
+		anew = ""
 	}
 }
 

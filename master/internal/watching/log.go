@@ -2,6 +2,7 @@ package watching
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,6 +167,31 @@ func (l *Log) Put(entries []Entry, at wire.Cursor, whole bool) {
 	}
 	l.whole = l.whole || whole
 	l.tell()
+}
+
+// Take takes in a response of a watch at another master. anew, if not empty, says why the response does not continue what
+// the log has.
+func (l *Log) Take(news *apiv1.WatchResponse, anew string) error {
+	if why := cmp.Or(news.GetMissed(), anew); why != "" {
+		l.Forget(wire.Cursor{}, why)
+	}
+	at := l.Cursor()
+	var entries []Entry
+	for _, item := range news.GetItems() {
+		entries = append(entries, Changed(item, at))
+	}
+	for encoded := range wire.Unpack(news.GetPacked()) {
+		e, err := Told(encoded)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, e)
+	}
+	if news.GetComplete() {
+		at = wire.CursorOf(news.GetCursor())
+	}
+	l.Put(entries, at, news.GetComplete())
+	return nil
 }
 
 // keep takes the view of an entry into the state. It returns false if the entry says nothing new.

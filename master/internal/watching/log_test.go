@@ -221,13 +221,15 @@ func TestAGapIsToldToWhoComesFromElsewhere(t *testing.T) {
 	at := func(term, number uint64) wire.Cursor {
 		return wire.Cursor{Term: api.Term{Number: term}, Number: number}
 	}
-	event := func(term, number uint64) Entry {
-		return Changed(&apiv1.Change{Event: &apiv1.Event{Cursor: at(term, number).Proto(), Kind: "agent", Name: "agent-1", What: "running"}}, at(term, number))
+	event := func(term, number uint64) *apiv1.Change {
+		return &apiv1.Change{Event: &apiv1.Event{Cursor: at(term, number).Proto(), Kind: "agent", Name: "agent-1", What: "running"}}
 	}
 	log := NewLog(false)
 	log.Seed(at(6, 400)) // by its history
-	log.Forget(wire.Cursor{}, "another master leads")
-	log.Put([]Entry{event(7, 1), event(7, 2)}, at(7, 2), true)
+	err := log.Take(&apiv1.WatchResponse{Missed: "another master leads", Items: []*apiv1.Change{event(7, 1), event(7, 2)}, Cursor: at(7, 2).Proto(), Complete: true}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for after, want := range map[wire.Cursor][2]any{
 		at(6, 400): {true, 2}, at(6, 457): {true, 2}, at(7, 0): {false, 2}, at(7, 1): {false, 1}, at(7, 2): {false, 0},
 	} {
