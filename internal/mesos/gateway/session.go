@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +29,9 @@ const (
 	failoverLeast = time.Minute
 	// teardownTimeout bounds how long the gateway waits for the removal of such a framework.
 	teardownTimeout = 10 * time.Second
+	// broughtTimeout is connectTimeout for a framework that brings its ID: after its former instance has gone, a
+	// standby takes over only when that can't come back any more.
+	broughtTimeout = 2 * connectTimeout
 	// placesPrefix begins the keys of the framework's store that hold where its volumes are wanted.
 	placesPrefix = "mesos/volume/"
 )
@@ -42,6 +46,7 @@ type session struct {
 	gateway *Gateway
 	who     caller
 	stream  string
+	brought api.FrameworkID // the ID that the framework brings; "" if it has one of the masters or none
 	out     *events
 	ready   chan struct{} // closed when the framework has its ID
 	done    chan struct{} // closed when Run has returned
@@ -126,11 +131,14 @@ func (s *session) read(call *schedulerv1.Call_Subscribe) (framework.Config, erro
 		Masters: g.config.Masters, Token: s.who.token, Dialer: g.config.Dialer, ConnectTimeout: connectTimeout, Logger: g.log,
 		ID: api.FrameworkID(info.GetId().GetValue()), SuppressedRoles: suppressed,
 	}
+	if config.ID != "" && !minted.MatchString(string(config.ID)) {
+		s.brought, config.ID, config.Standby, config.ConnectTimeout = config.ID, "", true, broughtTimeout
+	}
 	said := api.Framework{}
 	if err := describe(&said, f, call.GetOfferConstraints()); err != nil {
 		return framework.Config{}, err
 	}
-	config.Name, config.Roles, config.FailoverTimeout = said.Name, said.Roles, said.FailoverTimeout
+	config.Name, config.Roles, config.FailoverTimeout = nameOf(said.Name, s.brought), said.Roles, said.FailoverTimeout
 	config.Constraint, config.MinOffer, config.Revocable = said.Constraint, said.MinOffer, said.Revocable
 	config.Labels, config.Endpoints = said.Labels, said.Endpoints
 	if len(suppressed) > 0 && len(suppressed) == len(config.Roles) {
@@ -138,6 +146,23 @@ func (s *session) read(call *schedulerv1.Call_Subscribe) (framework.Config, erro
 	}
 	return config, nil
 }
+
+// minted are the IDs that masters give. Mesos takes any other ID that it does not know as well: frameworks bring those
+// that a master of Mesos gave them, or make their own.
+var minted = regexp.MustCompile("^framework-[0-9]+$")
+
+// nameOf is the name of a framework for people, cut off where masters take no more of it. That of one that brings its ID
+// has the ID as its end, and is its identity (R6).
+func nameOf(name string, id api.FrameworkID) string {
+	if id == "" {
+		return strings.ToValidUTF8(name[:min(len(name), api.IDBytesMax)], "")
+	}
+	end := " " + string(id)
+	return strings.ToValidUTF8(name[:min(len(name), max(api.IDBytesMax-len(end), 0))], "") + end
+}
+
+// called returns the framework's ID as the framework knows it.
+func (s *session) called(id api.FrameworkID) api.FrameworkID { return cmp.Or(s.brought, id) }
 
 // describe sets what masters are told of a framework, all but its ID.
 func describe(said *api.Framework, f *translate.Framework, constraints *schedulerv1.OfferConstraints) (err error) {
@@ -172,7 +197,7 @@ func (g *Gateway) begin(s *session, config framework.Config) error {
 		g.mu.Unlock()
 		return codec.Refuse(http.StatusServiceUnavailable, "%d frameworks are subscribed here, at most %d are allowed", g.begun, sessionsMax)
 	}
-	former := g.sessions[config.ID]
+	former := g.sessions[s.called(config.ID)]
 	if former != nil && former.who.proof != s.who.proof {
 		g.mu.Unlock()
 		return codec.Refuse(http.StatusUnauthorized, "the credentials are not those with which the framework has subscribed")
@@ -215,7 +240,7 @@ func (g *Gateway) end(s *session) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.begun--
-	if id := s.id(); g.sessions[id] == s {
+	if id := s.called(s.id()); g.sessions[id] == s {
 		delete(g.sessions, id)
 	}
 }
@@ -305,7 +330,7 @@ func (s *session) Subscribed(ctx context.Context, client *framework.Client) erro
 	if err != nil {
 		return err
 	}
-	id := client.FrameworkID()
+	id := s.called(client.FrameworkID())
 	s.mu.Lock()
 	for _, entry := range places {
 		readPlace(s.places, entry)
@@ -368,6 +393,7 @@ func (s *session) show(ctx context.Context, offers []api.Offer) {
 	}
 	s.mu.Lock()
 	for i, offer := range offers {
+		offer.Framework = s.called(offer.Framework)
 		list[i] = s.framework.WriteOffer(offer, ips[i], s.places)
 	}
 	s.mu.Unlock()
