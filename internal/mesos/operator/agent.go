@@ -45,7 +45,7 @@ func (o *Operator) agentTable() map[string]route {
 		"/state":              listed(func(s *state) any { return s.oldAgentState() }),
 		"/containers":         listed(func(s *state) any { return s.oldContainers() }),
 		"/monitor/statistics": listed(func(s *state) any { return s.oldContainers() }),
-		"/metrics/snapshot":   listed(func(s *state) any { return object{"slave/registered": 1, "slave/tasks_running": len(s.tasks)} }),
+		"/metrics/snapshot":   listed(func(s *state) any { return o.agentMetrics(s) }),
 	}
 	routes["/flags"] = route{answer: func(r request) error { return serveFlags(r, r.agentFlags) }}
 	for _, name := range []string{"/health", "/version", "/files/browse", "/files/read", "/files/download", "/files/debug"} {

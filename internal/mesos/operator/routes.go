@@ -377,18 +377,8 @@ func (s *state) oldQuotas() []object {
 
 // metrics counts what tools look at: of Mesos's metrics those that are about what there is.
 func (o *Operator) metrics(s *state) map[string]float64 {
-	all := map[string]float64{"master/elected": 1, "master/uptime_secs": math.Round(o.now().Sub(o.began).Seconds())}
-	for _, name := range []string{"cpus", "mem", "disk", "gpus"} {
-		all["master/"+name+"_total"], all["master/"+name+"_used"] = 0, 0
-	}
-	counted := map[api.TaskState]string{
-		api.TaskStaging: "staging", api.TaskStarting: "starting", api.TaskRunning: "running", api.TaskKilling: "killing", api.TaskFinished: "finished",
-		api.TaskFailed: "failed", api.TaskKilled: "killed", api.TaskError: "error", api.TaskDropped: "dropped", api.TaskGone: "gone",
-		api.TaskGoneByOperator: "gone_by_operator", api.TaskUnreachable: "unreachable",
-	}
-	for _, name := range counted { // order: sums
-		all["master/tasks_"+name] = 0
-	}
+	all := map[string]float64{"master/elected": 1}
+	o.count(all, "master/", s)
 	for _, name := range []string{"slaves_active", "slaves_inactive", "slaves_connected", "slaves_disconnected", "slaves_unreachable",
 		"frameworks_active", "frameworks_inactive", "frameworks_connected", "frameworks_disconnected"} {
 		all["master/"+name] = 0
@@ -405,19 +395,6 @@ func (o *Operator) metrics(s *state) map[string]float64 {
 		count("slaves_connected", there)
 		count("slaves_disconnected", recovered(a))
 		count("slaves_unreachable", isState(a.GetState(), api.AgentTombstone) && !marked(a, api.MarkGone))
-		if there {
-			total, used := amounts(a.GetTotal()), amounts(a.GetAllocated())
-			for _, name := range []string{"cpus", "mem", "disk", "gpus"} {
-				all["master/"+name+"_total"] += sum(total, name)
-				all["master/"+name+"_used"] += sum(used, name)
-			}
-		}
-	}
-	for _, name := range []string{"cpus", "mem", "disk", "gpus"} {
-		all["master/"+name+"_percent"] = 0
-		if total := all["master/"+name+"_total"]; total > 0 {
-			all["master/"+name+"_percent"] = all["master/"+name+"_used"] / total
-		}
 	}
 	for _, f := range s.frameworks {
 		there := f.GetState() != removed
@@ -426,13 +403,48 @@ func (o *Operator) metrics(s *state) map[string]float64 {
 		count("frameworks_inactive", there && f.GetState() != "active")
 		count("frameworks_disconnected", there && f.GetState() != "active")
 	}
-	for _, t := range s.tasks {
-		if state, _ := stateOf(t); counted[state] != "" {
-			all["master/tasks_"+counted[state]]++
-		}
-	}
 	all["master/outstanding_offers"] = float64(len(s.offers))
 	return all
+}
+
+// agentMetrics does the same for the agents of a host.
+func (o *Operator) agentMetrics(s *state) map[string]float64 {
+	all := map[string]float64{
+		"slave/registered": 1, "slave/frameworks_active": float64(len(s.frameworks)), "slave/executors_running": float64(len(s.executors)),
+	}
+	o.count(all, "slave/", s)
+	return all
+}
+
+// count counts what masters and agents have in common: resources and tasks.
+func (o *Operator) count(all map[string]float64, of string, s *state) {
+	all[of+"uptime_secs"] = math.Round(o.now().Sub(o.began).Seconds())
+	for _, name := range []string{"cpus", "mem", "disk", "gpus"} {
+		total, used := 0.0, 0.0
+		for _, a := range s.agents {
+			if registered(a) {
+				total += sum(amounts(a.GetTotal()), name)
+				used += sum(amounts(a.GetAllocated()), name)
+			}
+		}
+		all[of+name+"_total"], all[of+name+"_used"], all[of+name+"_percent"] = total, used, 0
+		if total > 0 {
+			all[of+name+"_percent"] = used / total
+		}
+	}
+	counted := map[api.TaskState]string{
+		api.TaskStaging: "staging", api.TaskStarting: "starting", api.TaskRunning: "running", api.TaskKilling: "killing", api.TaskFinished: "finished",
+		api.TaskFailed: "failed", api.TaskKilled: "killed", api.TaskError: "error", api.TaskDropped: "dropped", api.TaskGone: "gone",
+		api.TaskGoneByOperator: "gone_by_operator", api.TaskUnreachable: "unreachable",
+	}
+	for _, name := range counted { // order: sums
+		all[of+"tasks_"+name] = 0
+	}
+	for _, t := range slices.Concat(s.tasks, s.over) {
+		if state, _ := stateOf(t); counted[state] != "" {
+			all[of+"tasks_"+counted[state]]++
+		}
+	}
 }
 
 // sum adds up the firm amounts of a kind, reserved or not.
