@@ -94,7 +94,7 @@ func checkContainer(container *mesosv1.ContainerInfo) error {
 		return nil
 	}
 	for _, network := range container.GetNetworkInfos() {
-		if network.GetName() != "" || len(network.GetPortMappings()) > 0 {
+		if network.GetName() != "" { // the machine's has none, and maps no port whatever is said
 			return unsupported("a network of the container's own")
 		}
 	}

@@ -94,9 +94,9 @@ func readContained(t *testing.T, launch Launch, container, command string) (api.
 func TestNetworks(t *testing.T) {
 	for container, refused := range map[string]string{
 		`{"type":"MESOS"}`: "",
-		`{"type":"MESOS","network_infos":[{}],"linux_info":{"share_cgroups":false}}`: "",
-		`{"type":"MESOS","network_infos":[{"name":"weave"}]}`:                        "a network of the container's own",
-		`{"type":"MESOS","linux_info":{"share_pid_namespace":true}}`:                 "'ContainerInfo.linux_info'",
+		`{"type":"MESOS","network_infos":{"port_mappings":[{"host_port":31000,"container_port":80}]},"linux_info":{"share_cgroups":false}}`:                                     "",
+		`{"type":"MESOS","network_infos":[{"name":"weave"}]}`:                                                                                                                   "a network of the container's own",
+		`{"type":"MESOS","linux_info":{"share_pid_namespace":true}}`:                                                                                                            "'ContainerInfo.linux_info'",
 		`{"type":"DOCKER","docker":{"image":"a","network":"HOST","parameters":[{"key":"volume-driver","value":"local"}]},"network_infos":[{"name":"default"}],"linux_info":{}}`: "",
 		`{"type":"DOCKER","docker":{"image":"a","network":"USER"},"network_infos":[{"name":"default"}]}`:                                                                        "a network of the container's own",
 		`{"type":"DOCKER","docker":{"image":"a","port_mappings":[{"host_port":1,"container_port":2}]}}`:                                                                         "Port mappings are only supported for bridge and user-defined networks",
