@@ -304,7 +304,7 @@ func TestNothingOutlivesItsTask(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := start(t)
-			a.shell("neighbour", `setsid sh -c 'echo $$ >left; `+wait+`' & wait`)
+			a.shell("neighbour", `setsid sh -c 'echo $$ >pid; mv pid left; `+wait+`' & wait`)
 			a.want("neighbour", api.TaskRunning)
 			a.await("neighbour", "left")
 			a.shell("t1", line+` while [ ! -s left ]; do sleep 0.01; done`)

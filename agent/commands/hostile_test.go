@@ -22,7 +22,7 @@ func TestWhatForksWhileItIsKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := start(t)
-			a.shell("neighbour", `echo $$ >pids; sleep 1000 & wait`)
+			a.shell("neighbour", `echo $$ >pid; mv pid pids; sleep 1000 & wait`)
 			a.want("neighbour", api.TaskRunning)
 			a.await("neighbour", "pids")
 			a.shell("t1", line)

@@ -2,7 +2,6 @@ package cli_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,8 +29,8 @@ type proc struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	lines  chan string // lines of both outputs; closed at their end
-	stdout bytes.Buffer
-	stderr bytes.Buffer
+	stdout output
+	stderr output
 	said   []string // lines that were read and not awaited yet
 	ended  chan struct{}
 	code   int
@@ -144,9 +143,27 @@ type pipe struct {
 	done chan struct{}
 }
 
+// output is what a process has written until now. It may be read while the process runs.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) add(text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text.WriteString(text)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
 // pipe copies an output into a buffer and, line by line, into the channel. If the channel is full, lines are lost, and
 // the process is not blocked.
-func (p *proc) pipe(into *bytes.Buffer) pipe {
+func (p *proc) pipe(into *output) pipe {
 	r, w := io.Pipe()
 	done := make(chan struct{})
 	go func() {
@@ -154,7 +171,7 @@ func (p *proc) pipe(into *bytes.Buffer) pipe {
 		lines := bufio.NewReader(r)
 		for {
 			line, err := lines.ReadString('\n')
-			into.WriteString(line)
+			into.add(line)
 			if line != "" {
 				select {
 				case p.lines <- line:

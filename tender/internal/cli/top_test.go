@@ -131,7 +131,6 @@ func TestTop(t *testing.T) {
 	for args, want := range map[string]string{
 		"top masters":          "agents, roles, frameworks, jobs",
 		"top agents --sort me": "HOSTNAME",
-		"get jobs -w":          "tender job watch",
 	} {
 		if _, stderr, code := tender(t, d.env, strings.Fields(args)...); code != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %s", args, code, stderr)
