@@ -162,9 +162,9 @@ func (m *Master) open() (err error) {
 
 // build makes the rooms above the replicated log, each on those that it calls.
 func (m *Master) build() {
-	m.masters = &masters{config: m.config, log: m.log, raft: m.raft, listeners: m.listeners, leading: m.leading, proof: m.proof}
-	m.calls = &calls{log: m.log, guard: m.guard, metrics: m.metrics, leading: m.leading, proof: m.proof}
 	m.saver = &saver{config: m.config, log: m.log, raft: m.raft, slots: make(chan struct{}, snapshotsMax)}
+	m.masters = &masters{config: m.config, log: m.log, raft: m.raft, listeners: m.listeners, leading: m.leading, proof: m.proof, saver: m.saver}
+	m.calls = &calls{log: m.log, guard: m.guard, metrics: m.metrics, leading: m.leading, proof: m.proof}
 	m.watches = &watchLogs{
 		config: m.config, log: m.log, raft: m.raft, leading: m.leading, proof: m.proof, masters: m.masters,
 		events: watching.NewLog(false), views: watching.NewLog(true), over: make(chan struct{}),

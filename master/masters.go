@@ -33,6 +33,7 @@ type masters struct {
 	listeners *listeners
 	leading   *leadership
 	proof     *proof
+	saver     *saver
 
 	standings atomic.Pointer[map[string]standing] // of the other masters, while this one leads
 }
@@ -89,27 +90,31 @@ func (o *masters) addresses() (all []string) {
 const (
 	// lagMax is how many entries a follower may be behind without the list saying so.
 	lagMax = 10_000
-	// askIndexTimeout bounds the time for asking all followers for one list.
-	askIndexTimeout = time.Second
+	// askProgressTimeout bounds the time for asking all followers for one list.
+	askProgressTimeout = time.Second
 )
 
-// askIndexes asks the other masters which log entry they have applied last. A master that does not answer has no index
-// in the list.
-func (o *masters) askIndexes(ctx context.Context, views []*apiv1.MasterView) {
-	ctx, cancel := context.WithTimeout(ctx, askIndexTimeout)
+// askProgress asks the other masters which log entry they have applied last, and of their snapshots. Of a master that does
+// not answer the list has neither.
+func (o *masters) askProgress(ctx context.Context, views []*apiv1.MasterView) {
+	ctx, cancel := context.WithTimeout(ctx, askProgressTimeout)
 	defer cancel()
 	reached := o.raft.Members.Status().Applied
 	var asked sync.WaitGroup
 	for _, view := range views {
-		if view.GetId() == string(o.config.ID) || view.GetGrpcAddress() == "" || view.GetState() == "unreachable" {
+		if view.GetId() == string(o.config.ID) {
+			view.Snapshot = o.saver.view()
 			continue
 		}
-		asked.Go(func() { o.askIndex(ctx, view, reached) })
+		if view.GetGrpcAddress() == "" || view.GetState() == "unreachable" {
+			continue
+		}
+		asked.Go(func() { o.askOne(ctx, view, reached) })
 	}
 	asked.Wait()
 }
 
-func (o *masters) askIndex(ctx context.Context, view *apiv1.MasterView, reached uint64) {
+func (o *masters) askOne(ctx context.Context, view *apiv1.MasterView, reached uint64) {
 	conn, err := o.proof.dialMaster(view.GetGrpcAddress())
 	if err != nil {
 		return
@@ -120,7 +125,7 @@ func (o *masters) askIndex(ctx context.Context, view *apiv1.MasterView, reached 
 		view.Why = cmp.Or(view.Why, "it does not say how far it has come")
 		return
 	}
-	view.AppliedIndex = answer.GetAppliedIndex()
+	view.AppliedIndex, view.Snapshot = answer.GetAppliedIndex(), answer.GetSnapshot()
 	switch {
 	case answer.GetWhy() != "":
 		view.Why = answer.GetWhy()
@@ -153,7 +158,7 @@ func (o *masters) lookAfter(ctx context.Context) {
 	for pause.For(ctx, lookEvery) {
 		found := map[string]standing{}
 		views := o.list(&apiv1.ListRequest{}).GetItems()
-		o.askIndexes(ctx, views)
+		o.askProgress(ctx, views)
 		if ctx.Err() != nil {
 			return
 		}

@@ -74,7 +74,7 @@ type putter = func(desc *prometheus.Desc, value float64, labels ...string)
 // collectOwn puts what each master says of itself, whether it leads or not.
 func (c collector) collectOwn(put putter) {
 	put(buildGauge, 1, c.config.Version, runtime.Version(), c.config.Allocator)
-	put(snapshotGauge, unixSeconds(c.raft.Snapshots.At()))
+	put(snapshotGauge, unixSeconds(c.raft.Snapshots.Newest().At))
 	if holder := c.proof.holder; holder != nil && holder.Pass().IsSigned() {
 		put(certGauge, unixSeconds(holder.Pass().Ends()))
 		put(renewGauge, unixSeconds(holder.Pass().RenewAt()))

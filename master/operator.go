@@ -98,7 +98,7 @@ func (s operatorService) ListMasters(ctx context.Context, r *apiv1.ListRequest) 
 	}
 	answer := s.masters.list(r)
 	if s.leading.now.Load() != nil {
-		s.masters.askIndexes(ctx, answer.GetItems())
+		s.masters.askProgress(ctx, answer.GetItems())
 		s.masters.tellRefused(ctx, answer.GetItems())
 	}
 	return answer, nil

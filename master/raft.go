@@ -33,6 +33,7 @@ func (s raftService) ListPeers(context.Context, *apiv1.ListPeersRequest) (*apiv1
 		AppliedIndex: status.Applied,
 		LastIndex:    status.Last,
 		Why:          s.masters.sick(),
+		Snapshot:     s.saver.view(),
 	}
 	for _, member := range status.Members {
 		answer.Items = append(answer.Items, &apiv1.RaftPeer{Id: string(member.ID), RaftAddress: member.Addr, Role: member.Role})

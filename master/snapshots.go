@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/internal/raftlog"
 )
 
@@ -100,6 +102,19 @@ func (v *saver) run(ctx context.Context) {
 			v.log.Info().Str("file", name).Msg("snapshot of the registry saved")
 		}
 	}
+}
+
+// view returns what this master has of snapshots; nil: nothing yet.
+func (v *saver) view() *apiv1.SnapshotView {
+	newest, saved := v.raft.Snapshots.Newest(), v.saved.Load()
+	if newest.At.IsZero() && saved == 0 {
+		return nil
+	}
+	view := &apiv1.SnapshotView{Made: wire.TimeToProto(newest.At), Index: newest.Index, Bytes: newest.Bytes}
+	if saved > 0 {
+		view.Saved = wire.TimeToProto(time.Unix(0, saved))
+	}
+	return view
 }
 
 // errNothingYet says that this master has no cluster yet of which it could save anything.

@@ -1646,7 +1646,9 @@ type MasterView struct {
 	// What is wrong, for people: an allocator that differs from the others', or a master that lags behind.
 	Why string `protobuf:"bytes,10,opt,name=why,proto3" json:"why,omitempty"`
 	// That of the folder which is a member of the quorum (R51).
-	Incarnation   string `protobuf:"bytes,11,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Incarnation string `protobuf:"bytes,11,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// Only the leader fills it. Absent: the master has none yet, or it does not answer.
+	Snapshot      *SnapshotView `protobuf:"bytes,12,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1758,6 +1760,85 @@ func (x *MasterView) GetIncarnation() string {
 	return ""
 }
 
+func (x *MasterView) GetSnapshot() *SnapshotView {
+	if x != nil {
+		return x.Snapshot
+	}
+	return nil
+}
+
+// SnapshotView says which snapshots of the registry a master has in its folder.
+type SnapshotView struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it made the newest one for its log; absent: never.
+	Made *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=made,proto3" json:"made,omitempty"`
+	// The last entry of the log that is in that one.
+	Index uint64 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Bytes int64  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// When it last saved a file, as --snapshot-every says; absent: never.
+	Saved         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=saved,proto3" json:"saved,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnapshotView) Reset() {
+	*x = SnapshotView{}
+	mi := &file_api_v1_operator_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnapshotView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnapshotView) ProtoMessage() {}
+
+func (x *SnapshotView) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnapshotView.ProtoReflect.Descriptor instead.
+func (*SnapshotView) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *SnapshotView) GetMade() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Made
+	}
+	return nil
+}
+
+func (x *SnapshotView) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *SnapshotView) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *SnapshotView) GetSaved() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Saved
+	}
+	return nil
+}
+
 // ListMastersResponse is a page of the masters.
 type ListMastersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1771,7 +1852,7 @@ type ListMastersResponse struct {
 
 func (x *ListMastersResponse) Reset() {
 	*x = ListMastersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1783,7 +1864,7 @@ func (x *ListMastersResponse) String() string {
 func (*ListMastersResponse) ProtoMessage() {}
 
 func (x *ListMastersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1796,7 +1877,7 @@ func (x *ListMastersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMastersResponse.ProtoReflect.Descriptor instead.
 func (*ListMastersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListMastersResponse) GetItems() []*MasterView {
@@ -1873,7 +1954,7 @@ type AgentView struct {
 
 func (x *AgentView) Reset() {
 	*x = AgentView{}
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +1966,7 @@ func (x *AgentView) String() string {
 func (*AgentView) ProtoMessage() {}
 
 func (x *AgentView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +1979,7 @@ func (x *AgentView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentView.ProtoReflect.Descriptor instead.
 func (*AgentView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AgentView) GetId() string {
@@ -2104,7 +2185,7 @@ type OrphanedVolume struct {
 
 func (x *OrphanedVolume) Reset() {
 	*x = OrphanedVolume{}
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +2197,7 @@ func (x *OrphanedVolume) String() string {
 func (*OrphanedVolume) ProtoMessage() {}
 
 func (x *OrphanedVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +2210,7 @@ func (x *OrphanedVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrphanedVolume.ProtoReflect.Descriptor instead.
 func (*OrphanedVolume) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *OrphanedVolume) GetVolume() string {
@@ -2172,7 +2253,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2184,7 +2265,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2197,7 +2278,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListAgentsResponse) GetItems() []*AgentView {
@@ -2261,7 +2342,7 @@ type FrameworkView struct {
 
 func (x *FrameworkView) Reset() {
 	*x = FrameworkView{}
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2354,7 @@ func (x *FrameworkView) String() string {
 func (*FrameworkView) ProtoMessage() {}
 
 func (x *FrameworkView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2367,7 @@ func (x *FrameworkView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkView.ProtoReflect.Descriptor instead.
 func (*FrameworkView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FrameworkView) GetId() string {
@@ -2490,7 +2571,7 @@ type LocalityView struct {
 
 func (x *LocalityView) Reset() {
 	*x = LocalityView{}
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2502,7 +2583,7 @@ func (x *LocalityView) String() string {
 func (*LocalityView) ProtoMessage() {}
 
 func (x *LocalityView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2515,7 +2596,7 @@ func (x *LocalityView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalityView.ProtoReflect.Descriptor instead.
 func (*LocalityView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *LocalityView) GetNode() int64 {
@@ -2579,7 +2660,7 @@ type DemandView struct {
 
 func (x *DemandView) Reset() {
 	*x = DemandView{}
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2591,7 +2672,7 @@ func (x *DemandView) String() string {
 func (*DemandView) ProtoMessage() {}
 
 func (x *DemandView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2604,7 +2685,7 @@ func (x *DemandView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandView.ProtoReflect.Descriptor instead.
 func (*DemandView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DemandView) GetRole() string {
@@ -2675,7 +2756,7 @@ type ListFrameworksResponse struct {
 
 func (x *ListFrameworksResponse) Reset() {
 	*x = ListFrameworksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2687,7 +2768,7 @@ func (x *ListFrameworksResponse) String() string {
 func (*ListFrameworksResponse) ProtoMessage() {}
 
 func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2700,7 +2781,7 @@ func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFrameworksResponse.ProtoReflect.Descriptor instead.
 func (*ListFrameworksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListFrameworksResponse) GetItems() []*FrameworkView {
@@ -2765,7 +2846,7 @@ type TaskView struct {
 
 func (x *TaskView) Reset() {
 	*x = TaskView{}
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2777,7 +2858,7 @@ func (x *TaskView) String() string {
 func (*TaskView) ProtoMessage() {}
 
 func (x *TaskView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2790,7 +2871,7 @@ func (x *TaskView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskView.ProtoReflect.Descriptor instead.
 func (*TaskView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TaskView) GetId() string {
@@ -2979,7 +3060,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2991,7 +3072,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3004,7 +3085,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListTasksResponse) GetItems() []*TaskView {
@@ -3039,7 +3120,7 @@ type OfferView struct {
 
 func (x *OfferView) Reset() {
 	*x = OfferView{}
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3051,7 +3132,7 @@ func (x *OfferView) String() string {
 func (*OfferView) ProtoMessage() {}
 
 func (x *OfferView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3064,7 +3145,7 @@ func (x *OfferView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferView.ProtoReflect.Descriptor instead.
 func (*OfferView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *OfferView) GetId() string {
@@ -3141,7 +3222,7 @@ type ListOffersResponse struct {
 
 func (x *ListOffersResponse) Reset() {
 	*x = ListOffersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3153,7 +3234,7 @@ func (x *ListOffersResponse) String() string {
 func (*ListOffersResponse) ProtoMessage() {}
 
 func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3166,7 +3247,7 @@ func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOffersResponse.ProtoReflect.Descriptor instead.
 func (*ListOffersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListOffersResponse) GetItems() []*OfferView {
@@ -3206,7 +3287,7 @@ type ExecutorView struct {
 
 func (x *ExecutorView) Reset() {
 	*x = ExecutorView{}
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3218,7 +3299,7 @@ func (x *ExecutorView) String() string {
 func (*ExecutorView) ProtoMessage() {}
 
 func (x *ExecutorView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3231,7 +3312,7 @@ func (x *ExecutorView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorView.ProtoReflect.Descriptor instead.
 func (*ExecutorView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ExecutorView) GetId() string {
@@ -3315,7 +3396,7 @@ type ListExecutorsResponse struct {
 
 func (x *ListExecutorsResponse) Reset() {
 	*x = ListExecutorsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3327,7 +3408,7 @@ func (x *ListExecutorsResponse) String() string {
 func (*ListExecutorsResponse) ProtoMessage() {}
 
 func (x *ListExecutorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3340,7 +3421,7 @@ func (x *ListExecutorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListExecutorsResponse.ProtoReflect.Descriptor instead.
 func (*ListExecutorsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListExecutorsResponse) GetItems() []*ExecutorView {
@@ -3381,7 +3462,7 @@ type OperationView struct {
 
 func (x *OperationView) Reset() {
 	*x = OperationView{}
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3393,7 +3474,7 @@ func (x *OperationView) String() string {
 func (*OperationView) ProtoMessage() {}
 
 func (x *OperationView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3406,7 +3487,7 @@ func (x *OperationView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationView.ProtoReflect.Descriptor instead.
 func (*OperationView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *OperationView) GetId() string {
@@ -3497,7 +3578,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3509,7 +3590,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3522,7 +3603,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListOperationsResponse) GetItems() []*OperationView {
@@ -3558,7 +3639,7 @@ type RoleView struct {
 
 func (x *RoleView) Reset() {
 	*x = RoleView{}
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3570,7 +3651,7 @@ func (x *RoleView) String() string {
 func (*RoleView) ProtoMessage() {}
 
 func (x *RoleView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3583,7 +3664,7 @@ func (x *RoleView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleView.ProtoReflect.Descriptor instead.
 func (*RoleView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RoleView) GetRole() string {
@@ -3668,7 +3749,7 @@ type ListRolesResponse struct {
 
 func (x *ListRolesResponse) Reset() {
 	*x = ListRolesResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3680,7 +3761,7 @@ func (x *ListRolesResponse) String() string {
 func (*ListRolesResponse) ProtoMessage() {}
 
 func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3693,7 +3774,7 @@ func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolesResponse.ProtoReflect.Descriptor instead.
 func (*ListRolesResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListRolesResponse) GetItems() []*RoleView {
@@ -3737,7 +3818,7 @@ type ListUsageRequest struct {
 
 func (x *ListUsageRequest) Reset() {
 	*x = ListUsageRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3749,7 +3830,7 @@ func (x *ListUsageRequest) String() string {
 func (*ListUsageRequest) ProtoMessage() {}
 
 func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3762,7 +3843,7 @@ func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
 func (*ListUsageRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListUsageRequest) GetLimit() int32 {
@@ -3825,7 +3906,7 @@ type UsageView struct {
 
 func (x *UsageView) Reset() {
 	*x = UsageView{}
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3837,7 +3918,7 @@ func (x *UsageView) String() string {
 func (*UsageView) ProtoMessage() {}
 
 func (x *UsageView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3850,7 +3931,7 @@ func (x *UsageView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageView.ProtoReflect.Descriptor instead.
 func (*UsageView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *UsageView) GetBegin() *timestamppb.Timestamp {
@@ -3934,7 +4015,7 @@ type ListUsageResponse struct {
 
 func (x *ListUsageResponse) Reset() {
 	*x = ListUsageResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3946,7 +4027,7 @@ func (x *ListUsageResponse) String() string {
 func (*ListUsageResponse) ProtoMessage() {}
 
 func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3959,7 +4040,7 @@ func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
 func (*ListUsageResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListUsageResponse) GetItems() []*UsageView {
@@ -3991,7 +4072,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4003,7 +4084,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4016,7 +4097,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ExplainRequest) GetFrameworkId() string {
@@ -4054,7 +4135,7 @@ type ExplainShape struct {
 
 func (x *ExplainShape) Reset() {
 	*x = ExplainShape{}
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4066,7 +4147,7 @@ func (x *ExplainShape) String() string {
 func (*ExplainShape) ProtoMessage() {}
 
 func (x *ExplainShape) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4079,7 +4160,7 @@ func (x *ExplainShape) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainShape.ProtoReflect.Descriptor instead.
 func (*ExplainShape) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ExplainShape) GetShape() *Shape {
@@ -4122,7 +4203,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4134,7 +4215,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4147,7 +4228,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ExplainResponse) GetFrameworkId() string {
@@ -4210,7 +4291,7 @@ type ExplainedDecision struct {
 
 func (x *ExplainedDecision) Reset() {
 	*x = ExplainedDecision{}
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4222,7 +4303,7 @@ func (x *ExplainedDecision) String() string {
 func (*ExplainedDecision) ProtoMessage() {}
 
 func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4235,7 +4316,7 @@ func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedDecision.ProtoReflect.Descriptor instead.
 func (*ExplainedDecision) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ExplainedDecision) GetAt() *timestamppb.Timestamp {
@@ -4313,7 +4394,7 @@ type ExplainedAgent struct {
 
 func (x *ExplainedAgent) Reset() {
 	*x = ExplainedAgent{}
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4325,7 +4406,7 @@ func (x *ExplainedAgent) String() string {
 func (*ExplainedAgent) ProtoMessage() {}
 
 func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4338,7 +4419,7 @@ func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedAgent.ProtoReflect.Descriptor instead.
 func (*ExplainedAgent) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ExplainedAgent) GetAgentId() string {
@@ -4375,7 +4456,7 @@ type KillTaskRequest struct {
 
 func (x *KillTaskRequest) Reset() {
 	*x = KillTaskRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4387,7 +4468,7 @@ func (x *KillTaskRequest) String() string {
 func (*KillTaskRequest) ProtoMessage() {}
 
 func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4400,7 +4481,7 @@ func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskRequest.ProtoReflect.Descriptor instead.
 func (*KillTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *KillTaskRequest) GetTask() string {
@@ -4432,7 +4513,7 @@ type KillTaskResponse struct {
 
 func (x *KillTaskResponse) Reset() {
 	*x = KillTaskResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4444,7 +4525,7 @@ func (x *KillTaskResponse) String() string {
 func (*KillTaskResponse) ProtoMessage() {}
 
 func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4457,7 +4538,7 @@ func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskResponse.ProtoReflect.Descriptor instead.
 func (*KillTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *KillTaskResponse) GetFrameworkId() string {
@@ -4501,7 +4582,7 @@ type RemoveFrameworkRequest struct {
 
 func (x *RemoveFrameworkRequest) Reset() {
 	*x = RemoveFrameworkRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4513,7 +4594,7 @@ func (x *RemoveFrameworkRequest) String() string {
 func (*RemoveFrameworkRequest) ProtoMessage() {}
 
 func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4526,7 +4607,7 @@ func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFrameworkRequest.ProtoReflect.Descriptor instead.
 func (*RemoveFrameworkRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RemoveFrameworkRequest) GetFrameworkId() string {
@@ -4558,7 +4639,7 @@ type MarkAgentRequest struct {
 
 func (x *MarkAgentRequest) Reset() {
 	*x = MarkAgentRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4570,7 +4651,7 @@ func (x *MarkAgentRequest) String() string {
 func (*MarkAgentRequest) ProtoMessage() {}
 
 func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4583,7 +4664,7 @@ func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkAgentRequest.ProtoReflect.Descriptor instead.
 func (*MarkAgentRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *MarkAgentRequest) GetAgentId() string {
@@ -4627,7 +4708,7 @@ type SetMaintenanceRequest struct {
 
 func (x *SetMaintenanceRequest) Reset() {
 	*x = SetMaintenanceRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4639,7 +4720,7 @@ func (x *SetMaintenanceRequest) String() string {
 func (*SetMaintenanceRequest) ProtoMessage() {}
 
 func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4652,7 +4733,7 @@ func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMaintenanceRequest.ProtoReflect.Descriptor instead.
 func (*SetMaintenanceRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *SetMaintenanceRequest) GetAgentIds() []string {
@@ -4680,7 +4761,7 @@ type ActionResponse struct {
 
 func (x *ActionResponse) Reset() {
 	*x = ActionResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4692,7 +4773,7 @@ func (x *ActionResponse) String() string {
 func (*ActionResponse) ProtoMessage() {}
 
 func (x *ActionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4705,7 +4786,7 @@ func (x *ActionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionResponse.ProtoReflect.Descriptor instead.
 func (*ActionResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ActionResponse) GetSubject() string {
@@ -4744,7 +4825,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4756,7 +4837,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4769,7 +4850,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ReserveRequest) GetAgentId() string {
@@ -4839,7 +4920,7 @@ type SetRoleRequest struct {
 
 func (x *SetRoleRequest) Reset() {
 	*x = SetRoleRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4851,7 +4932,7 @@ func (x *SetRoleRequest) String() string {
 func (*SetRoleRequest) ProtoMessage() {}
 
 func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4864,7 +4945,7 @@ func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRoleRequest.ProtoReflect.Descriptor instead.
 func (*SetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SetRoleRequest) GetRole() string {
@@ -4917,7 +4998,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4929,7 +5010,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4942,7 +5023,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 // RaftPeer is one member of the quorum.
@@ -4958,7 +5039,7 @@ type RaftPeer struct {
 
 func (x *RaftPeer) Reset() {
 	*x = RaftPeer{}
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4970,7 +5051,7 @@ func (x *RaftPeer) String() string {
 func (*RaftPeer) ProtoMessage() {}
 
 func (x *RaftPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4983,7 +5064,7 @@ func (x *RaftPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftPeer.ProtoReflect.Descriptor instead.
 func (*RaftPeer) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *RaftPeer) GetId() string {
@@ -5015,14 +5096,16 @@ type ListPeersResponse struct {
 	AppliedIndex uint64                 `protobuf:"varint,3,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
 	LastIndex    uint64                 `protobuf:"varint,4,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
 	// What is wrong with the master that answers, for people: for example, its disk takes no writes.
-	Why           string `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
+	Why string `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
+	// What the master that answers has; absent: it has none yet.
+	Snapshot      *SnapshotView `protobuf:"bytes,6,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5034,7 +5117,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5047,7 +5130,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListPeersResponse) GetItems() []*RaftPeer {
@@ -5085,6 +5168,13 @@ func (x *ListPeersResponse) GetWhy() string {
 	return ""
 }
 
+func (x *ListPeersResponse) GetSnapshot() *SnapshotView {
+	if x != nil {
+		return x.Snapshot
+	}
+	return nil
+}
+
 // AddPeerRequest names the master that is to be added.
 type AddPeerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5096,7 +5186,7 @@ type AddPeerRequest struct {
 
 func (x *AddPeerRequest) Reset() {
 	*x = AddPeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5108,7 +5198,7 @@ func (x *AddPeerRequest) String() string {
 func (*AddPeerRequest) ProtoMessage() {}
 
 func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5121,7 +5211,7 @@ func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerRequest.ProtoReflect.Descriptor instead.
 func (*AddPeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *AddPeerRequest) GetId() string {
@@ -5150,7 +5240,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[62]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5162,7 +5252,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[62]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5175,7 +5265,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{62}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *RemovePeerRequest) GetId() string {
@@ -5203,7 +5293,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[63]
+	mi := &file_api_v1_operator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5215,7 +5305,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[63]
+	mi := &file_api_v1_operator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5228,7 +5318,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{63}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *TransferLeaderRequest) GetId() string {
@@ -5246,7 +5336,7 @@ type SaveSnapshotRequest struct {
 
 func (x *SaveSnapshotRequest) Reset() {
 	*x = SaveSnapshotRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[64]
+	mi := &file_api_v1_operator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5258,7 +5348,7 @@ func (x *SaveSnapshotRequest) String() string {
 func (*SaveSnapshotRequest) ProtoMessage() {}
 
 func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[64]
+	mi := &file_api_v1_operator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5271,7 +5361,7 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{64}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{65}
 }
 
 // SnapshotChunk is a part of a snapshot, in order.
@@ -5284,7 +5374,7 @@ type SnapshotChunk struct {
 
 func (x *SnapshotChunk) Reset() {
 	*x = SnapshotChunk{}
-	mi := &file_api_v1_operator_proto_msgTypes[65]
+	mi := &file_api_v1_operator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5296,7 +5386,7 @@ func (x *SnapshotChunk) String() string {
 func (*SnapshotChunk) ProtoMessage() {}
 
 func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[65]
+	mi := &file_api_v1_operator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5309,7 +5399,7 @@ func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotChunk.ProtoReflect.Descriptor instead.
 func (*SnapshotChunk) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{65}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *SnapshotChunk) GetData() []byte {
@@ -5327,7 +5417,7 @@ type StateHashRequest struct {
 
 func (x *StateHashRequest) Reset() {
 	*x = StateHashRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[66]
+	mi := &file_api_v1_operator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5339,7 +5429,7 @@ func (x *StateHashRequest) String() string {
 func (*StateHashRequest) ProtoMessage() {}
 
 func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[66]
+	mi := &file_api_v1_operator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5352,7 +5442,7 @@ func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashRequest.ProtoReflect.Descriptor instead.
 func (*StateHashRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{66}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{67}
 }
 
 // StateHashResponse has the hash and the applied index to which it belongs.
@@ -5368,7 +5458,7 @@ type StateHashResponse struct {
 
 func (x *StateHashResponse) Reset() {
 	*x = StateHashResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[67]
+	mi := &file_api_v1_operator_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5380,7 +5470,7 @@ func (x *StateHashResponse) String() string {
 func (*StateHashResponse) ProtoMessage() {}
 
 func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[67]
+	mi := &file_api_v1_operator_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5393,7 +5483,7 @@ func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashResponse.ProtoReflect.Descriptor instead.
 func (*StateHashResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{67}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *StateHashResponse) GetAppliedIndex() uint64 {
@@ -5429,7 +5519,7 @@ type StoreSession struct {
 
 func (x *StoreSession) Reset() {
 	*x = StoreSession{}
-	mi := &file_api_v1_operator_proto_msgTypes[68]
+	mi := &file_api_v1_operator_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5441,7 +5531,7 @@ func (x *StoreSession) String() string {
 func (*StoreSession) ProtoMessage() {}
 
 func (x *StoreSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[68]
+	mi := &file_api_v1_operator_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5454,7 +5544,7 @@ func (x *StoreSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSession.ProtoReflect.Descriptor instead.
 func (*StoreSession) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{68}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *StoreSession) GetFrameworkId() string {
@@ -5495,7 +5585,7 @@ type StoreEntry struct {
 
 func (x *StoreEntry) Reset() {
 	*x = StoreEntry{}
-	mi := &file_api_v1_operator_proto_msgTypes[69]
+	mi := &file_api_v1_operator_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5507,7 +5597,7 @@ func (x *StoreEntry) String() string {
 func (*StoreEntry) ProtoMessage() {}
 
 func (x *StoreEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[69]
+	mi := &file_api_v1_operator_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5520,7 +5610,7 @@ func (x *StoreEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreEntry.ProtoReflect.Descriptor instead.
 func (*StoreEntry) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{69}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *StoreEntry) GetKey() string {
@@ -5569,7 +5659,7 @@ type StoreGetRequest struct {
 
 func (x *StoreGetRequest) Reset() {
 	*x = StoreGetRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[70]
+	mi := &file_api_v1_operator_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5581,7 +5671,7 @@ func (x *StoreGetRequest) String() string {
 func (*StoreGetRequest) ProtoMessage() {}
 
 func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[70]
+	mi := &file_api_v1_operator_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5594,7 +5684,7 @@ func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreGetRequest.ProtoReflect.Descriptor instead.
 func (*StoreGetRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{70}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *StoreGetRequest) GetSession() *StoreSession {
@@ -5632,7 +5722,7 @@ type StorePutRequest struct {
 
 func (x *StorePutRequest) Reset() {
 	*x = StorePutRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[71]
+	mi := &file_api_v1_operator_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5644,7 +5734,7 @@ func (x *StorePutRequest) String() string {
 func (*StorePutRequest) ProtoMessage() {}
 
 func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[71]
+	mi := &file_api_v1_operator_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5657,7 +5747,7 @@ func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorePutRequest.ProtoReflect.Descriptor instead.
 func (*StorePutRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{71}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *StorePutRequest) GetSession() *StoreSession {
@@ -5723,7 +5813,7 @@ type StoreDeleteRequest struct {
 
 func (x *StoreDeleteRequest) Reset() {
 	*x = StoreDeleteRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[72]
+	mi := &file_api_v1_operator_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5735,7 +5825,7 @@ func (x *StoreDeleteRequest) String() string {
 func (*StoreDeleteRequest) ProtoMessage() {}
 
 func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[72]
+	mi := &file_api_v1_operator_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5748,7 +5838,7 @@ func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreDeleteRequest.ProtoReflect.Descriptor instead.
 func (*StoreDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{72}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *StoreDeleteRequest) GetSession() *StoreSession {
@@ -5801,7 +5891,7 @@ type StoreListRequest struct {
 
 func (x *StoreListRequest) Reset() {
 	*x = StoreListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[73]
+	mi := &file_api_v1_operator_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5813,7 +5903,7 @@ func (x *StoreListRequest) String() string {
 func (*StoreListRequest) ProtoMessage() {}
 
 func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[73]
+	mi := &file_api_v1_operator_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5826,7 +5916,7 @@ func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListRequest.ProtoReflect.Descriptor instead.
 func (*StoreListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{73}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *StoreListRequest) GetSession() *StoreSession {
@@ -5868,7 +5958,7 @@ type StoreListResponse struct {
 
 func (x *StoreListResponse) Reset() {
 	*x = StoreListResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[74]
+	mi := &file_api_v1_operator_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5880,7 +5970,7 @@ func (x *StoreListResponse) String() string {
 func (*StoreListResponse) ProtoMessage() {}
 
 func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[74]
+	mi := &file_api_v1_operator_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5893,7 +5983,7 @@ func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListResponse.ProtoReflect.Descriptor instead.
 func (*StoreListResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{74}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *StoreListResponse) GetItems() []*StoreEntry {
@@ -5925,7 +6015,7 @@ type StoreWatchRequest struct {
 
 func (x *StoreWatchRequest) Reset() {
 	*x = StoreWatchRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[75]
+	mi := &file_api_v1_operator_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5937,7 +6027,7 @@ func (x *StoreWatchRequest) String() string {
 func (*StoreWatchRequest) ProtoMessage() {}
 
 func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[75]
+	mi := &file_api_v1_operator_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5950,7 +6040,7 @@ func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreWatchRequest.ProtoReflect.Descriptor instead.
 func (*StoreWatchRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{75}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *StoreWatchRequest) GetSession() *StoreSession {
@@ -6092,7 +6182,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\tallocator\x18\x05 \x01(\tR\tallocator\x12\x18\n" +
 	"\aversion\x18\x06 \x01(\tR\aversion\x12\x14\n" +
 	"\x05index\x18\a \x01(\x04R\x05index\x12)\n" +
-	"\x10master_addresses\x18\b \x03(\tR\x0fmasterAddresses\"\xde\x02\n" +
+	"\x10master_addresses\x18\b \x03(\tR\x0fmasterAddresses\"\x93\x03\n" +
 	"\n" +
 	"MasterView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
@@ -6106,7 +6196,13 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\rapplied_index\x18\t \x01(\x04R\fappliedIndex\x12\x10\n" +
 	"\x03why\x18\n" +
 	" \x01(\tR\x03why\x12 \n" +
-	"\vincarnation\x18\v \x01(\tR\vincarnation\"\x8f\x01\n" +
+	"\vincarnation\x18\v \x01(\tR\vincarnation\x123\n" +
+	"\bsnapshot\x18\f \x01(\v2\x17.tender.v1.SnapshotViewR\bsnapshot\"\x9c\x01\n" +
+	"\fSnapshotView\x12.\n" +
+	"\x04made\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04made\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x120\n" +
+	"\x05saved\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05saved\"\x8f\x01\n" +
 	"\x13ListMastersResponse\x12+\n" +
 	"\x05items\x18\x01 \x03(\v2\x15.tender.v1.MasterViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
@@ -6431,14 +6527,15 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\bRaftPeer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fraft_address\x18\x02 \x01(\tR\vraftAddress\x12\x12\n" +
-	"\x04role\x18\x03 \x01(\tR\x04role\"\xb9\x01\n" +
+	"\x04role\x18\x03 \x01(\tR\x04role\"\xee\x01\n" +
 	"\x11ListPeersResponse\x12)\n" +
 	"\x05items\x18\x01 \x03(\v2\x13.tender.v1.RaftPeerR\x05items\x12#\n" +
 	"\x04term\x18\x02 \x01(\v2\x0f.tender.v1.TermR\x04term\x12#\n" +
 	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\x12\x1d\n" +
 	"\n" +
 	"last_index\x18\x04 \x01(\x04R\tlastIndex\x12\x10\n" +
-	"\x03why\x18\x05 \x01(\tR\x03why\"C\n" +
+	"\x03why\x18\x05 \x01(\tR\x03why\x123\n" +
+	"\bsnapshot\x18\x06 \x01(\v2\x17.tender.v1.SnapshotViewR\bsnapshot\"C\n" +
 	"\x0eAddPeerRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fraft_address\x18\x02 \x01(\tR\vraftAddress\"9\n" +
@@ -6578,7 +6675,7 @@ func file_api_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
+var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 87)
 var file_api_v1_operator_proto_goTypes = []any{
 	(AgentAction)(0),                // 0: tender.v1.AgentAction
 	(*ListChangesRequest)(nil),      // 1: tender.v1.ListChangesRequest
@@ -6605,293 +6702,298 @@ var file_api_v1_operator_proto_goTypes = []any{
 	(*GetClusterRequest)(nil),       // 22: tender.v1.GetClusterRequest
 	(*ClusterView)(nil),             // 23: tender.v1.ClusterView
 	(*MasterView)(nil),              // 24: tender.v1.MasterView
-	(*ListMastersResponse)(nil),     // 25: tender.v1.ListMastersResponse
-	(*AgentView)(nil),               // 26: tender.v1.AgentView
-	(*OrphanedVolume)(nil),          // 27: tender.v1.OrphanedVolume
-	(*ListAgentsResponse)(nil),      // 28: tender.v1.ListAgentsResponse
-	(*FrameworkView)(nil),           // 29: tender.v1.FrameworkView
-	(*LocalityView)(nil),            // 30: tender.v1.LocalityView
-	(*DemandView)(nil),              // 31: tender.v1.DemandView
-	(*ListFrameworksResponse)(nil),  // 32: tender.v1.ListFrameworksResponse
-	(*TaskView)(nil),                // 33: tender.v1.TaskView
-	(*ListTasksResponse)(nil),       // 34: tender.v1.ListTasksResponse
-	(*OfferView)(nil),               // 35: tender.v1.OfferView
-	(*ListOffersResponse)(nil),      // 36: tender.v1.ListOffersResponse
-	(*ExecutorView)(nil),            // 37: tender.v1.ExecutorView
-	(*ListExecutorsResponse)(nil),   // 38: tender.v1.ListExecutorsResponse
-	(*OperationView)(nil),           // 39: tender.v1.OperationView
-	(*ListOperationsResponse)(nil),  // 40: tender.v1.ListOperationsResponse
-	(*RoleView)(nil),                // 41: tender.v1.RoleView
-	(*ListRolesResponse)(nil),       // 42: tender.v1.ListRolesResponse
-	(*ListUsageRequest)(nil),        // 43: tender.v1.ListUsageRequest
-	(*UsageView)(nil),               // 44: tender.v1.UsageView
-	(*ListUsageResponse)(nil),       // 45: tender.v1.ListUsageResponse
-	(*ExplainRequest)(nil),          // 46: tender.v1.ExplainRequest
-	(*ExplainShape)(nil),            // 47: tender.v1.ExplainShape
-	(*ExplainResponse)(nil),         // 48: tender.v1.ExplainResponse
-	(*ExplainedDecision)(nil),       // 49: tender.v1.ExplainedDecision
-	(*ExplainedAgent)(nil),          // 50: tender.v1.ExplainedAgent
-	(*KillTaskRequest)(nil),         // 51: tender.v1.KillTaskRequest
-	(*KillTaskResponse)(nil),        // 52: tender.v1.KillTaskResponse
-	(*RemoveFrameworkRequest)(nil),  // 53: tender.v1.RemoveFrameworkRequest
-	(*MarkAgentRequest)(nil),        // 54: tender.v1.MarkAgentRequest
-	(*SetMaintenanceRequest)(nil),   // 55: tender.v1.SetMaintenanceRequest
-	(*ActionResponse)(nil),          // 56: tender.v1.ActionResponse
-	(*ReserveRequest)(nil),          // 57: tender.v1.ReserveRequest
-	(*SetRoleRequest)(nil),          // 58: tender.v1.SetRoleRequest
-	(*ListPeersRequest)(nil),        // 59: tender.v1.ListPeersRequest
-	(*RaftPeer)(nil),                // 60: tender.v1.RaftPeer
-	(*ListPeersResponse)(nil),       // 61: tender.v1.ListPeersResponse
-	(*AddPeerRequest)(nil),          // 62: tender.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),       // 63: tender.v1.RemovePeerRequest
-	(*TransferLeaderRequest)(nil),   // 64: tender.v1.TransferLeaderRequest
-	(*SaveSnapshotRequest)(nil),     // 65: tender.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),           // 66: tender.v1.SnapshotChunk
-	(*StateHashRequest)(nil),        // 67: tender.v1.StateHashRequest
-	(*StateHashResponse)(nil),       // 68: tender.v1.StateHashResponse
-	(*StoreSession)(nil),            // 69: tender.v1.StoreSession
-	(*StoreEntry)(nil),              // 70: tender.v1.StoreEntry
-	(*StoreGetRequest)(nil),         // 71: tender.v1.StoreGetRequest
-	(*StorePutRequest)(nil),         // 72: tender.v1.StorePutRequest
-	(*StoreDeleteRequest)(nil),      // 73: tender.v1.StoreDeleteRequest
-	(*StoreListRequest)(nil),        // 74: tender.v1.StoreListRequest
-	(*StoreListResponse)(nil),       // 75: tender.v1.StoreListResponse
-	(*StoreWatchRequest)(nil),       // 76: tender.v1.StoreWatchRequest
-	nil,                             // 77: tender.v1.AgentView.AttributesEntry
-	nil,                             // 78: tender.v1.AgentView.LeavingEntry
-	nil,                             // 79: tender.v1.AgentView.VolumesEntry
-	nil,                             // 80: tender.v1.FrameworkView.LabelsEntry
-	nil,                             // 81: tender.v1.FrameworkView.EndpointsEntry
-	nil,                             // 82: tender.v1.TaskView.LabelsEntry
-	nil,                             // 83: tender.v1.TaskView.PortsEntry
-	nil,                             // 84: tender.v1.UsageView.AllocatedEntry
-	nil,                             // 85: tender.v1.UsageView.UsedEntry
-	nil,                             // 86: tender.v1.UsageView.EndedEntry
-	(*timestamppb.Timestamp)(nil),   // 87: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 88: google.protobuf.Duration
-	(*PrincipalGrant)(nil),          // 89: tender.v1.PrincipalGrant
-	(*Term)(nil),                    // 90: tender.v1.Term
-	(*structpb.Struct)(nil),         // 91: google.protobuf.Struct
-	(*Usage)(nil),                   // 92: tender.v1.Usage
-	(*Window)(nil),                  // 93: tender.v1.Window
-	(*Spread)(nil),                  // 94: tender.v1.Spread
-	(*Command)(nil),                 // 95: tender.v1.Command
-	(*Secret)(nil),                  // 96: tender.v1.Secret
-	(OperationKind)(0),              // 97: tender.v1.OperationKind
-	(*Shape)(nil),                   // 98: tender.v1.Shape
-	(*CreateTokenRequest)(nil),      // 99: tender.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),       // 100: tender.v1.ListTokensRequest
-	(*RevokeTokenRequest)(nil),      // 101: tender.v1.RevokeTokenRequest
-	(*GetAuthorityRequest)(nil),     // 102: tender.v1.GetAuthorityRequest
-	(*RotateAuthorityRequest)(nil),  // 103: tender.v1.RotateAuthorityRequest
-	(*SignHostsRequest)(nil),        // 104: tender.v1.SignHostsRequest
-	(*CreateTokenResponse)(nil),     // 105: tender.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),      // 106: tender.v1.ListTokensResponse
-	(*AuthorityView)(nil),           // 107: tender.v1.AuthorityView
-	(*SignResponse)(nil),            // 108: tender.v1.SignResponse
+	(*SnapshotView)(nil),            // 25: tender.v1.SnapshotView
+	(*ListMastersResponse)(nil),     // 26: tender.v1.ListMastersResponse
+	(*AgentView)(nil),               // 27: tender.v1.AgentView
+	(*OrphanedVolume)(nil),          // 28: tender.v1.OrphanedVolume
+	(*ListAgentsResponse)(nil),      // 29: tender.v1.ListAgentsResponse
+	(*FrameworkView)(nil),           // 30: tender.v1.FrameworkView
+	(*LocalityView)(nil),            // 31: tender.v1.LocalityView
+	(*DemandView)(nil),              // 32: tender.v1.DemandView
+	(*ListFrameworksResponse)(nil),  // 33: tender.v1.ListFrameworksResponse
+	(*TaskView)(nil),                // 34: tender.v1.TaskView
+	(*ListTasksResponse)(nil),       // 35: tender.v1.ListTasksResponse
+	(*OfferView)(nil),               // 36: tender.v1.OfferView
+	(*ListOffersResponse)(nil),      // 37: tender.v1.ListOffersResponse
+	(*ExecutorView)(nil),            // 38: tender.v1.ExecutorView
+	(*ListExecutorsResponse)(nil),   // 39: tender.v1.ListExecutorsResponse
+	(*OperationView)(nil),           // 40: tender.v1.OperationView
+	(*ListOperationsResponse)(nil),  // 41: tender.v1.ListOperationsResponse
+	(*RoleView)(nil),                // 42: tender.v1.RoleView
+	(*ListRolesResponse)(nil),       // 43: tender.v1.ListRolesResponse
+	(*ListUsageRequest)(nil),        // 44: tender.v1.ListUsageRequest
+	(*UsageView)(nil),               // 45: tender.v1.UsageView
+	(*ListUsageResponse)(nil),       // 46: tender.v1.ListUsageResponse
+	(*ExplainRequest)(nil),          // 47: tender.v1.ExplainRequest
+	(*ExplainShape)(nil),            // 48: tender.v1.ExplainShape
+	(*ExplainResponse)(nil),         // 49: tender.v1.ExplainResponse
+	(*ExplainedDecision)(nil),       // 50: tender.v1.ExplainedDecision
+	(*ExplainedAgent)(nil),          // 51: tender.v1.ExplainedAgent
+	(*KillTaskRequest)(nil),         // 52: tender.v1.KillTaskRequest
+	(*KillTaskResponse)(nil),        // 53: tender.v1.KillTaskResponse
+	(*RemoveFrameworkRequest)(nil),  // 54: tender.v1.RemoveFrameworkRequest
+	(*MarkAgentRequest)(nil),        // 55: tender.v1.MarkAgentRequest
+	(*SetMaintenanceRequest)(nil),   // 56: tender.v1.SetMaintenanceRequest
+	(*ActionResponse)(nil),          // 57: tender.v1.ActionResponse
+	(*ReserveRequest)(nil),          // 58: tender.v1.ReserveRequest
+	(*SetRoleRequest)(nil),          // 59: tender.v1.SetRoleRequest
+	(*ListPeersRequest)(nil),        // 60: tender.v1.ListPeersRequest
+	(*RaftPeer)(nil),                // 61: tender.v1.RaftPeer
+	(*ListPeersResponse)(nil),       // 62: tender.v1.ListPeersResponse
+	(*AddPeerRequest)(nil),          // 63: tender.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),       // 64: tender.v1.RemovePeerRequest
+	(*TransferLeaderRequest)(nil),   // 65: tender.v1.TransferLeaderRequest
+	(*SaveSnapshotRequest)(nil),     // 66: tender.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),           // 67: tender.v1.SnapshotChunk
+	(*StateHashRequest)(nil),        // 68: tender.v1.StateHashRequest
+	(*StateHashResponse)(nil),       // 69: tender.v1.StateHashResponse
+	(*StoreSession)(nil),            // 70: tender.v1.StoreSession
+	(*StoreEntry)(nil),              // 71: tender.v1.StoreEntry
+	(*StoreGetRequest)(nil),         // 72: tender.v1.StoreGetRequest
+	(*StorePutRequest)(nil),         // 73: tender.v1.StorePutRequest
+	(*StoreDeleteRequest)(nil),      // 74: tender.v1.StoreDeleteRequest
+	(*StoreListRequest)(nil),        // 75: tender.v1.StoreListRequest
+	(*StoreListResponse)(nil),       // 76: tender.v1.StoreListResponse
+	(*StoreWatchRequest)(nil),       // 77: tender.v1.StoreWatchRequest
+	nil,                             // 78: tender.v1.AgentView.AttributesEntry
+	nil,                             // 79: tender.v1.AgentView.LeavingEntry
+	nil,                             // 80: tender.v1.AgentView.VolumesEntry
+	nil,                             // 81: tender.v1.FrameworkView.LabelsEntry
+	nil,                             // 82: tender.v1.FrameworkView.EndpointsEntry
+	nil,                             // 83: tender.v1.TaskView.LabelsEntry
+	nil,                             // 84: tender.v1.TaskView.PortsEntry
+	nil,                             // 85: tender.v1.UsageView.AllocatedEntry
+	nil,                             // 86: tender.v1.UsageView.UsedEntry
+	nil,                             // 87: tender.v1.UsageView.EndedEntry
+	(*timestamppb.Timestamp)(nil),   // 88: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 89: google.protobuf.Duration
+	(*PrincipalGrant)(nil),          // 90: tender.v1.PrincipalGrant
+	(*Term)(nil),                    // 91: tender.v1.Term
+	(*structpb.Struct)(nil),         // 92: google.protobuf.Struct
+	(*Usage)(nil),                   // 93: tender.v1.Usage
+	(*Window)(nil),                  // 94: tender.v1.Window
+	(*Spread)(nil),                  // 95: tender.v1.Spread
+	(*Command)(nil),                 // 96: tender.v1.Command
+	(*Secret)(nil),                  // 97: tender.v1.Secret
+	(OperationKind)(0),              // 98: tender.v1.OperationKind
+	(*Shape)(nil),                   // 99: tender.v1.Shape
+	(*CreateTokenRequest)(nil),      // 100: tender.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),       // 101: tender.v1.ListTokensRequest
+	(*RevokeTokenRequest)(nil),      // 102: tender.v1.RevokeTokenRequest
+	(*GetAuthorityRequest)(nil),     // 103: tender.v1.GetAuthorityRequest
+	(*RotateAuthorityRequest)(nil),  // 104: tender.v1.RotateAuthorityRequest
+	(*SignHostsRequest)(nil),        // 105: tender.v1.SignHostsRequest
+	(*CreateTokenResponse)(nil),     // 106: tender.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),      // 107: tender.v1.ListTokensResponse
+	(*AuthorityView)(nil),           // 108: tender.v1.AuthorityView
+	(*SignResponse)(nil),            // 109: tender.v1.SignResponse
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
-	87,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
-	87,  // 1: tender.v1.ListChangesRequest.until:type_name -> google.protobuf.Timestamp
+	88,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
+	88,  // 1: tender.v1.ListChangesRequest.until:type_name -> google.protobuf.Timestamp
 	3,   // 2: tender.v1.ListChangesResponse.items:type_name -> tender.v1.ChangeView
-	87,  // 3: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
-	87,  // 4: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
+	88,  // 3: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
+	88,  // 4: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
 	7,   // 5: tender.v1.ListSecretsResponse.items:type_name -> tender.v1.SecretView
-	87,  // 6: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
-	88,  // 7: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
-	89,  // 8: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
-	89,  // 9: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
-	89,  // 10: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
-	87,  // 11: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
-	87,  // 12: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
+	88,  // 6: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
+	89,  // 7: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
+	90,  // 8: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
+	90,  // 9: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
+	90,  // 10: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
+	88,  // 11: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
+	88,  // 12: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
 	14,  // 13: tender.v1.ListPrincipalsResponse.items:type_name -> tender.v1.PrincipalView
-	89,  // 14: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
-	89,  // 15: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
-	90,  // 16: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	87,  // 17: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
-	24,  // 18: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	87,  // 19: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
-	91,  // 20: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
-	91,  // 21: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
-	91,  // 22: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
-	91,  // 23: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
-	77,  // 24: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
-	92,  // 25: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	87,  // 26: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
-	93,  // 27: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
-	78,  // 28: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
-	91,  // 29: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
-	27,  // 30: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
-	91,  // 31: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
-	79,  // 32: tender.v1.AgentView.volumes:type_name -> tender.v1.AgentView.VolumesEntry
-	26,  // 33: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	87,  // 34: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	91,  // 35: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	91,  // 36: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	88,  // 37: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	80,  // 38: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	81,  // 39: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
-	31,  // 40: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	87,  // 41: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
-	30,  // 42: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
-	91,  // 43: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
-	91,  // 44: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
-	88,  // 45: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
-	88,  // 46: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	88,  // 47: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
-	91,  // 48: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	94,  // 49: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
-	29,  // 50: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	91,  // 51: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	87,  // 52: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	87,  // 53: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	82,  // 54: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	83,  // 55: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	92,  // 56: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	95,  // 57: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	96,  // 58: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
-	33,  // 59: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	91,  // 60: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	87,  // 61: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	87,  // 62: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
-	35,  // 63: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	91,  // 64: tender.v1.ExecutorView.resources:type_name -> google.protobuf.Struct
-	92,  // 65: tender.v1.ExecutorView.usage:type_name -> tender.v1.Usage
-	37,  // 66: tender.v1.ListExecutorsResponse.items:type_name -> tender.v1.ExecutorView
-	97,  // 67: tender.v1.OperationView.kind:type_name -> tender.v1.OperationKind
-	91,  // 68: tender.v1.OperationView.resources:type_name -> google.protobuf.Struct
-	39,  // 69: tender.v1.ListOperationsResponse.items:type_name -> tender.v1.OperationView
-	91,  // 70: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	91,  // 71: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	91,  // 72: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	91,  // 73: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	91,  // 74: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
-	41,  // 75: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	87,  // 76: tender.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
-	87,  // 77: tender.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
-	87,  // 78: tender.v1.UsageView.begin:type_name -> google.protobuf.Timestamp
-	87,  // 79: tender.v1.UsageView.end:type_name -> google.protobuf.Timestamp
-	84,  // 80: tender.v1.UsageView.allocated:type_name -> tender.v1.UsageView.AllocatedEntry
-	85,  // 81: tender.v1.UsageView.used:type_name -> tender.v1.UsageView.UsedEntry
-	86,  // 82: tender.v1.UsageView.ended:type_name -> tender.v1.UsageView.EndedEntry
-	44,  // 83: tender.v1.ListUsageResponse.items:type_name -> tender.v1.UsageView
-	47,  // 84: tender.v1.ExplainRequest.shape:type_name -> tender.v1.ExplainShape
-	98,  // 85: tender.v1.ExplainShape.shape:type_name -> tender.v1.Shape
-	50,  // 86: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	49,  // 87: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
-	87,  // 88: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
-	87,  // 89: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
-	91,  // 90: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
-	88,  // 91: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,   // 92: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	88,  // 93: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	93,  // 94: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	97,  // 95: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	60,  // 96: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	90,  // 97: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	69,  // 98: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	69,  // 99: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	69,  // 100: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	69,  // 101: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	70,  // 102: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	69,  // 103: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	22,  // 104: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	20,  // 105: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	20,  // 106: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	20,  // 107: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	21,  // 108: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	20,  // 109: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	20,  // 110: tender.v1.OperatorService.ListExecutors:input_type -> tender.v1.ListRequest
-	20,  // 111: tender.v1.OperatorService.ListOperations:input_type -> tender.v1.ListRequest
-	20,  // 112: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	43,  // 113: tender.v1.OperatorService.ListUsage:input_type -> tender.v1.ListUsageRequest
-	46,  // 114: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	51,  // 115: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	53,  // 116: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	54,  // 117: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	55,  // 118: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	57,  // 119: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	58,  // 120: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	18,  // 121: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
-	99,  // 122: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
-	100, // 123: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
-	101, // 124: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
-	102, // 125: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
-	103, // 126: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
-	104, // 127: tender.v1.OperatorService.SignHosts:input_type -> tender.v1.SignHostsRequest
-	10,  // 128: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
-	12,  // 129: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
-	20,  // 130: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
-	16,  // 131: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
-	17,  // 132: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
-	1,   // 133: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
-	4,   // 134: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
-	20,  // 135: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
-	5,   // 136: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
-	8,   // 137: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
-	8,   // 138: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
-	59,  // 139: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	62,  // 140: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	63,  // 141: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	64,  // 142: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	65,  // 143: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	67,  // 144: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	71,  // 145: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	72,  // 146: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	73,  // 147: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	74,  // 148: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	76,  // 149: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	23,  // 150: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	25,  // 151: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	28,  // 152: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	32,  // 153: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	34,  // 154: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	36,  // 155: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	38,  // 156: tender.v1.OperatorService.ListExecutors:output_type -> tender.v1.ListExecutorsResponse
-	40,  // 157: tender.v1.OperatorService.ListOperations:output_type -> tender.v1.ListOperationsResponse
-	42,  // 158: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	45,  // 159: tender.v1.OperatorService.ListUsage:output_type -> tender.v1.ListUsageResponse
-	48,  // 160: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	52,  // 161: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	56,  // 162: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	56,  // 163: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	56,  // 164: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	56,  // 165: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	41,  // 166: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	19,  // 167: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
-	105, // 168: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
-	106, // 169: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
-	56,  // 170: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
-	107, // 171: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
-	107, // 172: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
-	108, // 173: tender.v1.OperatorService.SignHosts:output_type -> tender.v1.SignResponse
-	11,  // 174: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
-	13,  // 175: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
-	15,  // 176: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
-	56,  // 177: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
-	56,  // 178: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
-	2,   // 179: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
-	56,  // 180: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
-	6,   // 181: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
-	56,  // 182: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
-	9,   // 183: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
-	9,   // 184: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
-	61,  // 185: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	56,  // 186: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	56,  // 187: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	56,  // 188: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	66,  // 189: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	68,  // 190: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	70,  // 191: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	70,  // 192: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	70,  // 193: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	75,  // 194: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	70,  // 195: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	150, // [150:196] is the sub-list for method output_type
-	104, // [104:150] is the sub-list for method input_type
-	104, // [104:104] is the sub-list for extension type_name
-	104, // [104:104] is the sub-list for extension extendee
-	0,   // [0:104] is the sub-list for field type_name
+	90,  // 14: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
+	90,  // 15: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
+	91,  // 16: tender.v1.ClusterView.term:type_name -> tender.v1.Term
+	88,  // 17: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	25,  // 18: tender.v1.MasterView.snapshot:type_name -> tender.v1.SnapshotView
+	88,  // 19: tender.v1.SnapshotView.made:type_name -> google.protobuf.Timestamp
+	88,  // 20: tender.v1.SnapshotView.saved:type_name -> google.protobuf.Timestamp
+	24,  // 21: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
+	88,  // 22: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	92,  // 23: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
+	92,  // 24: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
+	92,  // 25: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
+	92,  // 26: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
+	78,  // 27: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
+	93,  // 28: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
+	88,  // 29: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	94,  // 30: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
+	79,  // 31: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
+	92,  // 32: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
+	28,  // 33: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
+	92,  // 34: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
+	80,  // 35: tender.v1.AgentView.volumes:type_name -> tender.v1.AgentView.VolumesEntry
+	27,  // 36: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
+	88,  // 37: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	92,  // 38: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	92,  // 39: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	89,  // 40: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	81,  // 41: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	82,  // 42: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	32,  // 43: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
+	88,  // 44: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	31,  // 45: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
+	92,  // 46: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
+	92,  // 47: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
+	89,  // 48: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
+	89,  // 49: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
+	89,  // 50: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
+	92,  // 51: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	95,  // 52: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
+	30,  // 53: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
+	92,  // 54: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	88,  // 55: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	88,  // 56: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	83,  // 57: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	84,  // 58: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	93,  // 59: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	96,  // 60: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	97,  // 61: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
+	34,  // 62: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
+	92,  // 63: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	88,  // 64: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	88,  // 65: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	36,  // 66: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
+	92,  // 67: tender.v1.ExecutorView.resources:type_name -> google.protobuf.Struct
+	93,  // 68: tender.v1.ExecutorView.usage:type_name -> tender.v1.Usage
+	38,  // 69: tender.v1.ListExecutorsResponse.items:type_name -> tender.v1.ExecutorView
+	98,  // 70: tender.v1.OperationView.kind:type_name -> tender.v1.OperationKind
+	92,  // 71: tender.v1.OperationView.resources:type_name -> google.protobuf.Struct
+	40,  // 72: tender.v1.ListOperationsResponse.items:type_name -> tender.v1.OperationView
+	92,  // 73: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	92,  // 74: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	92,  // 75: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	92,  // 76: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	92,  // 77: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	42,  // 78: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
+	88,  // 79: tender.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
+	88,  // 80: tender.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
+	88,  // 81: tender.v1.UsageView.begin:type_name -> google.protobuf.Timestamp
+	88,  // 82: tender.v1.UsageView.end:type_name -> google.protobuf.Timestamp
+	85,  // 83: tender.v1.UsageView.allocated:type_name -> tender.v1.UsageView.AllocatedEntry
+	86,  // 84: tender.v1.UsageView.used:type_name -> tender.v1.UsageView.UsedEntry
+	87,  // 85: tender.v1.UsageView.ended:type_name -> tender.v1.UsageView.EndedEntry
+	45,  // 86: tender.v1.ListUsageResponse.items:type_name -> tender.v1.UsageView
+	48,  // 87: tender.v1.ExplainRequest.shape:type_name -> tender.v1.ExplainShape
+	99,  // 88: tender.v1.ExplainShape.shape:type_name -> tender.v1.Shape
+	51,  // 89: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	50,  // 90: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
+	88,  // 91: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	88,  // 92: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	92,  // 93: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
+	89,  // 94: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,   // 95: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	89,  // 96: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	94,  // 97: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	98,  // 98: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	61,  // 99: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	91,  // 100: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	25,  // 101: tender.v1.ListPeersResponse.snapshot:type_name -> tender.v1.SnapshotView
+	70,  // 102: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	70,  // 103: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	70,  // 104: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	70,  // 105: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	71,  // 106: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	70,  // 107: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	22,  // 108: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	20,  // 109: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	20,  // 110: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	20,  // 111: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	21,  // 112: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	20,  // 113: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	20,  // 114: tender.v1.OperatorService.ListExecutors:input_type -> tender.v1.ListRequest
+	20,  // 115: tender.v1.OperatorService.ListOperations:input_type -> tender.v1.ListRequest
+	20,  // 116: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	44,  // 117: tender.v1.OperatorService.ListUsage:input_type -> tender.v1.ListUsageRequest
+	47,  // 118: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	52,  // 119: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	54,  // 120: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	55,  // 121: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	56,  // 122: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	58,  // 123: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	59,  // 124: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	18,  // 125: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
+	100, // 126: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
+	101, // 127: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
+	102, // 128: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
+	103, // 129: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
+	104, // 130: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
+	105, // 131: tender.v1.OperatorService.SignHosts:input_type -> tender.v1.SignHostsRequest
+	10,  // 132: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
+	12,  // 133: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
+	20,  // 134: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
+	16,  // 135: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
+	17,  // 136: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
+	1,   // 137: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
+	4,   // 138: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
+	20,  // 139: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
+	5,   // 140: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
+	8,   // 141: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
+	8,   // 142: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
+	60,  // 143: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	63,  // 144: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	64,  // 145: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	65,  // 146: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	66,  // 147: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	68,  // 148: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	72,  // 149: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	73,  // 150: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	74,  // 151: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	75,  // 152: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	77,  // 153: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	23,  // 154: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	26,  // 155: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	29,  // 156: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	33,  // 157: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	35,  // 158: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	37,  // 159: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	39,  // 160: tender.v1.OperatorService.ListExecutors:output_type -> tender.v1.ListExecutorsResponse
+	41,  // 161: tender.v1.OperatorService.ListOperations:output_type -> tender.v1.ListOperationsResponse
+	43,  // 162: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	46,  // 163: tender.v1.OperatorService.ListUsage:output_type -> tender.v1.ListUsageResponse
+	49,  // 164: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	53,  // 165: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	57,  // 166: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	57,  // 167: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	57,  // 168: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	57,  // 169: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	42,  // 170: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	19,  // 171: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	106, // 172: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
+	107, // 173: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
+	57,  // 174: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
+	108, // 175: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
+	108, // 176: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
+	109, // 177: tender.v1.OperatorService.SignHosts:output_type -> tender.v1.SignResponse
+	11,  // 178: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
+	13,  // 179: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
+	15,  // 180: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
+	57,  // 181: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
+	57,  // 182: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
+	2,   // 183: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
+	57,  // 184: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
+	6,   // 185: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
+	57,  // 186: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
+	9,   // 187: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
+	9,   // 188: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
+	62,  // 189: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	57,  // 190: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	57,  // 191: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	57,  // 192: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	67,  // 193: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	69,  // 194: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	71,  // 195: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	71,  // 196: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	71,  // 197: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	76,  // 198: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	71,  // 199: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	154, // [154:200] is the sub-list for method output_type
+	108, // [108:154] is the sub-list for method input_type
+	108, // [108:108] is the sub-list for extension type_name
+	108, // [108:108] is the sub-list for extension extendee
+	0,   // [0:108] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }
@@ -6902,17 +7004,17 @@ func file_api_v1_operator_proto_init() {
 	file_api_v1_common_proto_init()
 	file_api_v1_scheduler_proto_init()
 	file_api_v1_trust_proto_init()
-	file_api_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[57].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[71].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[33].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[58].OneofWrappers = []any{}
 	file_api_v1_operator_proto_msgTypes[72].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[73].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_operator_proto_rawDesc), len(file_api_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   86,
+			NumMessages:   87,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

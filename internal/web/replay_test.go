@@ -278,7 +278,7 @@ func TestThePastOfWhatNoListHas(t *testing.T) {
 			"/":                {[]string{"50 % really used, on average of the hour"}, nil},
 			"/jobs":            {[]string{`data-row="site"`, ">RUNNING<", "eng", "ann"}, []string{"late"}},
 			"/jobs/site":       {[]string{"RUNNING", "submitted"}, []string{"STOPPED", "somebody asked"}},
-			"/masters":         {[]string{`data-row="m1"><td>m1</td><td><span class="good">leader`, `data-row="m3"`, "m1 leads from now on"}, []string{"m2 leads"}},
+			"/masters":         {[]string{`<td data-label="Was"><span class="good">leader`, `data-row="m3"`, "m1 leads from now on"}, []string{"m2 leads"}},
 			"/roles":           {[]string{">2.5<", ">3<", "cpus 2, mem 64 MB"}, nil},
 			"/offers":          {[]string{`data-row="offer-1"`, "node-1", "Nobody has written down what was in an offer"}, []string{"offer-2"}},
 			"/access":          {[]string{"view --role eng; run --role eng", "kill-task --role eng"}, []string{"operate", `data-row="new"`}},

@@ -214,7 +214,7 @@ func (s *Server) mastersThen(r *http.Request, one *copied) page {
 		}})
 	}
 	return page{title: "Masters", nav: "/masters", command: "tender events --until " + thenText(one.then) + " --kind election,master", blocks: []block{
-		{key: "list", title: "Masters", note: "how far each was behind, and who had which certificate, nobody has written down", wide: true, body: tableView(shown)},
+		{key: "list", title: "Masters", note: "how far each was behind, which snapshots it had, and who had which certificate, nobody has written down", wide: true, body: tableView(shown)},
 		s.electionsUntil(r.Context(), one.then),
 	}}
 }

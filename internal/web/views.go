@@ -79,15 +79,19 @@ func (s *Server) masters(r *http.Request) (page, error) {
 	for _, master := range list.GetItems() {
 		newest = max(newest, master.GetAppliedIndex())
 	}
-	shown := table{columns: []string{"Master", "Is", "Since", "gRPC", "HTTP", "Raft", "Entries behind", "Allocator", "Version", "Why"}}
+	shown := table{columns: []string{"Master", "Is", "Since", "gRPC", "HTTP", "Raft", "Entries behind", "Snapshot", "Up to entry", "Size", "Saved", "Allocator", "Version", "Why"}}
 	for _, master := range list.GetItems() {
 		behind := ""
 		if master.GetState() != "unreachable" {
 			behind = grouped(int(newest - master.GetAppliedIndex()))
 		}
+		upTo, size, snapshot := "", "", master.GetSnapshot()
+		if snapshot.GetMade() != nil {
+			upTo, size = grouped(int(snapshot.GetIndex())), bytesText(snapshot.GetBytes())
+		}
 		shown.rows = append(shown.rows, row{master.GetId(), []cell{
 			text(master.GetId()), {text: master.GetState(), class: masterClass(master)}, since(timeOf(master.GetSince())), text(master.GetGrpcAddress()), text(master.GetHttpAddress()),
-			text(master.GetRaftAddress()), number(behind), text(master.GetAllocator()), text(master.GetVersion()), text(master.GetWhy()),
+			text(master.GetRaftAddress()), number(behind), since(timeOf(snapshot.GetMade())), number(upTo), number(size), since(timeOf(snapshot.GetSaved())), text(master.GetAllocator()), text(master.GetVersion()), text(master.GetWhy()),
 		}})
 	}
 	all := page{

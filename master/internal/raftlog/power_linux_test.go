@@ -130,7 +130,7 @@ func losesPower(t *testing.T, folder string) {
 			if err := q.nodes["m1"].engine.running().Snapshot().Error(); err != nil {
 				t.Fatal(err)
 			}
-			if q.nodes["m1"].Snapshots.At().IsZero() {
+			if q.nodes["m1"].Snapshots.Newest().At.IsZero() {
 				t.Fatal("nobody knows when the snapshot was made")
 			}
 		}

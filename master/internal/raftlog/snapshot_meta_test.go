@@ -1,8 +1,10 @@
 package raftlog
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -38,6 +40,7 @@ func TestAFollowerThatWasSentASnapshotStartsAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		q.agree()
+		known := map[api.MasterID]Snapshot{id: q.nodes[id].Snapshots.Newest(), away: q.nodes[away].Snapshots.Newest()}
 		q.stopAll()
 		for _, id := range []api.MasterID{id, away} {
 			snapshots := filepath.Join(dir, string(id), raftFolder, "snapshots")
@@ -45,8 +48,12 @@ func TestAFollowerThatWasSentASnapshotStartsAgain(t *testing.T) {
 			if err != nil || len(entries) != 1 {
 				t.Fatalf("%s has %d snapshots: %v", id, len(entries), err)
 			}
-			if head, _, err := headOfFile(filepath.Join(snapshots, entries[0].Name(), "state.bin")); err != nil || head.MetaSum == "" {
+			head, size, err := headOfFile(filepath.Join(snapshots, entries[0].Name(), "state.bin"))
+			if err != nil || head.MetaSum == "" {
 				t.Errorf("the snapshot of %s has no seal: %+v, %v", id, head, err)
+			}
+			if is := known[id]; is.At.IsZero() || is.Bytes != size || !strings.Contains(entries[0].Name(), fmt.Sprintf("-%d-%d", is.Index, is.At.UnixMilli())) {
+				t.Errorf("%s is said to have %+v; it has %s of %d bytes", id, is, entries[0].Name(), size)
 			}
 			if _, err := contentsOf(filepath.Join(dir, string(id))); err != nil {
 				t.Errorf("the folder of %s: %v", id, err)

@@ -16,7 +16,7 @@ import (
 )
 
 // Snapshots is this master's snapshots: whether the newest can be read, when it was made, how much of the log stays behind
-// the next. At, Write and Compact may be called by any goroutine.
+// the next. Newest, Write and Compact may be called by any goroutine.
 type Snapshots struct {
 	config  *Config
 	folder  *folder
@@ -29,18 +29,31 @@ type Snapshots struct {
 	trimmed  bool     // only the goroutine of Raft that calls keepTrail
 }
 
-// At returns when the newest snapshot was made; zero: there is none, or this master has no folder. The library
-// names the folder of a snapshot TERM-INDEX-MILLISECONDS.
-func (s *Snapshots) At() (newest time.Time) {
+// Snapshot is one that is in the folder.
+type Snapshot struct {
+	At    time.Time
+	Index uint64 // the last entry of the log that is in it
+	Bytes int64
+}
+
+// Newest returns the newest snapshot; zero: there is none, or this master has no folder. The library names the folder of a
+// snapshot TERM-INDEX-MILLISECONDS.
+func (s *Snapshots) Newest() (newest Snapshot) {
 	if s.config.Dir == "" {
 		return newest
 	}
-	found, _ := os.ReadDir(filepath.Join(s.config.Dir, raftFolder, snapshotsFolder)) // without it there is no snapshot
+	folder := filepath.Join(s.config.Dir, raftFolder, snapshotsFolder)
+	found, _ := os.ReadDir(folder) // without it there is no snapshot
 	for _, entry := range found {
-		name := entry.Name()
-		millis, err := strconv.ParseInt(name[strings.LastIndexByte(name, '-')+1:], 10, 64)
-		if at := time.UnixMilli(millis); err == nil && at.After(newest) {
-			newest = at
+		parts := strings.Split(entry.Name(), "-")
+		if len(parts) != 3 {
+			continue
+		}
+		index, wrong := strconv.ParseUint(parts[1], 10, 64)
+		millis, err := strconv.ParseInt(parts[2], 10, 64) // of one that is being made there follows .tmp
+		info, gone := os.Stat(filepath.Join(folder, entry.Name(), "state.bin"))
+		if at := time.UnixMilli(millis); errors.Join(wrong, err, gone) == nil && at.After(newest.At) {
+			newest = Snapshot{At: at, Index: index, Bytes: info.Size()}
 		}
 	}
 	return newest

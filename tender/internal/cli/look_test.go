@@ -70,7 +70,8 @@ func (c *cluster) ListTasks(_ context.Context, r *apiv1.ListTasksRequest) (*apiv
 func (c *cluster) ListMasters(context.Context, *apiv1.ListRequest) (*apiv1.ListMastersResponse, error) {
 	return &apiv1.ListMastersResponse{Items: []*apiv1.MasterView{
 		{Id: "m1", State: "leader", GrpcAddress: "127.0.0.1:5060", HttpAddress: "127.0.0.1:5050", RaftAddress: "127.0.0.1:5070",
-			Version: "v1", Allocator: "fairshare", AppliedIndex: 17, Since: ago(time.Minute)},
+			Version: "v1", Allocator: "fairshare", AppliedIndex: 17, Since: ago(time.Minute),
+			Snapshot: &apiv1.SnapshotView{Made: ago(time.Hour), Index: 12, Bytes: 4096, Saved: ago(2 * time.Hour)}},
 		{Id: "m2", State: "unreachable", GrpcAddress: "127.0.0.1:5061", Why: "no contact for 3s"},
 	}}, nil
 }
@@ -228,7 +229,7 @@ func TestTables(t *testing.T) {
 	s := serving(t, small())
 	var text strings.Builder
 	for _, args := range []string{
-		"get masters", "get agents", "get agents -o wide", "get agents agent-1", "get ag agent-2 -o name", "get agents --limit 1",
+		"get masters", "get masters -o wide", "get agents", "get agents -o wide", "get agents agent-1", "get ag agent-2 -o name", "get agents --limit 1",
 		"get frameworks", "get framework -o wide", "get tasks", "get tasks --all", "get tasks --all -o wide", "get tasks nothing",
 		"get offers -o wide", "get executors", "get executors -o wide", "get operations --all", "get roles", "describe agent agent-1", "describe agent agent-10", "describe framework web",
 		"describe task hello.0", "describe task framework-1/hello.1", "describe role eng", "describe master m1", "describe offer offer-7",

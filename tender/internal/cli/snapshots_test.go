@@ -44,6 +44,9 @@ func TestScheduledSnapshots(t *testing.T) {
 	if now := at(); began == "" || now == began {
 		t.Errorf("the metric said %q, and says %q", began, now)
 	}
+	if said, stderr, code := tender(t, env, "describe", "master", "m1"); code != 0 || !regexp.MustCompile(`(?m)^Saved: +20\d\d-`).MatchString(said) {
+		t.Errorf("exit code %d: %s%s", code, said, stderr)
+	}
 	m.signal(syscall.SIGTERM)
 	if code := m.wait(); code != 0 {
 		t.Fatalf("exit code %d", code)

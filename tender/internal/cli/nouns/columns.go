@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/internal/words"
@@ -24,8 +26,10 @@ var masterColumns = []column[*apiv1.MasterView]{
 	text("WHY", (*apiv1.MasterView).GetWhy),
 	wide(text("RAFT", (*apiv1.MasterView).GetRaftAddress)),
 	wide(text("ALLOCATOR", (*apiv1.MasterView).GetAllocator)),
-	wide(text("INDEX", indexOf)),
+	wide(text("INDEX", func(m *apiv1.MasterView) string { return indexText(m.GetAppliedIndex()) })),
 	wide(aged("SINCE", (*apiv1.MasterView).GetSince)),
+	wide(aged("SNAPSHOT", func(m *apiv1.MasterView) *timestamppb.Timestamp { return m.GetSnapshot().GetMade() })),
+	wide(text("SNAPSHOT-INDEX", func(m *apiv1.MasterView) string { return indexText(m.GetSnapshot().GetIndex()) })),
 }
 
 var agentColumns = []column[*apiv1.AgentView]{
@@ -224,12 +228,12 @@ func GrantTexts(grants []*apiv1.PrincipalGrant) []string {
 	return texts
 }
 
-// indexOf returns the index up to which a master has applied the log; "" if it is not known.
-func indexOf(m *apiv1.MasterView) string {
-	if m.GetAppliedIndex() == 0 {
+// indexText returns an index of the log; "" if it is not known.
+func indexText(index uint64) string {
+	if index == 0 {
 		return ""
 	}
-	return strconv.FormatUint(m.GetAppliedIndex(), 10)
+	return strconv.FormatUint(index, 10)
 }
 
 // TasksOf returns how many tasks an agent has: "2+" if it may have more, and "?" if nothing is known.

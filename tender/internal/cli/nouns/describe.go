@@ -312,8 +312,17 @@ func (d describer) masterFields(v *apiv1.MasterView) [][2]string {
 		{"Raft", v.GetRaftAddress()},
 		{"Allocator", v.GetAllocator()},
 		{"Applied index", strconv.FormatUint(v.GetAppliedIndex(), 10)},
+		{"Snapshot", d.snapshot(v.GetSnapshot())},
+		{"Saved", d.moment(v.GetSnapshot().GetSaved())},
 		{"Version", v.GetVersion()},
 	}
+}
+
+func (d describer) snapshot(v *apiv1.SnapshotView) string {
+	if v.GetMade() == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, up to entry %d, %d bytes", d.moment(v.GetMade()), v.GetIndex(), v.GetBytes())
 }
 
 func (d describer) offerFields(v *apiv1.OfferView) [][2]string {

@@ -39,6 +39,9 @@
     const wide = [...document.querySelectorAll("body *")].find(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll, nav"));
     wrong.push(`it is ${document.documentElement.scrollWidth} wide, and the screen is ${innerWidth}: ` + (wide ? name(wide) : ""));
   }
+  for (const e of document.querySelectorAll(".scroll:has(table)")) {
+    if (innerWidth < 560 && e.scrollWidth > e.clientWidth + 1) wrong.push(`a table is ${e.scrollWidth} wide, and its place is ${e.clientWidth}: ` + name(e));
+  }
   if (document.querySelector("[style], style, script:not([src])")) wrong.push("style or script within the page");
   return wrong;
 })();
