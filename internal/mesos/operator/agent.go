@@ -380,6 +380,7 @@ func (o *Operator) attachInput(r request) error {
 	ctx, cancel := context.WithCancel(r.r.Context())
 	defer cancel()
 	var to, typed *frames.Writer
+	leave := func() {} // only an empty record ends the input of a nested container: the next client may go on with it
 	if first.GetContainerId().GetParent() != nil {
 		if _, to, err = o.sessionOf(r, first.GetContainerId()); err != nil {
 			return err
@@ -396,11 +397,12 @@ func (o *Operator) attachInput(r request) error {
 		defer conn.Close()
 		to = frames.NewWriter(conn)
 		typed = frames.NewWriter(nested{to}) // frames for the terminal, within those for the command that attaches
+		leave = func() { _ = to.Write(frames.StdinEnd, nil) }
 	}
 	for {
 		input, err := next()
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || r.r.Context().Err() != nil {
-			_ = to.Write(frames.StdinEnd, nil) // the client has left
+			leave()
 			return nil
 		}
 		if err != nil {
