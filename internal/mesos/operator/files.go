@@ -31,11 +31,24 @@ const (
 
 // directoryOf is the path by which tools find the sandbox of a task: that of its executor, as agents of Mesos lay it out.
 func directoryOf(t *apiv1.TaskView) string {
-	folder := path.Join("/slaves", t.GetAgentId(), "frameworks", t.GetFrameworkId(), "executors", executorOf(t), "runs", "latest")
+	folder := runOf(t, "latest")
 	if t.GetExecutorId() != string(api.CommandExecutor) {
 		folder = path.Join(folder, "tasks", translate.UnescapeID(t.GetId()))
 	}
 	return folder
+}
+
+// runOf is the path of a run of the task's executor: the latest one, or the one in a container.
+func runOf(t *apiv1.TaskView, run string) string {
+	return path.Join("/slaves", t.GetAgentId(), "frameworks", t.GetFrameworkId(), "executors", executorOf(t), "runs", run)
+}
+
+// containerRunOf is the path of the run of the task's executor in its container, which statuses of the task name so.
+func containerRunOf(t *apiv1.TaskView) string {
+	if t.GetExecutorId() == string(api.CommandExecutor) {
+		return runOf(t, path.Join(t.GetFrameworkId(), t.GetId()))
+	}
+	return runOf(t, strings.ReplaceAll(t.GetFrameworkId()+"."+t.GetExecutorId(), "/", "_"))
 }
 
 // findFile finds the file that a path of Mesos's layout names:
@@ -306,7 +319,9 @@ func serveDebug(r request) error {
 	all := object{}
 	for _, t := range s.tasks {
 		if t.GetAgentId() != "" {
-			all[directoryOf(t)] = directoryOf(t)
+			for _, folder := range []string{directoryOf(t), containerRunOf(t)} {
+				all[folder] = folder
+			}
 		}
 	}
 	return writeJSON(r.w, all)
