@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -58,7 +59,23 @@ func (c *cluster) stall() {
 		return c.sum("tender_raft_commit_seconds_bucket", `le="+Inf"`) - c.sum("tender_raft_commit_seconds_bucket", `le="0.256"`)
 	}
 	before := slow()
-	for try := range 100 {
+	over := make(chan struct{})
+	var writers sync.WaitGroup
+	defer writers.Wait()
+	defer close(over)
+	for n := range 4 { // so that something is written whenever the followers stand still
+		writers.Go(func() {
+			for weight := 2 + n; ; weight += 4 { // another one each time, or nothing is written
+				select {
+				case <-over:
+					return
+				default:
+					_ = c.command("weight", "eng", fmt.Sprint(weight%10_000+1)).Run()
+				}
+			}
+		})
+	}
+	for range 100 {
 		leader := c.leader()
 		signal := func(what syscall.Signal) {
 			for i, master := range c.masters {
@@ -68,13 +85,8 @@ func (c *cluster) stall() {
 			}
 		}
 		signal(syscall.SIGSTOP)
-		weigh := c.command("weight", "eng", fmt.Sprint(2+100*c.scrapes+try)) // another one each time, or nothing is written
-		err := weigh.Start()
 		<-time.After(650 * time.Millisecond) // less than after what a leader gives up
 		signal(syscall.SIGCONT)
-		if err == nil {
-			_ = weigh.Wait()
-		}
 		if slow() > before {
 			return
 		}
