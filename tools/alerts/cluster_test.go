@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -73,6 +74,10 @@ func TestAlertsFireInACluster(t *testing.T) {
 	}
 	c.fire("TenderConnectionsRefused")
 
+	c.age("m0")
+	c.last(121)
+	c.fire("TenderNoSnapshot")
+
 	c.kill(c.agents[0])
 	c.kill(c.agents[1])
 	c.until("agents that are not marked gone", "tender_agents_overdue", "", func(sum float64) bool { return sum == 2 })
@@ -120,6 +125,7 @@ type cluster struct {
 	begun           int                 // the scrape with which the last trouble began
 	series          map[string][]string // by name and labels; one value for each scrape
 	client          http.Client         // with which it scrapes
+	scheme          string              // "": http
 }
 
 type target struct{ job, instance, address string }
@@ -271,7 +277,7 @@ func (c *cluster) scrape() map[string]float64 {
 		labels := fmt.Sprintf(`job="%s",instance="%s"`, to.job, to.instance)
 		up := "up{" + labels + "}"
 		values[up] = 0
-		answer, err := c.client.Get("http://" + to.address + "/metrics")
+		answer, err := c.client.Get(cmp.Or(c.scheme, "http") + "://" + to.address + "/metrics")
 		if err != nil {
 			continue
 		}
@@ -335,7 +341,7 @@ func (c *cluster) last(scrapes int) {
 	found := c.scrape()
 	for name, value := range found {
 		if value != 0 && strings.Contains(name, "_timestamp_seconds{") {
-			found[name] = value + began + every.Seconds()*float64(c.scrapes) - float64(time.Now().UnixMilli())/1000
+			found[name] = value + epoch + every.Seconds()*float64(c.scrapes) - float64(time.Now().UnixMilli())/1000
 		}
 	}
 	for name := range found {
@@ -359,7 +365,7 @@ func (c *cluster) firing(r rule) (began, fired time.Duration) {
 	for name, values := range c.series {
 		fmt.Fprintf(&text, "  %s %s\n", name, strings.Join(values, " "))
 	}
-	r.Expr = strings.ReplaceAll(r.Expr, "time()", fmt.Sprintf("(time() + %d)", int64(began)))
+	r.Expr = strings.ReplaceAll(r.Expr, "time()", fmt.Sprintf("(time() + %d)", int64(epoch)))
 	if number, is := rewritten[r.Alert]; is {
 		if !strings.Contains(r.Expr, number[0]) {
 			c.t.Errorf("%s has no %q any more", r.Alert, number[0])
