@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -206,7 +207,8 @@ func (c *cluster) age(id string) {
 	c.t.Helper()
 	folder := filepath.Join(c.dir, id, "raft", "snapshots")
 	made := time.Now().Add(-8 * 24 * time.Hour).UnixMilli()
-	if err := os.MkdirAll(filepath.Join(folder, fmt.Sprintf("1-1-%d", made)), 0o700); err != nil {
+	one := filepath.Join(folder, fmt.Sprintf("1-1-%d", made))
+	if err := errors.Join(os.MkdirAll(one, 0o700), os.WriteFile(filepath.Join(one, "state.bin"), nil, 0o600)); err != nil {
 		c.t.Fatal(err)
 	}
 	c.until("an old snapshot", "tender_raft_snapshot_timestamp_seconds", `instance="`+id+`"`, func(sum float64) bool { return sum > 0 })

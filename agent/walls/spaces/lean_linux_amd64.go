@@ -25,6 +25,9 @@ type lean struct {
 	due   bool // Go's memory is to be looked for again
 }
 
+// isLean says that helpers are born without Go's memory.
+const isLean = true
+
 // leaveOutEvery is how many forks pass at most until Go's memory is looked for again.
 const leaveOutEvery = 1024
 

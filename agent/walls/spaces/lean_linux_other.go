@@ -6,6 +6,9 @@ package spaces
 // memory of the spawner.
 type lean struct{}
 
+// isLean says that helpers are born without Go's memory.
+const isLean = false
+
 func (*lean) open() {}
 func (*lean) shut() {}
 

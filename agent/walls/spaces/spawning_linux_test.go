@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -69,8 +68,8 @@ func (w *walled) servants(home string) map[string]bool {
 
 // A helper has hardly any of Go's memory, which would have to be copied for each helper, and released again.
 func TestHelpersAreSmall(t *testing.T) {
-	if runtime.GOARCH != "amd64" {
-		t.Skip("helpers have a copy of everything here")
+	if !isLean {
+		t.Skip("helpers have a copy of everything in this build")
 	}
 	w := build(t, "exec sleep 1000")
 	kilobytes, own := w.heap(w.spawner.process), w.heap(w.helper)
