@@ -10,10 +10,6 @@ import (
 const (
 	// ownPercent is the percentage of Go's own rule: as much may be allocated as is in use.
 	ownPercent = 100
-	// largePercent is the percentage from largeBytes in use on. There a collection comes seldom in any case, and memory
-	// that waits to be collected is what costs: a leader of ten thousand agents would have hundreds of megabytes of it.
-	largePercent = 50
-	largeBytes   = 256 << 20
 	// ownMinimumBytes is the least size of the heap at which Go collects, under its own rule. Under another percentage
 	// it is that percentage of this size (heapMinimum in runtime/mgcpacer.go).
 	ownMinimumBytes = 4 << 20
@@ -24,9 +20,8 @@ const (
 
 // HoldFloor lets the heap grow to so many bytes, the floor, before garbage is collected. Go's own rule has no floor: it
 // collects when as much was allocated as is in use. So a process that has little in use and much to do collects many
-// times a second. Above the floor Go's own rule holds, and in a large heap half as much is allocated as is in use. bytes
-// must be at least 4 MiB. The floor holds until release is called, which sets the former percentage again. A process
-// must hold only one floor at a time.
+// times a second. Above the floor Go's own rule holds. bytes must be at least 4 MiB. The floor holds until release is
+// called, which sets the former percentage again. A process must hold only one floor at a time.
 //
 // Go has a percentage and no floor, so the percentage is chosen anew after each collection. (Known as a tuner of GOGC:
 // "How we saved 70K cores across 30 mission-critical services", Uber, 2021. The older way, a block of memory that is
@@ -90,10 +85,7 @@ func readUse() use {
 // percentFor returns the percentage with which the next collection begins when the heap has grown to the floor. If Go's
 // own percentage lets the heap grow further, it returns that.
 func percentFor(floor uint64, now use) int {
-	switch {
-	case now.heap+now.roots >= largeBytes:
-		return largePercent
-	case now.heap >= floor:
+	if now.heap >= floor {
 		return ownPercent
 	}
 	percent := (floor - now.heap) * 100 / max(now.heap+now.roots, 1)
