@@ -16,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 const (
@@ -204,7 +205,7 @@ func (r *replay) settleTask(thing [2]string, event *apiv1.Event, before []*apiv1
 	if known := cmp.Or(r.things[thing].GetTask(), r.ended[thing[1]]); known != nil {
 		task = proto.CloneOf(known)
 	}
-	about := aboutOf(event)
+	about := wire.EventAbout(event)
 	task.AgentId, task.Role, task.Owner = cmp.Or(task.GetAgentId(), about["agent"]), cmp.Or(task.GetRole(), about["role"]), cmp.Or(task.GetOwner(), about["owner"])
 	task.State, task.Since, task.Reason, task.Message, task.ExitCode, task.Healthy, task.Usage = "RUNNING", nil, "", "", nil, nil, nil
 	if event.GetWhat() == "running" {
@@ -280,16 +281,6 @@ func (r *replay) settleFramework(thing [2]string, before []*apiv1.Event) {
 		break
 	}
 	r.things[thing] = &apiv1.Change{View: &apiv1.Change_Framework{Framework: framework}}
-}
-
-// aboutOf returns what an event concerns, by kind.
-func aboutOf(event *apiv1.Event) map[string]string {
-	about := map[string]string{}
-	for _, thing := range event.GetAbout() {
-		kind, name, _ := strings.Cut(thing, "/")
-		about[kind] = name
-	}
-	return about
 }
 
 // count has agents and frameworks hold what their tasks held then: what they held in the first state, without the tasks

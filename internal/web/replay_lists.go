@@ -42,7 +42,7 @@ func (r *replay) recallOffers(ctx context.Context, since time.Time) error {
 		if event.GetWhat() == "made" {
 			delete(r.things, thing)
 		} else if r.things[thing] == nil {
-			about := aboutOf(event)
+			about := wire.EventAbout(event)
 			offer := &apiv1.OfferView{Id: name, FrameworkId: about["framework"], AgentId: about["agent"], Hostname: hosts[about["agent"]], Role: about["role"]}
 			if framework := r.things[[2]string{"framework", offer.GetFrameworkId()}].GetFramework(); framework != nil {
 				offer.FrameworkName = framework.GetName()

@@ -16,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/internal/words"
 )
 
@@ -69,7 +70,7 @@ func (s *Server) jobsThen(ctx context.Context, one *copied, name string) ([]*job
 	known := map[string]*jobThen{}
 	for _, event := range events {
 		if known[event.GetName()] == nil {
-			about := aboutOf(event)
+			about := wire.EventAbout(event)
 			known[event.GetName()] = &jobThen{name: event.GetName(), role: about["role"], owner: about["owner"], why: event.GetWhy(), at: timeOf(event.GetAt()), phase: "RUNNING"}
 			if slices.Contains(phases, event.GetWhat()) {
 				known[event.GetName()].phase = strings.ToUpper(event.GetWhat())

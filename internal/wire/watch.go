@@ -44,6 +44,16 @@ func ChangeView(change *apiv1.Change) proto.Message {
 	return message.Get(field).Message().Interface()
 }
 
+// EventAbout returns the names of the things that an event concerns, by their kinds.
+func EventAbout(event *apiv1.Event) map[string]string {
+	about := make(map[string]string)
+	for _, thing := range event.GetAbout() {
+		kind, name, _ := strings.Cut(thing, "/")
+		about[kind] = name
+	}
+	return about
+}
+
 // ChangeName returns the kind and the name of the thing whose view a change has, or that it says is no more; "" when it
 // has only an event.
 func ChangeName(change *apiv1.Change) (kind, name string) {

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
 )
 
@@ -164,12 +164,7 @@ func placeOf(item Item) string {
 func eventOf(events []*apiv1.Change, place string) *apiv1.Event {
 	for _, one := range slices.Backward(events) {
 		event := one.GetEvent()
-		about := make(map[string]string)
-		for _, text := range event.GetAbout() {
-			kind, name, _ := strings.Cut(text, "/")
-			about[kind] = name
-		}
-		name := event.GetName()
+		about, name := wire.EventAbout(event), event.GetName()
 		if event.GetKind() == "operation" {
 			name = about["framework"] + "/" + name
 		}
