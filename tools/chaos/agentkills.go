@@ -76,7 +76,7 @@ func (c *cluster) killAgent(ctx context.Context) (err error) {
 		}
 	}
 	keepers.end()
-	left, err2 := c.leftBehind(ctx)
+	left, err2 := c.leftBehind(ctx, r)
 	r.broken = append(r.broken, left...)
 	return r.conclude(errors.Join(err, err2))
 }
@@ -154,8 +154,9 @@ func (c *cluster) endCells() error {
 }
 
 // leftBehind stops the agent after its frameworks were removed, and returns what is still there of it.
-func (c *cluster) leftBehind(ctx context.Context) (left []string, err error) {
+func (c *cluster) leftBehind(ctx context.Context, r *report) (left []string, err error) {
 	err = c.awaitExecutors(ctx, 0)
+	r.verify(ctx, c, "without frameworks")
 	root, walled := c.cells()
 	c.agents[0].kill(syscall.SIGTERM)
 	if walled && root.Exists() {

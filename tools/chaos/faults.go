@@ -137,7 +137,7 @@ func (s *stage) Calm(f chaos.Fault) error {
 	err := s.await(s.ctx, "healing", s.options.heal, func(ctx context.Context) string { return s.illness(ctx, over) })
 	healed := time.Since(over)
 	if err == nil {
-		s.r.broken = append(s.r.broken, s.verify(s.ctx, fmt.Sprintf("after round %d, %s %s", len(s.r.healed)+1, f.Do, s.struck.name))...)
+		s.r.verify(s.ctx, s.cluster, fmt.Sprintf("after round %d, %s %s", len(s.r.healed)+1, f.Do, s.struck.name))
 	}
 	s.r.add(f, s.began, healed, s.ledger)
 	fmt.Printf("round %d: %s %s for %v, well after %v%s\n", len(s.r.healed), f.Do, s.struck.name, over.Sub(s.began).Round(time.Millisecond),

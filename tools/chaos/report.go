@@ -28,6 +28,7 @@ type report struct {
 	unknown   int      // how many of these have an unknown result
 	broken    []string // the promises that were broken
 	harms     []harm
+	verified  int                                // how often all was compared
 	struck    map[chaos.FaultKind]map[string]int // by fault and terminal state: tasks that ran where it struck
 	trust     trustReport
 }
@@ -94,7 +95,7 @@ func (r *report) print(w io.Writer) {
 	if r.options.life > 0 {
 		r.trust.print(w)
 	}
-	fmt.Fprintf(w, "tasks:%s; %d proofs\n", counts(r.tasks), r.proofs)
+	fmt.Fprintf(w, "tasks:%s; %d proofs; tender verify compared all %d times\n", counts(r.tasks), r.proofs, r.verified)
 	if r.asked == 0 {
 		return
 	}
@@ -135,7 +136,7 @@ func (c *cluster) verdict(ctx context.Context, r *report) error {
 		return err
 	}
 	r.broken = append(r.broken, c.judgeStore(r)...)
-	r.broken = append(r.broken, c.verify(ctx, "at the end")...)
+	r.verify(ctx, c, "at the end")
 	return nil
 }
 
@@ -201,10 +202,10 @@ func (c *cluster) judgeStore(r *report) (broken []string) {
 	return broken
 }
 
-// verify returns what `tender verify` finds that does not fit together, in masters and agents.
-func (c *cluster) verify(ctx context.Context, when string) (broken []string) {
+// verify notes what `tender verify` finds that does not fit together, in masters and agents.
+func (r *report) verify(ctx context.Context, c *cluster, when string) {
 	if why := c.tender(ctx, "verify"); why != "" && ctx.Err() == nil {
-		broken = append(broken, when+": "+why)
+		r.broken = append(r.broken, when+": "+why)
 	}
-	return broken
+	r.verified++
 }
