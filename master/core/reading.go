@@ -302,9 +302,13 @@ func (r reader) Ended() iter.Seq2[api.AgentID, *protocol.TaskStub] {
 	}
 }
 
-func (r reader) Executors() iter.Seq[view.ExecutorBrief] {
+func (r reader) Executors(on api.AgentID) iter.Seq[view.ExecutorBrief] {
+	agents := r.core.agentByID
+	if a := agents[on]; a != nil {
+		agents = map[api.AgentID]*agent{on: a}
+	}
 	return func(yield func(view.ExecutorBrief) bool) {
-		for id, a := range r.core.agentByID { // order: irrelevant because the view sorts
+		for id, a := range agents { // order: irrelevant because the view sorts
 			for ref, x := range a.executors { // order: irrelevant because the view sorts
 				if !yield(view.ExecutorBrief{Ref: ref, Agent: id, Hostname: a.info.Hostname, Role: x.role}) {
 					return

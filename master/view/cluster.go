@@ -65,8 +65,9 @@ type Leader interface {
 	Frameworks
 	Tasks
 	Offers
-	// Executors returns the executors on agents, and those that launches will start.
-	Executors() iter.Seq[ExecutorBrief]
+	// Executors returns the executors on agents, and those that launches will start: of this agent at least, or of all
+	// for "".
+	Executors(on api.AgentID) iter.Seq[ExecutorBrief]
 	Executor(ExecutorBrief) Executor
 	// Operations returns the operations that wait for the quorum, numbered; with over also those whose result is
 	// remembered.

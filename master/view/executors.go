@@ -30,7 +30,7 @@ func (c Cluster) Executors(query Query) Page[Executor] {
 		return Page[Executor]{}
 	}
 	list := newRows[ExecutorBrief](query)
-	for x := range c.Leader.Executors() {
+	for x := range c.Leader.Executors(query.Agent) {
 		name := strings.Join([]string{string(x.Ref.Framework), string(x.Ref.Executor), string(x.Agent)}, "/")
 		if c.selects(query, name, x.Agent, x.Ref.Framework, x.Role) {
 			list.add(name, x)

@@ -1,6 +1,7 @@
 package nouns
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -15,12 +16,16 @@ import (
 )
 
 // This file shows what changes of kinds whose things no watch shows. Of executors and operations a watch has the events,
-// so they are listed again when there are some. Jobs come from their managers.
+// so what is on the agents that these name is listed again. Jobs come from their managers.
 
-// listEvery is the least time between two lists, so that what changes meanwhile is listed once.
-const listEvery = time.Second
+const (
+	// listEvery is the least time between two lists, so that what changes meanwhile is listed once.
+	listEvery = time.Second
+	// agentsMax is of how many agents each is listed by itself; when more were heard of, all is listed.
+	agentsMax = 16
+)
 
-// listAgain shows the kind now, and again whenever a watch tells that something has happened to it.
+// listAgain shows the kind now, and whenever a watch tells that something has happened to it, what is on that agent.
 func (w *Watcher) listAgain(ctx context.Context, c *client.Client) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -42,8 +47,6 @@ func (w *Watcher) listAgain(ctx context.Context, c *client.Client) error {
 			heard <- news
 		}
 	}()
-	query := *w.Query
-	query.All = true // an operation that was done at once is shown too
 	for {
 		select {
 		case <-ctx.Done():
@@ -52,21 +55,46 @@ func (w *Watcher) listAgain(ctx context.Context, c *client.Client) error {
 			if news.GetMissed() != "" {
 				w.Say(news.GetMissed())
 			}
-			list, err := w.Kind.list(ctx, c, &query)
-			if err != nil {
-				return err
-			}
-			if err := w.Listed(list, news.GetItems()); err != nil {
-				return err
+			for _, agent := range w.agentsOf(news) {
+				query := *w.Query
+				query.All = true // an operation that was done at once is shown too
+				query.Agent = cmp.Or(agent, query.Agent)
+				list, err := w.Kind.list(ctx, c, &query)
+				if err != nil {
+					return err
+				}
+				if err := w.listed(agent, list, news.GetItems()); err != nil {
+					return err
+				}
 			}
 		}
 		pause.For(ctx, listEvery)
 	}
 }
 
+// agentsOf returns of which agents the things are to be listed again after this; "" is all of them.
+func (w *Watcher) agentsOf(news *apiv1.WatchResponse) []string {
+	agents := make(map[string]bool)
+	for _, one := range news.GetItems() {
+		agents[wire.EventAbout(one.GetEvent())["agent"]] = true
+	}
+	if w.known == nil || news.GetMissed() != "" || agents[""] || len(agents) > agentsMax {
+		return []string{""}
+	}
+	return slices.Sorted(maps.Keys(agents))
+}
+
 // Listed shows a whole list that replaces what was known. The events say when and what has happened to its things.
 func (w *Watcher) Listed(list *Listing, events []*apiv1.Change) error {
+	return w.listed("", list, events)
+}
+
+// listed shows a list that replaces what was known of an agent; "": of all.
+func (w *Watcher) listed(agent string, list *Listing, events []*apiv1.Change) error {
 	left := maps.Clone(w.known)
+	if agent != "" {
+		maps.DeleteFunc(left, func(_ string, one shown) bool { return agentOf(one.list.Items[0]) != agent })
+	}
 	var items []Item
 	for _, item := range itemsOf(list) {
 		items = append(items, item)
@@ -151,13 +179,18 @@ func (w *Watcher) itemLine(item Item) error {
 
 // placeOf returns the name by which a thing is known: executors of one name are on many agents.
 func placeOf(item Item) string {
-	switch view := item.Message.(type) {
-	case *apiv1.ExecutorView:
-		return item.ID + " " + view.GetAgentId()
-	case *apiv1.OperationView:
-		return item.ID + " " + view.GetAgentId()
+	if agent := agentOf(item); agent != "" {
+		return item.ID + " " + agent
 	}
 	return item.ID
+}
+
+// agentOf returns the agent that the thing is on; "": it is on none.
+func agentOf(item Item) string {
+	if view, is := item.Message.(interface{ GetAgentId() string }); is {
+		return view.GetAgentId()
+	}
+	return ""
 }
 
 // eventOf returns the latest of the events that is of the thing; nil if there is none.
