@@ -49,7 +49,7 @@ func (m *Master) record(policy allocator.Allocator) (allocator.Allocator, *recor
 		encoder: journal.Encoder{Policy: m.config.Allocator, Config: m.config.AllocatorConfig, Epoch: time.Now()},
 	}
 	r.batch = r.encoder.Head(nil, r.mirror, true)
-	return &inputs.Tap{Policy: policy, Told: r.told, Proposed: r.proposed}, r
+	return inputs.NewTap(policy, r.told, r.proposed), r
 }
 
 func (r *recorder) told(input inputs.Input) {

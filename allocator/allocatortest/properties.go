@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/inputs"
 	"github.com/tenderhq/tender/api"
 	"pgregory.net/rapid"
 )
@@ -25,7 +26,7 @@ func properties(t *testing.T, fresh func() allocator.Allocator) {
 // determinism runs random histories on two allocators at once.
 func determinism(t *testing.T, fresh func() allocator.Allocator) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := &history{Cluster: NewCluster(t, &twins{fresh(), fresh(), t}), t: t}
+		h := &history{Cluster: NewCluster(t, newTwins(t, fresh(), fresh())), t: t}
 		h.run(rapid.IntRange(10, 60).Draw(t, "steps"))
 	})
 }
@@ -357,11 +358,20 @@ func (h *history) promisesKept(offers []allocator.Claim, before map[string]int64
 	}
 }
 
-// twins are two allocators that must give the same answers.
+// twins are two allocators that must give the same answers. Calls go to both, and questions to the first.
 type twins struct {
-	allocator.Allocator
+	inputs.Calls
+	inputs.Answers
 	other allocator.Allocator
 	t     T
+}
+
+func newTwins(t T, one, other allocator.Allocator) *twins {
+	both := func(input inputs.Input) {
+		input.Apply(one)
+		input.Apply(other)
+	}
+	return &twins{Calls: both, Answers: inputs.Answers{Allocator: one}, other: other, t: t}
 }
 
 // Allocate compares the answers of both.
@@ -371,53 +381,4 @@ func (w *twins) Allocate(now time.Time) allocator.Allocation {
 		w.t.Fatalf("the same calls gave\n%v\nand\n%v", one, other)
 	}
 	return one
-}
-
-// The calls go to both.
-func (w *twins) SetAgent(a allocator.Agent) { w.Allocator.SetAgent(a); w.other.SetAgent(a) }
-func (w *twins) RemoveAgent(id api.AgentID) { w.Allocator.RemoveAgent(id); w.other.RemoveAgent(id) }
-func (w *twins) SetFramework(f allocator.Framework) {
-	w.Allocator.SetFramework(f)
-	w.other.SetFramework(f)
-}
-func (w *twins) SetRole(r allocator.Role) { w.Allocator.SetRole(r); w.other.SetRole(r) }
-func (w *twins) Hold(on bool)             { w.Allocator.Hold(on); w.other.Hold(on) }
-func (w *twins) Take(c allocator.Claim)   { w.Allocator.Take(c); w.other.Take(c) }
-func (w *twins) Launch(c allocator.Claim) { w.Allocator.Launch(c); w.other.Launch(c) }
-func (w *twins) Return(c allocator.Claim) { w.Allocator.Return(c); w.other.Return(c) }
-
-// RemoveFramework goes to both.
-func (w *twins) RemoveFramework(id api.FrameworkID) {
-	w.Allocator.RemoveFramework(id)
-	w.other.RemoveFramework(id)
-}
-
-// Suppress goes to both.
-func (w *twins) Suppress(id api.FrameworkID, roles []api.Role) {
-	w.Allocator.Suppress(id, roles)
-	w.other.Suppress(id, roles)
-}
-
-// Revive goes to both.
-func (w *twins) Revive(id api.FrameworkID, roles []api.Role) {
-	w.Allocator.Revive(id, roles)
-	w.other.Revive(id, roles)
-}
-
-// SetDemand goes to both.
-func (w *twins) SetDemand(id api.FrameworkID, role api.Role, shapes []api.Shape) {
-	w.Allocator.SetDemand(id, role, shapes)
-	w.other.SetDemand(id, role, shapes)
-}
-
-// Refuse goes to both.
-func (w *twins) Refuse(c allocator.Claim, until time.Time) {
-	w.Allocator.Refuse(c, until)
-	w.other.Refuse(c, until)
-}
-
-// Use goes to both.
-func (w *twins) Use(agent api.AgentID, beyond api.Resources) {
-	w.Allocator.Use(agent, beyond)
-	w.other.Use(agent, beyond)
 }

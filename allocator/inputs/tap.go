@@ -7,69 +7,71 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
+// Calls has the methods by which an allocator is told something, and is called with each call as an input. It has none of
+// those that return something.
+type Calls func(Input)
+
+// SetAgent and the methods below make the input of the same name.
+func (to Calls) SetAgent(a allocator.Agent)               { to(SetAgent{a}) }
+func (to Calls) RemoveAgent(id api.AgentID)               { to(RemoveAgent{id}) }
+func (to Calls) SetFramework(f allocator.Framework)       { to(SetFramework{f}) }
+func (to Calls) RemoveFramework(id api.FrameworkID)       { to(RemoveFramework{id}) }
+func (to Calls) SetRole(r allocator.Role)                 { to(SetRole{r}) }
+func (to Calls) Hold(on bool)                             { to(Hold{on}) }
+func (to Calls) Take(c allocator.Claim)                   { to(Take{c}) }
+func (to Calls) Launch(c allocator.Claim)                 { to(Launch{c}) }
+func (to Calls) Return(c allocator.Claim)                 { to(Return{c}) }
+func (to Calls) Refuse(c allocator.Claim, u time.Time)    { to(Refuse{c, u}) }
+func (to Calls) Use(id api.AgentID, beyond api.Resources) { to(Use{id, beyond}) }
+
+// Suppress makes the input of the same name.
+func (to Calls) Suppress(id api.FrameworkID, roles []api.Role) { to(Suppress{id, roles}) }
+
+// Revive makes the input of the same name.
+func (to Calls) Revive(id api.FrameworkID, roles []api.Role) { to(Revive{id, roles}) }
+
+// SetDemand makes the input of the same name.
+func (to Calls) SetDemand(id api.FrameworkID, role api.Role, shapes []api.Shape) {
+	to(SetDemand{id, role, shapes})
+}
+
+// Answers has the methods of an allocator that return something. Embedded beside Calls it makes an allocator: what both
+// have is taken from Calls, which stands one level higher.
+type Answers struct{ allocator.Allocator }
+
 // Tap is an allocator that passes every call to a policy, and tells a listener of it first.
 type Tap struct {
-	Policy allocator.Allocator
-	// Told is called with each input before the policy is.
-	Told func(Input)
-	// Proposed is called with the result of each Allocate. It may be nil.
-	Proposed func(allocator.Allocation)
+	Calls
+	Answers
+
+	told     func(Input)
+	proposed func(allocator.Allocation)
 }
 
-func (t *Tap) tell(input Input) {
-	t.Told(input)
-	input.Apply(t.Policy)
+// NewTap puts a tap before the policy. The listener told is called with each input before the policy is; proposed is
+// called with the result of each Allocate, and may be nil.
+func NewTap(policy allocator.Allocator, told func(Input), proposed func(allocator.Allocation)) *Tap {
+	pass := func(input Input) {
+		told(input)
+		input.Apply(policy)
+	}
+	return &Tap{Calls: pass, Answers: Answers{policy}, told: told, proposed: proposed}
 }
 
-// SetAgent and the methods below pass the call on to the policy.
-func (t *Tap) SetAgent(a allocator.Agent)             { t.tell(SetAgent{a}) }
-func (t *Tap) RemoveAgent(id api.AgentID)             { t.tell(RemoveAgent{id}) }
-func (t *Tap) SetFramework(f allocator.Framework)     { t.tell(SetFramework{f}) }
-func (t *Tap) RemoveFramework(id api.FrameworkID)     { t.tell(RemoveFramework{id}) }
-func (t *Tap) SetRole(r allocator.Role)               { t.tell(SetRole{r}) }
-func (t *Tap) Hold(on bool)                           { t.tell(Hold{on}) }
-func (t *Tap) Take(c allocator.Claim)                 { t.tell(Take{c}) }
-func (t *Tap) Launch(c allocator.Claim)               { t.tell(Launch{c}) }
-func (t *Tap) Return(c allocator.Claim)               { t.tell(Return{c}) }
-func (t *Tap) Refuse(c allocator.Claim, u time.Time)  { t.tell(Refuse{c, u}) }
-func (t *Tap) Use(id api.AgentID, more api.Resources) { t.tell(Use{id, more}) }
-
-// Suppress passes the call on to the policy.
-func (t *Tap) Suppress(id api.FrameworkID, roles []api.Role) { t.tell(Suppress{id, roles}) }
-
-// Revive passes the call on to the policy.
-func (t *Tap) Revive(id api.FrameworkID, roles []api.Role) { t.tell(Revive{id, roles}) }
-
-// SetDemand passes the call on to the policy.
-func (t *Tap) SetDemand(id api.FrameworkID, role api.Role, shapes []api.Shape) {
-	t.tell(SetDemand{id, role, shapes})
-}
-
-// Allocate passes the call on to the policy, and its result to Proposed.
+// Allocate passes the call on to the policy, and its result to the listener.
 func (t *Tap) Allocate(now time.Time) allocator.Allocation {
-	t.Told(Allocate{now})
-	allocation := t.Policy.Allocate(now)
-	if t.Proposed != nil {
-		t.Proposed(allocation)
+	t.told(Allocate{now})
+	allocation := t.Allocator.Allocate(now)
+	if t.proposed != nil {
+		t.proposed(allocation)
 	}
 	return allocation
 }
 
-// Wake passes the call on to the policy.
-func (t *Tap) Wake() time.Time { return t.Policy.Wake() }
-
-// Explain passes the call on to the policy.
-func (t *Tap) Explain(id api.FrameworkID, agent api.AgentID, now time.Time) allocator.Explanation {
-	return t.Policy.Explain(id, agent, now)
-}
-
 // Filters passes the call on to the policy, if the policy counts filters.
 func (t *Tap) Filters(principal string) int {
-	if policy, counts := t.Policy.(allocator.FilterCounter); counts {
+	if policy, counts := t.Allocator.(allocator.FilterCounter); counts {
 		return policy.Filters(principal)
 	}
 	return 0
 }
-
-// Shares passes the call on to the policy.
-func (t *Tap) Shares() allocator.Shares { return t.Policy.Shares() }

@@ -30,11 +30,9 @@ func record(t *testing.T, name string, fresh allocator.New) *recorded {
 	encoder := &journal.Encoder{Policy: name, Epoch: time.Date(2025, 12, 31, 0, 0, 0, 0, time.UTC)}
 	mirror := inputs.NewMirror()
 	r.file = encoder.Head(r.file, mirror, true)
-	r.Allocator = &inputs.Tap{
-		Policy:   policy(t, fresh),
-		Told:     func(input inputs.Input) { mirror.Note(input); r.file = encoder.Input(r.file, input) },
-		Proposed: func(allocation allocator.Allocation) { r.file = encoder.Proposed(r.file, allocation) },
-	}
+	r.Allocator = inputs.NewTap(policy(t, fresh),
+		func(input inputs.Input) { mirror.Note(input); r.file = encoder.Input(r.file, input) },
+		func(allocation allocator.Allocation) { r.file = encoder.Proposed(r.file, allocation) })
 	return r
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/allocator/inputs"
 	"github.com/tenderhq/tender/allocator/internal/codec"
-	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/trust/transport"
 )
 
@@ -23,8 +22,12 @@ func init() {
 	})
 }
 
+// calls are the methods by which the Allocator is told something; each goes to addInput.
+type calls = inputs.Calls
+
 // Allocator is the masters' half of a remote allocator. One goroutine calls its methods, and another one Run.
 type Allocator struct {
+	calls
 	config allocator.Config
 	dial   func(ctx context.Context, address string) (net.Conn, error)
 
@@ -49,10 +52,12 @@ func New(config allocator.Config) (*Allocator, error) {
 		return nil, fmt.Errorf("allocator %s:%s: write the address as remote:HOST:PORT", Name, config.Argument)
 	}
 	now := time.Now()
-	return &Allocator{
+	a := &Allocator{
 		config: config, dial: transport.DialTCP, mirror: inputs.NewMirror(), codec: codec.Codec{Epoch: now.Add(-time.Hour)}, now: now, since: now,
 		away: unreached, answers: newAnswers(), news: make(chan struct{}),
-	}, nil
+	}
+	a.calls = a.addInput
+	return a, nil
 }
 
 // DialBy sets how connections are opened; call it before Run. A master's connections prove who is at each end. Default:
@@ -111,44 +116,6 @@ func (a *Allocator) Wake() time.Time {
 	default:
 		return s.wake
 	}
-}
-
-// SetAgent and the methods below note their calls as inputs.
-func (a *Allocator) SetAgent(agent allocator.Agent) { a.addInput(inputs.SetAgent{Agent: agent}) }
-func (a *Allocator) RemoveAgent(id api.AgentID)     { a.addInput(inputs.RemoveAgent{Agent: id}) }
-func (a *Allocator) SetFramework(framework allocator.Framework) {
-	a.addInput(inputs.SetFramework{Framework: framework})
-}
-func (a *Allocator) RemoveFramework(id api.FrameworkID) {
-	a.addInput(inputs.RemoveFramework{Framework: id})
-}
-func (a *Allocator) SetRole(role allocator.Role)  { a.addInput(inputs.SetRole{Role: role}) }
-func (a *Allocator) Hold(on bool)                 { a.addInput(inputs.Hold{On: on}) }
-func (a *Allocator) Take(claim allocator.Claim)   { a.addInput(inputs.Take{Claim: claim}) }
-func (a *Allocator) Launch(claim allocator.Claim) { a.addInput(inputs.Launch{Claim: claim}) }
-func (a *Allocator) Return(claim allocator.Claim) { a.addInput(inputs.Return{Claim: claim}) }
-func (a *Allocator) Use(id api.AgentID, beyond api.Resources) {
-	a.addInput(inputs.Use{Agent: id, Beyond: beyond})
-}
-
-// Suppress notes the call as an input.
-func (a *Allocator) Suppress(id api.FrameworkID, roles []api.Role) {
-	a.addInput(inputs.Suppress{Framework: id, Roles: roles})
-}
-
-// Revive notes the call as an input.
-func (a *Allocator) Revive(id api.FrameworkID, roles []api.Role) {
-	a.addInput(inputs.Revive{Framework: id, Roles: roles})
-}
-
-// SetDemand notes the call as an input.
-func (a *Allocator) SetDemand(id api.FrameworkID, role api.Role, shapes []api.Shape) {
-	a.addInput(inputs.SetDemand{Framework: id, Role: role, Shapes: shapes})
-}
-
-// Refuse notes the call as an input.
-func (a *Allocator) Refuse(claim allocator.Claim, until time.Time) {
-	a.addInput(inputs.Refuse{Claim: claim, Until: until})
 }
 
 // Filters returns how many filters the frameworks of a principal have, so that the masters can bound them (R34).

@@ -18,11 +18,11 @@ type holdings map[api.AgentID]map[api.FrameworkID]api.Resources
 // listen has a leader's policy heard from its beginning.
 func (h holdings) listen(policy allocator.Allocator) allocator.Allocator {
 	clear(h)
-	return &inputs.Tap{Policy: policy, Told: h.note, Proposed: func(allocation allocator.Allocation) {
+	return inputs.NewTap(policy, h.note, func(allocation allocator.Allocation) {
 		for _, claim := range allocation.Offers {
 			h.take(claim)
 		}
-	}}
+	})
 }
 
 func (h holdings) note(input inputs.Input) {

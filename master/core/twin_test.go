@@ -38,7 +38,7 @@ func (t *twins) listen(policy allocator.Allocator) allocator.Allocator {
 	}
 	t.compare()
 	t.clone, t.inputs = nil, nil
-	return &inputs.Tap{Policy: policy, Told: func(input inputs.Input) { t.inputs = append(t.inputs, input) }}
+	return inputs.NewTap(policy, func(input inputs.Input) { t.inputs = append(t.inputs, input) }, nil)
 }
 
 // tell has the world's core do something.
