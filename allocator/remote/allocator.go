@@ -22,14 +22,11 @@ func init() {
 	})
 }
 
-// calls are the methods by which the Allocator is told something; each goes to addInput.
-type calls = inputs.Calls
-
 // Allocator is the masters' half of a remote allocator. One goroutine calls its methods, and another one Run.
 type Allocator struct {
-	calls
-	config allocator.Config
-	dial   func(ctx context.Context, address string) (net.Conn, error)
+	inputs.Calls // what it is told; each goes to addInput
+	config       allocator.Config
+	dial         func(ctx context.Context, address string) (net.Conn, error)
 
 	mu      sync.Mutex
 	mirror  *inputs.Mirror // what a new session has to be told
@@ -56,7 +53,7 @@ func New(config allocator.Config) (*Allocator, error) {
 		config: config, dial: transport.DialTCP, mirror: inputs.NewMirror(), codec: codec.Codec{Epoch: now.Add(-time.Hour)}, now: now, since: now,
 		away: unreached, answers: newAnswers(), news: make(chan struct{}),
 	}
-	a.calls = a.addInput
+	a.Calls = a.addInput
 	return a, nil
 }
 

@@ -173,31 +173,6 @@ func (r *agents) endAnswered(a *agent, result registry.Result) {
 	}
 }
 
-// refuseOutdated refuses to propose a change of an agent once more, under a new number: its end, if that was decided
-// because the agent was away, and the agent is back by now; what it has said of itself, if that stream has ended, because
-// a later one may have said something else. Nil for all other changes.
-func (r *agents) refuseOutdated(lost proposal) *api.Error {
-	for _, what := range lost.follows {
-		if waits, is := what.(greetAgent); is && r.links[waits.link.conn] != waits.link {
-			return api.E("agent.register", api.Stale, waits.greeting.Agent.ID, errors.New("its stream has ended"))
-		}
-	}
-	id, saw := api.AgentID(""), uint64(registry.Whatever)
-	switch change := lost.command.Change.(type) {
-	case registry.RemoveAgent:
-		id, saw = change.ID, change.Saw
-	case registry.MarkAgent:
-		if change.Set.Has(api.MarkGone) {
-			id, saw = change.ID, change.Saw
-		}
-	default:
-	}
-	if a := r.agentByID[id]; a != nil && a.link != nil && saw != registry.Whatever && !r.marks(a).Has(api.MarkDrained) {
-		return api.E("agent.mark", api.Stale, id, errors.New("the agent has come back since that was decided; look at it and, if you still want it, ask again"))
-	}
-	return nil
-}
-
 // isOverdue reports whether the agent waits to be marked gone.
 func (r *agents) isOverdue(id api.AgentID) bool {
 	a := r.agentByID[id]

@@ -220,8 +220,6 @@ func (c *Core) happen(what Happening) {
 		c.agents.agentClosed(what)
 	case Committed:
 		c.committed(what)
-	case ProposalLost:
-		c.proposals.proposalLost(what)
 	case ProposalRefused:
 		c.proposalRefused(what)
 	case Requested:

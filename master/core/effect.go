@@ -47,7 +47,7 @@ type (
 		Conn Conn
 		Err  *api.Error
 	}
-	// Propose asks the quorum to commit a command. Committed, ProposalLost or ProposalRefused follows.
+	// Propose asks the quorum to commit a command. Committed or ProposalRefused follows.
 	Propose struct{ Command registry.Command }
 	// Reply answers an operator's request, once.
 	Reply struct {

@@ -71,13 +71,6 @@ type (
 		Index    uint64
 		Commands []registry.Command
 	}
-	// ProposalLost says that the outcome of a command is unknown. The core proposes it again under the same identity,
-	// or leaves it to the next leader to find out (R17). Client is the command's client; "" means the core's own.
-	ProposalLost struct {
-		Client  string
-		Counter uint64
-	}
-
 	// ProposalRefused says that a command was not proposed and never will be, because it is too large to be written.
 	ProposalRefused struct {
 		Client  string
@@ -105,7 +98,6 @@ func (AgentOpened) happening()     {}
 func (AgentCalled) happening()     {}
 func (AgentClosed) happening()     {}
 func (Committed) happening()       {}
-func (ProposalLost) happening()    {}
 func (ProposalRefused) happening() {}
 func (Requested) happening()       {}
 func (Woken) happening()           {}

@@ -116,14 +116,6 @@ func (w *world) verbOfTime(verb string, args transcript.Line) bool {
 		command := w.proposed[len(w.proposed)-1]
 		w.proposed = w.proposed[:len(w.proposed)-1]
 		w.step(core.ProposalRefused{Client: command.Client, Counter: command.Counter, Err: api.E("raft.propose", api.Limit, "", errors.New("too large"))})
-	case "lose": // the outcome of the last proposal, or of the first, is not known
-		at := len(w.proposed) - 1
-		if args.Word(0) == "first" {
-			at = 0
-		}
-		command := w.proposed[at]
-		w.proposed = slices.Delete(w.proposed, at, at+1)
-		w.step(core.ProposalLost{Counter: command.Counter})
 	default:
 		return false
 	}

@@ -174,7 +174,6 @@ type proposalKey struct {
 // proposal is a command on its way to the quorum, and what continues with its result: one entry for each party that has
 // asked for the command under this identity.
 type proposal struct {
-	command registry.Command
 	follows []follows
 	by      change.Actor // who caused it
 }
@@ -321,7 +320,7 @@ func (r *proposals) proposeAs(client string, counter uint64, change registry.Cha
 		return
 	}
 	command := registry.Command{Client: client, Counter: counter, At: r.now, Change: change}
-	r.pending[key] = proposal{command, then, r.by}
+	r.pending[key] = proposal{then, r.by}
 	r.emit(Propose{Command: command})
 }
 
@@ -338,59 +337,30 @@ func (c *Core) committed(event Committed) {
 
 func (c *Core) applyCommand(command registry.Command) {
 	key := proposalKey{command.Client, command.Counter}
-	mine, asked := c.proposals.settle(key)
+	mine := c.proposals.settle(key)
 	c.by = mine.by
-	overtaken := c.proposals.overtaken(command)
 	result := c.registry.Apply(command)
 	if result.Err == nil {
 		c.applied(command.Change, result)
-	}
-	if asked && overtaken {
-		outdated := c.agents.refuseOutdated(mine)
-		if outdated == nil {
-			c.proposals.propose(command.Change, mine.follows...)
-			return
-		}
-		result.Err = outdated
 	}
 	for _, what := range mine.follows {
 		c.goOn(what, result)
 	}
 }
 
-// overtaken reports whether a command of this leader was lost, proposed again, and came to the log after a later one.
-// All masters refuse it because of its number. It has never taken effect, so it may be proposed under a new number.
-func (r *proposals) overtaken(command registry.Command) bool {
-	last, known := r.registry.Clients[command.Client]
-	return command.Client == r.config.Client && known && command.Counter < last.Counter
-}
-
-// proposalLost proposes the command again, because only the same identity settles an unknown outcome.
-func (r *proposals) proposalLost(event ProposalLost) {
-	client := event.Client
-	if client == "" {
-		client = r.config.Client
-	}
-	if lost, ok := r.pending[proposalKey{client, event.Counter}]; ok {
-		r.emit(Propose{Command: lost.command})
-	}
-}
-
-// settle takes out a proposal whose outcome is known; false if this leader has not made it.
-func (r *proposals) settle(key proposalKey) (mine proposal, asked bool) {
-	mine, asked = r.pending[key]
+// settle takes out a proposal whose outcome is known; nothing waits for one that this leader has not made.
+func (r *proposals) settle(key proposalKey) proposal {
+	mine := r.pending[key]
 	delete(r.pending, key)
-	return mine, asked
+	return mine
 }
 
 // proposalRefused tells whoever waits for a command that it was never proposed.
 func (c *Core) proposalRefused(event ProposalRefused) {
-	key := proposalKey{event.Client, event.Counter}
-	if refused, ok := c.proposals.settle(key); ok {
-		c.by = refused.by
-		for _, what := range refused.follows {
-			c.goOn(what, registry.Result{Err: event.Err})
-		}
+	refused := c.proposals.settle(proposalKey{event.Client, event.Counter})
+	c.by = refused.by
+	for _, what := range refused.follows {
+		c.goOn(what, registry.Result{Err: event.Err})
 	}
 }
 
