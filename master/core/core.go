@@ -223,7 +223,9 @@ func (c *Core) happen(what Happening) {
 	case ProposalRefused:
 		c.proposalRefused(what)
 	case Requested:
-		what.Action.request(c, what.ID, what.By)
+		if err := what.Action.request(c, what.ID, what.By); err != nil {
+			c.emit(Reply{ID: what.ID, Err: err})
+		}
 	case Woken:
 		c.woken()
 	case Away:

@@ -108,6 +108,7 @@ func (Away) happening()            {}
 //
 //sumtype:decl
 type Action interface {
-	// request answers with a Reply, at once or when the registry has answered. What the scope does not cover is denied.
-	request(c *Core, id RequestID, by rights.Scope)
+	// request returns why the action is refused, as when the scope does not cover it. Otherwise it answers with a Reply, at
+	// once or when the registry has answered.
+	request(c *Core, id RequestID, by rights.Scope) *api.Error
 }

@@ -208,40 +208,40 @@ type KillTask struct {
 
 // request handles an operator's kill. Whoever may not kill a task learns nothing of it, neither where it runs nor that it
 // is there.
-func (action KillTask) request(c *Core, id RequestID, by rights.Scope) {
+func (action KillTask) request(c *Core, id RequestID, by rights.Scope) *api.Error {
+	const op = "task.kill"
 	if action.Task == "" {
-		c.emit(Reply{ID: id, Err: api.E("task.kill", api.Invalid, "", errors.New("no task is named; write FRAMEWORK/TASK, or TASK"))})
-		return
+		return api.E(op, api.Invalid, "", errors.New("no task is named; write FRAMEWORK/TASK, or TASK"))
 	}
-	found, err := c.View().FindTask("task.kill", action.Task, func(one view.FoundTask) bool { return by.Covers(c.taskObject(one)) })
+	found, err := c.View().FindTask(op, action.Task, func(task view.FoundTask) bool { return by.Covers(c.taskObject(task)) })
 	switch {
 	case err != nil && err.Kind == api.NotFound && !by.Covers(rights.Object{}):
-		c.emit(Reply{ID: id, Err: api.E("rights", api.Denied, by.Who, fmt.Errorf("may kill no task that is called %q; "+
-			"it needs the grant 'operate' or 'kill-task' on the task's role; an operator gives it: tender grant %s kill-task --role ROLE", action.Task, by.Who))})
-		return
+		return api.E("rights", api.Denied, by.Who, fmt.Errorf("may kill no task that is called %q; "+
+			"it needs the grant 'operate' or 'kill-task' on the task's role; an operator gives it: tender grant %s kill-task --role ROLE", action.Task, by.Who))
 	case err != nil:
-		c.emit(Reply{ID: id, Err: err})
-		return
+		return err
 	case found.Ended != nil:
 		c.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: found.Ref, Already: found.Ended.Status.State}})
-		return
+		return nil
 	case found.Untold:
 		c.info("task kill", field("task", found.Ref.String()), field("agent", found.Agent), field("reason", api.ReasonKilledByOperator.String()))
 		c.kills.keepKill(found.Agent, found.Ref, action.Grace, id)
-		return
+		return nil
 	}
-	switch t := c.frameworkByID[found.Ref.Framework].tasks[found.Ref.Task]; {
+	t := c.frameworkByID[found.Ref.Framework].tasks[found.Ref.Task]
+	switch {
 	case t.status.State.Terminal():
 		c.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: t.ref, Already: t.status.State}})
+		return nil
 	case len(t.waiters) >= waitersPerTaskMax:
-		c.emit(Reply{ID: id, Err: api.E("task.kill", api.Limit, t.ref.String(), errors.New("too many wait for this kill already"))})
-	default:
-		c.info("task kill", field("task", t.ref.String()), field("agent", t.agent.id), field("reason", api.ReasonKilledByOperator.String()))
-		if !t.agent.phase.Reported() {
-			c.kills.keepKill(t.agent.id, t.ref, action.Grace, id)
-			return
-		}
-		t.waiters = append(t.waiters, id)
-		c.kills.wishKill(t, action.Grace, api.ReasonKilledByOperator)
+		return api.E(op, api.Limit, t.ref.String(), errors.New("too many wait for this kill already"))
 	}
+	c.info("task kill", field("task", t.ref.String()), field("agent", t.agent.id), field("reason", api.ReasonKilledByOperator.String()))
+	if !t.agent.phase.Reported() {
+		c.kills.keepKill(t.agent.id, t.ref, action.Grace, id)
+		return nil
+	}
+	t.waiters = append(t.waiters, id)
+	c.kills.wishKill(t, action.Grace, api.ReasonKilledByOperator)
+	return nil
 }

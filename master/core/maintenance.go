@@ -43,22 +43,22 @@ type SetMaintenance struct {
 }
 
 // request plans the window for all of the agents or for none.
-func (action SetMaintenance) request(c *Core, id RequestID, by rights.Scope) {
+func (action SetMaintenance) request(c *Core, id RequestID, by rights.Scope) *api.Error {
 	const op = "maintenance.set"
 	change := registry.SetMaintenance{Window: action.Window}
-	if err := c.checkMaintenance(action); err != nil {
-		c.emit(Reply{ID: id, Err: err})
-		return
+	switch {
+	case len(action.Agents) == 0:
+		return api.E(op, api.Invalid, "", errors.New("no agent is named"))
+	case !action.Window.Start.IsZero() && action.Window.Over(c.now):
+		return api.E(op, api.Invalid, "", fmt.Errorf("the window %s is over", windowText(action.Window)))
 	}
 	for _, name := range action.Agents {
 		a, err := c.findAgent(op, name)
 		if err != nil {
-			c.emit(Reply{ID: id, Err: err})
-			return
+			return err
 		}
 		if !by.Covers(agentObject(a)) {
-			c.deny(id, "set-maintenance", by, agentObject(a))
-			return
+			return rights.RefuseAction("set-maintenance", by.Who, agentObject(a))
 		}
 		change.Agents, change.Saw = append(change.Agents, a.id), append(change.Saw, c.registry.Agents[a.id].MarksVersion)
 	}
@@ -67,16 +67,6 @@ func (action SetMaintenance) request(c *Core, id RequestID, by rights.Scope) {
 		done = "maintenance " + windowText(action.Window)
 	}
 	c.proposeFor(id, op, strings.Join(action.Agents, ", "), change, fmt.Sprintf("%s: %s", strings.Join(action.Agents, ", "), done))
-}
-
-func (c *Core) checkMaintenance(action SetMaintenance) *api.Error {
-	const op = "maintenance.set"
-	switch {
-	case len(action.Agents) == 0:
-		return api.E(op, api.Invalid, "", errors.New("no agent is named"))
-	case !action.Window.Start.IsZero() && action.Window.Over(c.now):
-		return api.E(op, api.Invalid, "", fmt.Errorf("the window %s is over", windowText(action.Window)))
-	}
 	return nil
 }
 

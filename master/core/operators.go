@@ -29,11 +29,6 @@ func (c *Core) operatorAnswered(r answerOperator, result registry.Result) {
 	c.emit(Reply{ID: r.request, Answer: r.done})
 }
 
-// deny answers an operator who may not do the action to the object.
-func (c *Core) deny(id RequestID, action string, by rights.Scope, object rights.Object) {
-	c.emit(Reply{ID: id, Err: rights.RefuseAction(action, by.Who, object)})
-}
-
 // objectOf returns a framework, in one of its roles, as the object of a grant.
 func (c *Core) objectOf(id api.FrameworkID, role api.Role) rights.Object {
 	known := c.registry.Frameworks[id].Framework
@@ -57,33 +52,34 @@ type RemoveFramework struct {
 	Force     bool
 }
 
-func (action RemoveFramework) request(c *Core, id RequestID, by rights.Scope) {
+func (action RemoveFramework) request(c *Core, id RequestID, by rights.Scope) *api.Error {
 	const op = "framework.remove"
 	found, err := c.View().FindFramework(op, action.Framework, view.Whole)
 	if err != nil && err.Kind == api.NotFound {
 		if removed, known := c.View().FindTombstone(action.Framework); known && c.covers(by, removed) {
 			c.emit(Reply{ID: id, Answer: removedBefore(removed, c.registry.Frameworks[removed].Why)})
-			return
+			return nil
 		}
 	}
 	fw := c.frameworkByID[found]
 	switch {
 	case err != nil:
-		c.emit(Reply{ID: id, Err: err})
-	case !c.covers(by, fw.id):
-		c.deny(id, "remove-framework", by, rights.Object{Framework: api.FrameworkID(action.Framework)}) // and nothing that the caller has not said
+		return err
+	case !c.covers(by, fw.id): // it is told nothing that the caller has not said
+		return rights.RefuseAction("remove-framework", by.Who, rights.Object{Framework: api.FrameworkID(action.Framework)})
 	case fw.removed:
 		c.emit(Reply{ID: id, Answer: removedBefore(fw.id, fw.why)})
+		return nil
 	case fw.session != nil && !action.Force:
-		c.emit(Reply{ID: id, Err: api.E(op, api.Unavailable, fw.id,
-			fmt.Errorf("its scheduler is connected and it has %s, which would end at once; end the scheduler first, or say --force", words.Count(len(fw.tasks), "task")))})
-	default:
-		change := registry.RemoveFramework{ID: fw.id, Session: c.registry.Frameworks[fw.id].Session, Why: "removed by an operator"}
-		if action.Force {
-			change.Session = registry.Whatever
-		}
-		c.proposeFor(id, op, string(fw.id), change, fmt.Sprintf("framework %s is removed; it had %s", fw.id, words.Count(len(fw.tasks), "task")))
+		return api.E(op, api.Unavailable, fw.id,
+			fmt.Errorf("its scheduler is connected and it has %s, which would end at once; end the scheduler first, or say --force", words.Count(len(fw.tasks), "task")))
 	}
+	change := registry.RemoveFramework{ID: fw.id, Session: c.registry.Frameworks[fw.id].Session, Why: "removed by an operator"}
+	if action.Force {
+		change.Session = registry.Whatever
+	}
+	c.proposeFor(id, op, string(fw.id), change, fmt.Sprintf("framework %s is removed; it had %s", fw.id, words.Count(len(fw.tasks), "task")))
+	return nil
 }
 
 func removedBefore(id api.FrameworkID, why string) string {
@@ -106,37 +102,27 @@ type MarkAgent struct {
 	Force  bool
 }
 
-func (action MarkAgent) request(c *Core, id RequestID, by rights.Scope) {
-	a, err := c.findAgent("agent.mark", action.Agent)
+func (action MarkAgent) request(c *Core, id RequestID, by rights.Scope) *api.Error {
+	const op = "agent.mark"
+	a, err := c.findAgent(op, action.Agent)
 	if lost := api.AgentID(action.Agent); err != nil && len(c.answers.lostAgents()[lost]) > 0 {
-		action.giveUpLost(c, id, by, lost)
-		return
+		return action.giveUpLost(c, id, by, lost)
 	}
 	if err != nil {
-		c.emit(Reply{ID: id, Err: err})
-		return
+		return err
 	}
-	switch forEver := action.Remove || action.Set.Has(api.MarkGone); {
-	case !by.Covers(agentObject(a)):
-		c.deny(id, "mark-agent", by, agentObject(a))
-		return
-	case forEver && !by.As(rights.Admin).Covers(agentObject(a)):
-		c.emit(Reply{ID: id, Err: rights.RefuseVerb("mark agents gone or remove them", rights.Admin, by.Who, agentObject(a))})
-		return
+	if err := action.mayMark(by, agentObject(a)); err != nil {
+		return err
 	}
 	if action.Remove {
-		c.removeAgentRequested(id, a, action.Force)
-		return
+		return c.removeAgentRequested(id, a, action.Force)
 	}
-	marks := c.marks(a)
-	if marks.Has(api.MarkGone) {
-		c.emit(Reply{ID: id, Err: api.E("agent.mark", api.Removed, a.id, errors.New("the agent was marked gone and never comes back"))})
-		return
+	if c.marks(a).Has(api.MarkGone) {
+		return api.E(op, api.Removed, a.id, errors.New("the agent was marked gone and never comes back"))
 	}
 	if action.Set.Has(api.MarkGone) && a.link != nil && !action.Force {
-		c.emit(Reply{ID: id, Err: api.E("agent.mark", api.Unavailable, a.id,
-			fmt.Errorf("the agent is %s and has %s, which gone would end at once; drain it first, or say --force", a.state, c.tasksWords(a)))})
-		return
+		return api.E(op, api.Unavailable, a.id,
+			fmt.Errorf("the agent is %s and has %s, which gone would end at once; drain it first, or say --force", a.state, c.tasksWords(a)))
 	}
 	a.drain.force = action.Force && action.Set.Has(api.MarkDraining)
 	saw := c.registry.Agents[a.id].MarksVersion
@@ -144,33 +130,43 @@ func (action MarkAgent) request(c *Core, id RequestID, by rights.Scope) {
 		saw = registry.Whatever
 	}
 	change := registry.MarkAgent{ID: a.id, Saw: saw, Set: action.Set, Clear: action.Clear, Grace: action.Grace, Why: "by an operator"}
-	answer := answerOperator{id, "agent.mark", string(a.id), c.markedSentence(a, action)}
+	answer := answerOperator{id, op, string(a.id), c.markedSentence(a, action)}
 	if action.Set.Has(api.MarkGone) {
 		c.agents.proposeEnd(a, change, answer)
-		return
+	} else {
+		c.proposals.propose(change, answer)
 	}
-	c.proposals.propose(change, answer)
+	return nil
+}
+
+// mayMark returns why the caller may not do this to the agent. To end one for ever takes an admin.
+func (action MarkAgent) mayMark(by rights.Scope, agent rights.Object) *api.Error {
+	switch forEver := action.Remove || action.Set.Has(api.MarkGone); {
+	case !by.Covers(agent):
+		return rights.RefuseAction("mark-agent", by.Who, agent)
+	case forEver && !by.As(rights.Admin).Covers(agent):
+		return rights.RefuseVerb("mark agents gone or remove them", rights.Admin, by.Who, agent)
+	}
+	return nil
 }
 
 // giveUpLost gives up an agent that only frameworks know, because the registry was restored or recovered. Nothing else
 // can be done with such an agent. The registry admits it under a nonce that no real agent has, and then removes it. So
 // its ID counts as given out, and an agent that comes back with it is told that it was removed.
-func (action MarkAgent) giveUpLost(c *Core, id RequestID, by rights.Scope, lost api.AgentID) {
-	object := rights.Object{Agent: lost}
-	switch {
-	case !by.Covers(object):
-		c.deny(id, "mark-agent", by, object)
-	case !by.As(rights.Admin).Covers(object):
-		c.emit(Reply{ID: id, Err: rights.RefuseVerb("mark agents gone or remove them", rights.Admin, by.Who, object)})
-	case !action.Set.Has(api.MarkGone) && !(action.Remove && action.Force):
-		c.emit(Reply{ID: id, Err: api.E("agent.mark", api.Unavailable, lost, errors.New(
-			"the agent is not back yet since the registry was restored or recovered; wait until it is, or mark it gone if it never comes back"))})
-	default:
-		admit := registry.AdmitAgent{Agent: api.Agent{ID: lost, Hostname: string(lost)}, Nonce: api.Nonce("lost-" + lost)}
-		c.proposals.propose(admit)
-		c.proposeFor(id, "agent.mark", string(lost), registry.RemoveAgent{ID: lost, Nonce: admit.Nonce, Saw: registry.Whatever},
-			fmt.Sprintf("agent %s, which is not back since the registry was restored or recovered, is given up; its tasks are GONE_BY_OPERATOR", lost))
+func (action MarkAgent) giveUpLost(c *Core, id RequestID, by rights.Scope, lost api.AgentID) *api.Error {
+	end := MarkAgent{Remove: true} // whatever was asked for, nothing but its end is possible
+	if err := end.mayMark(by, rights.Object{Agent: lost}); err != nil {
+		return err
 	}
+	if !action.Set.Has(api.MarkGone) && !(action.Remove && action.Force) {
+		return api.E("agent.mark", api.Unavailable, lost, errors.New(
+			"the agent is not back yet since the registry was restored or recovered; wait until it is, or mark it gone if it never comes back"))
+	}
+	admit := registry.AdmitAgent{Agent: api.Agent{ID: lost, Hostname: string(lost)}, Nonce: api.Nonce("lost-" + lost)}
+	c.proposals.propose(admit)
+	c.proposeFor(id, "agent.mark", string(lost), registry.RemoveAgent{ID: lost, Nonce: admit.Nonce, Saw: registry.Whatever},
+		fmt.Sprintf("agent %s, which is not back since the registry was restored or recovered, is given up; its tasks are GONE_BY_OPERATOR", lost))
+	return nil
 }
 
 // tasksOf counts the tasks that an operator's action would end. They include tasks whose end is not acknowledged, and
@@ -202,38 +198,36 @@ func (c *Core) markedSentence(a *agent, action MarkAgent) string {
 }
 
 // removeAgentRequested removes an agent that is taken for dead or drained; with force, any agent.
-func (c *Core) removeAgentRequested(id RequestID, a *agent, force bool) {
-	marks := c.marks(a)
-	if !force && !a.phase.Dead() && !marks.Has(api.MarkDrained) {
-		c.emit(Reply{ID: id, Err: api.E("agent.remove", api.Unavailable, a.id,
-			fmt.Errorf("the agent is %s and has %s; drain it first, or say --force", a.state, c.tasksWords(a)))})
-		return
+func (c *Core) removeAgentRequested(id RequestID, a *agent, force bool) *api.Error {
+	const op = "agent.remove"
+	if !force && !a.phase.Dead() && !c.marks(a).Has(api.MarkDrained) {
+		return api.E(op, api.Unavailable, a.id, fmt.Errorf("the agent is %s and has %s; drain it first, or say --force", a.state, c.tasksWords(a)))
 	}
 	known := c.registry.Agents[a.id]
 	change := registry.RemoveAgent{ID: a.id, Nonce: known.Nonce, Saw: known.MarksVersion}
 	if force {
 		change.Saw = registry.Whatever
 	}
-	c.agents.proposeEnd(a, change, answerOperator{id, "agent.remove", string(a.id), fmt.Sprintf("agent %s is removed", a.id)})
+	c.agents.proposeEnd(a, change, answerOperator{id, op, string(a.id), fmt.Sprintf("agent %s is removed", a.id)})
+	return nil
 }
 
 // Set carries out a setting, which changes nothing but the registry.
 type Set struct{ Setting settings.Setting }
 
-func (action Set) request(c *Core, id RequestID, by rights.Scope) {
+func (action Set) request(c *Core, id RequestID, by rights.Scope) *api.Error {
 	ask, err := action.Setting.Ask(settings.Leader{Registry: c.registry, Unkept: c.keepsSecrets()}, by)
-	if err != nil {
-		c.emit(Reply{ID: id, Err: err})
-		return
+	if err == nil {
+		c.proposals.propose(ask.Change, answerSetting{id, action.Setting, by, ask})
 	}
-	c.proposals.propose(ask.Change, answerSetting{id, action.Setting, by, ask})
+	return err
 }
 
 // settingAnswered answers the operator when the registry has answered. If the change was refused because of another
 // setting than the one that he named, the leader looks again and asks for it once more.
 func (c *Core) settingAnswered(r answerSetting, result registry.Result) {
 	if change, is := r.asked.Change.(registry.SetRole); is && api.Is(result.Error(), api.Stale) && change.IsAsSeen(c.registry) {
-		Set{r.setting}.request(c, r.request, r.by)
+		c.happen(Requested{ID: r.request, Action: Set{r.setting}, By: r.by})
 		return
 	}
 	c.operatorAnswered(answerOperator{r.request, r.asked.Op, r.asked.Subject, r.asked.Done}, result)
@@ -249,72 +243,51 @@ type StoreWrite struct {
 }
 
 // request proposes a framework's store write to the quorum (R5, R17).
-func (action StoreWrite) request(c *Core, id RequestID, by rights.Scope) {
+func (action StoreWrite) request(c *Core, id RequestID, by rights.Scope) *api.Error {
+	op, framework, session := "", api.FrameworkID(""), uint64(0)
 	switch change := action.Change.(type) {
 	case registry.PutEntry:
+		op, framework, session = "store.put", change.Framework, change.Session
 		// The limit goes with the write, so that all masters decide alike.
 		if limit := c.config.StoreBytesMax; limit > 0 {
 			change.AllMax = uint64(limit)
 			action.Change = change
 		}
 	case registry.DeleteEntry:
+		op, framework, session = "store.delete", change.Framework, change.Session
 	default:
-		c.emit(Reply{ID: id, Err: api.E("store.write", api.Invalid, "", errors.New("only writes and deletes of a key are store writes"))})
-		return
+		return api.E("store.write", api.Invalid, "", errors.New("only writes and deletes of a key are store writes"))
 	}
-	if err := c.checkStore(action, by); err != nil {
-		c.emit(Reply{ID: id, Err: err})
-		return
+	if known, there := c.registry.Frameworks[framework]; there && !by.Holds(known.Framework.Principal) {
+		return api.E(op, api.Denied, framework, fmt.Errorf("its store is that of principal %q, not of %q", known.Framework.Principal, by.Who))
 	}
 	client := registry.StoreClient(action.Instance, action.Lane)
 	if last, known := c.registry.Clients[client]; !known || action.Counter > last.Counter { // not a repeated write
-		if err := c.checkWriter(action); err != nil {
-			c.emit(Reply{ID: id, Err: err})
-			return
+		if kind, err := c.checkWriter(framework, session, action.Instance); err != nil {
+			return api.E(op, kind, framework, err)
 		}
 	}
 	c.proposals.proposeAs(client, action.Counter, action.Change, answerWriter{id})
-}
-
-// about returns the name of the operation, the framework whose store is written, and the writer's session.
-func (action StoreWrite) about() (op string, id api.FrameworkID, session uint64) {
-	switch change := action.Change.(type) {
-	case registry.PutEntry:
-		return "store.put", change.Framework, change.Session
-	case registry.DeleteEntry:
-		return "store.delete", change.Framework, change.Session
-	default: // refused before
-		return "", "", 0
-	}
-}
-
-// checkStore refuses a writer who is not the framework's principal.
-func (c *Core) checkStore(action StoreWrite, by rights.Scope) *api.Error {
-	op, id, _ := action.about()
-	if known, there := c.registry.Frameworks[id]; there && !by.Holds(known.Framework.Principal) {
-		return api.E(op, api.Denied, id, fmt.Errorf("its store is that of principal %q, not of %q", known.Framework.Principal, by.Who))
-	}
 	return nil
 }
 
 // checkWriter refuses a write that does not come from the framework's current session and instance, so that nobody else
 // can make the registry remember anything (R34). Apply checks the session again.
-func (c *Core) checkWriter(action StoreWrite) *api.Error {
-	op, id, session := action.about()
+func (c *Core) checkWriter(id api.FrameworkID, session uint64, instance api.Nonce) (api.Kind, error) {
 	framework, known := c.registry.Frameworks[id]
 	switch {
 	case !known:
-		return api.E(op, api.NotFound, id, errors.New("no such framework"))
+		return api.NotFound, errors.New("no such framework")
 	case !framework.Removed.IsZero():
-		return api.E(op, api.Removed, id, fmt.Errorf("it was removed: %s", framework.Why))
+		return api.Removed, fmt.Errorf("it was removed: %s", framework.Why)
 	case session > framework.Session:
-		return api.E(op, api.Invalid, id, fmt.Errorf("session %d was never given; the current one is %d", session, framework.Session))
+		return api.Invalid, fmt.Errorf("session %d was never given; the current one is %d", session, framework.Session)
 	case session < framework.Session:
-		return api.E(op, api.Fenced, id, fmt.Errorf("session %d is over; session %d has taken its place", session, framework.Session))
-	case action.Instance != framework.Instance:
-		return api.E(op, api.Fenced, id, fmt.Errorf("session %d is another instance's", session))
+		return api.Fenced, fmt.Errorf("session %d is over; session %d has taken its place", session, framework.Session)
+	case instance != framework.Instance:
+		return api.Fenced, fmt.Errorf("session %d is another instance's", session)
 	}
-	return nil
+	return 0, nil
 }
 
 func marksText(marks api.Mark) string {
@@ -334,46 +307,40 @@ type ReserveOn struct {
 
 // request changes what is reserved of what is free on the agent once its offers are rescinded. Until the registry has
 // answered, the agent is not offered, so that nobody takes resources whose label is about to change.
-func (action ReserveOn) request(c *Core, id RequestID, by rights.Scope) {
+func (action ReserveOn) request(c *Core, id RequestID, by rights.Scope) *api.Error {
 	const op = "agent.reserve"
 	a, err := c.findAgent(op, action.Agent)
 	if err != nil {
-		c.emit(Reply{ID: id, Err: err})
-		return
+		return err
 	}
 	if object := (rights.Object{Agent: a.id, Hostname: a.info.Hostname, Role: action.Role}); !by.Covers(object) {
-		c.deny(id, "reserve", by, object)
-		return
+		return rights.RefuseAction("reserve", by.Who, object)
 	}
-	refuse := func(kind api.Kind, err error) { c.emit(Reply{ID: id, Err: api.E(op, kind, a.id, err)}) }
+	if err := action.Role.Check(); err != nil {
+		return api.E(op, api.Invalid, a.id, err)
+	}
 	switch {
-	case action.Role.Check() != nil:
-		refuse(api.Invalid, action.Role.Check())
-		return
 	case !a.phase.Reported():
-		refuse(api.Unavailable, fmt.Errorf("the agent is %s: what is free on it is not known", a.state))
-		return
+		return api.E(op, api.Unavailable, a.id, fmt.Errorf("the agent is %s: what is free on it is not known", a.state))
 	case a.reserving || len(a.accepts) > 0:
-		refuse(api.Unavailable, errors.New("what is reserved on the agent is being changed at this moment; try again"))
-		return
+		return api.E(op, api.Unavailable, a.id, errors.New("what is reserved on the agent is being changed at this moment; try again"))
 	}
 	if is, err := c.orphanRequested(id, a, action); err != nil {
-		refuse(api.Invalid, err)
-		return
+		return api.E(op, api.Invalid, a.id, err)
 	} else if is {
-		return
+		return nil
 	}
 	saw := c.registry.Agents[a.id].Reserved
 	after := reserving.New(action.Role, a.Total.Without(a.Used), saw, a.orphans)
 	if err := after.Apply(action.Operation); err != nil {
-		refuse(api.Invalid, err)
-		return
+		return api.E(op, api.Invalid, a.id, err)
 	}
 	c.offers.rescindAll(a.offers, "an operator changes what is reserved")
 	a.reserving = true
 	c.agents.standing.restate(a)
 	change := registry.SetReserved{ID: a.id, Saw: saw, Reserved: after.Reserved}
 	c.proposals.propose(change, reserveForOperator{id, a.id, action})
+	return nil
 }
 
 // orphanRequested handles an operator's action about an orphaned volume: it may be destroyed, and no other volume of
