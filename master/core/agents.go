@@ -49,8 +49,8 @@ type agent struct {
 	agentStanding
 	agentUsage
 	agentQuestions
-	agentTasks
 
+	tasks     map[api.TaskRef]*task // all tasks that it may run, or whose end is not acknowledged yet
 	executors map[api.ExecutorRef]*executor
 	offers    map[api.OfferID]*offer
 	accepts   []*acceptance // accepts with reservations; each waits for the registry after the one before it (R26)
@@ -62,11 +62,6 @@ type agent struct {
 	marked api.Mark // as last seen in the registry
 	drain  drain
 	window maintenanceWindow
-}
-
-// agentTasks holds the tasks of an agent, and what must be known when a task of the same ID comes.
-type agentTasks struct {
-	tasks map[api.TaskRef]*task // all tasks that it may run, or whose end is not acknowledged yet
 }
 
 // agentLife is the state of an agent's life, and the reasons for it.

@@ -165,9 +165,6 @@ func (r *agents) openAgent(l *link, a *agent, g admission.Greeting) {
 
 // masters returns the addresses of the masters that agents and schedulers are told.
 func (b *base) masters() []string {
-	if len(b.config.Masters) > 0 {
-		return b.config.Masters
-	}
 	var addresses []string
 	for _, id := range sortedKeys(b.registry.Masters) {
 		if address := b.registry.Masters[id].GRPC; address != "" {

@@ -27,8 +27,7 @@ type Config struct {
 	// Version is this master's. A peer whose version is too far from it is refused (R24). Default: every version is
 	// accepted.
 	Version string
-	Masters []string // gRPC addresses that agents and schedulers are told; from the registry when empty
-	Client  string   // identity of this leadership's proposals (R17): master and term
+	Client  string // identity of this leadership's proposals (R17): master and term
 
 	HeartbeatInterval time.Duration // between heartbeats of agents and schedulers. Default 1 s
 	SessionTimeout    time.Duration // a session that is silent for so long is over. Default 5 s

@@ -123,7 +123,7 @@ func (r *sessions) frameworkAdmitted(id api.FrameworkID) {
 		r.offers.rescindRuledOut(fw)
 	}
 	if !fw.info.Revocable {
-		r.offers.rescindRevocable(fw, "the framework takes no revocable resources any more")
+		r.offers.rescindIf(fw.offers, "the framework takes no revocable resources any more", func(o *offer) bool { return o.resources.HasRevocable() })
 	}
 	if fw.info.Standby {
 		r.places.Give(fw.info.Name, id)
@@ -148,13 +148,7 @@ func (fw *framework) countIn(share *principals.Share) {
 // leaveRoles takes back what the framework holds and wants in roles that it has left. Tasks that it runs there
 // continue, and still count in that role.
 func (r *sessions) leaveRoles(fw *framework, before []api.Role) {
-	left := make(map[api.OfferID]*offer)
-	for id, o := range fw.offers { // order: irrelevant because it fills a map
-		if !slices.Contains(fw.info.Roles, o.role) {
-			left[id] = o
-		}
-	}
-	r.offers.rescindAll(left, "the framework has left the role")
+	r.offers.rescindIf(fw.offers, "the framework has left the role", func(o *offer) bool { return !slices.Contains(fw.info.Roles, o.role) })
 	for _, role := range before {
 		if slices.Contains(fw.info.Roles, role) {
 			continue
@@ -172,13 +166,7 @@ func (r *offers) rescindRuledOut(fw *framework) {
 		return
 	}
 	allowed := r.compileAll(fw.info.Constraint)
-	out := make(map[api.OfferID]*offer)
-	for id, o := range fw.offers { // order: irrelevant because it fills a map
-		if !allowed.hold(o.role, o.agent) {
-			out[id] = o
-		}
-	}
-	r.rescindAll(out, "the framework's new constraint rules the agent out")
+	r.rescindIf(fw.offers, "the framework's new constraint rules the agent out", func(o *offer) bool { return !allowed.hold(o.role, o.agent) })
 }
 
 // describeToPolicy tells the policy what it needs to know of the framework.

@@ -29,10 +29,10 @@ type inventory struct {
 // newAgent adds an admitted agent that has not connected yet.
 func (r *inventory) newAgent(id api.AgentID) *agent {
 	a := &agent{
-		id:         id,
-		agentTasks: agentTasks{tasks: make(map[api.TaskRef]*task)},
-		executors:  make(map[api.ExecutorRef]*executor),
-		offers:     make(map[api.OfferID]*offer),
+		id:        id,
+		tasks:     make(map[api.TaskRef]*task),
+		executors: make(map[api.ExecutorRef]*executor),
+		offers:    make(map[api.OfferID]*offer),
 	}
 	a.state, a.since, a.policyStale = api.AgentDisconnected, r.now, true
 	a.meter, a.counted = meter.New(), r.accounts.Unrecorded(time.Time{})

@@ -39,15 +39,14 @@ type inverse struct {
 // askBack makes inverse offers, one for each framework that holds what the policy wants back.
 func (r *inverses) askBack(wanted []allocator.Inverse) {
 	for _, want := range wanted {
-		r.askOne(want)
+		if a := r.agentByID[want.Agent]; a != nil {
+			r.askBackOn(a, want)
+		}
 	}
 }
 
-func (r *inverses) askOne(want allocator.Inverse) {
-	a := r.agentByID[want.Agent]
-	if a == nil {
-		return
-	}
+// askBackOn makes the inverse offers for what is wanted of one agent.
+func (r *inverses) askBackOn(a *agent, want allocator.Inverse) {
 	victims := make(map[api.FrameworkID][]*task)
 	for _, claim := range want.Victims {
 		if claim.Task == "" { // a claim without a task is about kept offers; see takeBackKept
@@ -145,6 +144,13 @@ func (r *inverses) closeInverse(x *inverse) {
 	r.deadlines.Clear(x.deadline)
 }
 
+// withdraw ends an inverse offer, and tells its framework why.
+func (r *inverses) withdraw(x *inverse, why string) {
+	r.closeInverse(x)
+	r.asked(x, view.Withdrawn, why)
+	r.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{x.id}, Why: why})
+}
+
 // answerInverse handles the framework's answer. If it accepts, its tasks are killed at once; otherwise they run until
 // the deadline.
 func (r *inverses) answerInverse(s *session, call protocol.AnswerInverse) {
@@ -171,9 +177,7 @@ func (r *inverses) withdrawInverses(a *agent, why string) {
 	}
 	for _, id := range sortedKeys(r.open) {
 		if x := r.open[id]; x.agent == a {
-			r.closeInverse(x)
-			r.asked(x, view.Withdrawn, why)
-			r.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: why})
+			r.withdraw(x, why)
 			if x.reason == api.ReasonPreempted {
 				for _, t := range x.tasks {
 					r.spare(t)
@@ -195,10 +199,8 @@ func (r *inverses) spared(claims []allocator.Claim) {
 			if len(x.tasks) == before || r.stillAsked(x) {
 				continue
 			}
-			r.closeInverse(x)
 			r.info("inverse offer withdrawn", field("offer", id), field("framework", x.framework.id), field("agent", x.agent.id))
-			r.asked(x, view.Withdrawn, "it is needed no more")
-			r.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: "it is needed no more"})
+			r.withdraw(x, "it is needed no more")
 		}
 	}
 }
@@ -245,7 +247,9 @@ func (r *inverses) askFrameworkToLeave(fw *framework) {
 		}
 	}
 	for _, id := range sortedKeys(asked) {
-		r.closeLeaving(fw, asked[id])
+		if x := r.leavingOf(fw, asked[id]); x != nil {
+			r.closeInverse(x)
+		}
 		r.askOneToLeave(fw, asked[id])
 	}
 }
@@ -274,12 +278,6 @@ func (r *inverses) leavingOf(fw *framework, a *agent) *inverse {
 	return nil
 }
 
-func (r *inverses) closeLeaving(fw *framework, a *agent) {
-	if x := r.leavingOf(fw, a); x != nil {
-		r.closeInverse(x)
-	}
-}
-
 // answerLeaving records the framework's answer, to be shown to people. Whatever the answer is, the tasks may stay until
 // the window begins.
 func (r *inverses) answerLeaving(x *inverse, accepted bool) {
@@ -298,9 +296,7 @@ func (r *inverses) answerLeaving(x *inverse, accepted bool) {
 func (r *inverses) withdrawLeaving(a *agent, why string) {
 	for _, id := range sortedKeys(r.open) {
 		if x := r.open[id]; x.agent == a && x.reason == api.ReasonAgentDraining {
-			r.closeInverse(x)
-			r.asked(x, view.Withdrawn, why)
-			r.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: why})
+			r.withdraw(x, why)
 		}
 	}
 }

@@ -223,6 +223,17 @@ func (r *offers) rescindAll(offers map[api.OfferID]*offer, why string) {
 	}
 }
 
+// rescindIf rescinds those of the offers for which out returns true.
+func (r *offers) rescindIf(offers map[api.OfferID]*offer, why string, out func(*offer) bool) {
+	some := make(map[api.OfferID]*offer)
+	for id, o := range offers { // order: irrelevant because it fills a map
+		if out(o) {
+			some[id] = o
+		}
+	}
+	r.rescindAll(some, why)
+}
+
 func sortedOffers(offers map[api.OfferID]*offer) []*offer {
 	return slices.SortedFunc(maps.Values(offers), func(a, b *offer) int { return cmp.Compare(a.number, b.number) })
 }

@@ -130,17 +130,6 @@ func (r *usage) closeGap(a *agent, why string) {
 	r.setGap(a, api.Resources{})
 }
 
-// rescindRevocable rescinds the framework's offers that hold revocable resources.
-func (r *offers) rescindRevocable(fw *framework, why string) {
-	some := make(map[api.OfferID]*offer)
-	for id, o := range fw.offers { // order: irrelevant because rescindAll sorts
-		if o.resources.HasRevocable() {
-			some[id] = o
-		}
-	}
-	r.rescindAll(some, why)
-}
-
 // takesRevocable records whether the framework accepts revocable resources. The policy is told the gaps of all agents
 // as soon as any framework does, and that there are none when the last one stops.
 func (r *usage) takesRevocable(fw *framework, takes bool) {
