@@ -72,12 +72,10 @@ func (s *State) takeAgentNumber(id api.AgentID) *Result {
 		return &Result{Err: api.E("agent.admit", api.Invalid, id, err)}
 	}
 	if len(s.LostAgents) >= LostNumbersMax {
-		bad := refuse("agent.admit", api.Limit, id, "%d ranges of lost numbers are remembered", LostNumbersMax)
-		return &bad
+		return refusal("agent.admit", api.Limit, id, "%d ranges of lost numbers are remembered", LostNumbersMax)
 	}
 	if s.takeNumber(&s.NextAgent, &s.LostAgents, n) {
-		bad := refuse("agent.admit", api.Removed, id, "the agent was removed; with an empty data folder it registers as a new one")
-		return &bad
+		return refusal("agent.admit", api.Removed, id, "the agent was removed; with an empty data folder it registers as a new one")
 	}
 	return nil
 }
@@ -96,11 +94,7 @@ func (s *State) admitAgain(old Agent, change AdmitAgent) Result {
 	old.Agent.ID = id
 	old.BootID = change.BootID
 	old.keepReceipts(change.Receipts, change.ReceiptsAfter)
-	if bad := s.noRoomForAgent(op, old); bad != nil {
-		return *bad
-	}
-	s.setAgent(old)
-	return Result{Agent: id}
+	return s.putAgent(op, old)
 }
 
 // keepReceipts records that an agent stores receipts. From then on they are required of it.
@@ -120,21 +114,18 @@ type UpdateAgent struct {
 }
 
 func (change UpdateAgent) apply(s *State, _ time.Time) Result {
-	old, bad := s.agent("agent.update", change.Agent.ID)
-	if bad != nil {
+	const op = "agent.update"
+	old, bad := s.agent(op, change.Agent.ID)
+	switch {
+	case bad != nil:
 		return *bad
-	}
-	if old.Marks.Has(api.MarkGone) {
-		return refuse("agent.update", api.Removed, change.Agent.ID, "the agent was marked gone")
+	case old.Marks.Has(api.MarkGone):
+		return refuse(op, api.Removed, change.Agent.ID, "the agent was marked gone")
 	}
 	old.Agent = change.Agent
 	old.BootID = change.BootID
 	old.keepReceipts(change.Receipts, change.ReceiptsAfter)
-	if bad := s.noRoomForAgent("agent.update", old); bad != nil {
-		return *bad
-	}
-	s.setAgent(old)
-	return Result{Agent: change.Agent.ID}
+	return s.putAgent(op, old)
 }
 
 func (UpdateAgent) saw() sight {
@@ -230,10 +221,7 @@ func (change RemoveAgent) saw() sight {
 // oldest tenth is forgotten. An agent whose certificate was signed more than a day ago is not admitted as a new one
 // anyway.
 func (s *State) bar(nonce api.Nonce, at time.Time) {
-	s.Barred = maps.Clone(s.Barred)
-	if s.Barred == nil {
-		s.Barred = make(map[api.Nonce]time.Time)
-	}
+	s.Barred = copied(s.Barred)
 	maps.DeleteFunc(s.Barred, func(_ api.Nonce, since time.Time) bool { return at.Sub(since) > BarredRemembered })
 	if len(s.Barred) >= BarredMax {
 		for _, old := range oldest(s.Barred) {
@@ -245,6 +233,15 @@ func (s *State) bar(nonce api.Nonce, at time.Time) {
 
 // countedAgents returns the number of agents that AgentsMax bounds.
 func (s *State) countedAgents() int { return len(s.Agents) - s.index().gone }
+
+// putAgent replaces an agent, if there is room for what it has become.
+func (s *State) putAgent(op string, now Agent) Result {
+	if bad := s.noRoomForAgent(op, now); bad != nil {
+		return *bad
+	}
+	s.setAgent(now)
+	return Result{Agent: now.Agent.ID}
+}
 
 func (s *State) noRoomForAgent(op string, now Agent) *Result {
 	more := now.bytes()
@@ -309,8 +306,7 @@ func (s *State) operationsDone(change SetReserved) {
 func (s *State) agent(op string, id api.AgentID) (Agent, *Result) {
 	agent, ok := s.Agents[id]
 	if !ok {
-		bad := refuse(op, api.NotFound, id, "no such agent is admitted")
-		return agent, &bad
+		return agent, refusal(op, api.NotFound, id, "no such agent is admitted")
 	}
 	return agent, nil
 }

@@ -55,6 +55,12 @@ func refuse[S ~string](op string, kind api.Kind, subject S, format string, args 
 	return Result{Err: api.E(op, kind, subject, fmt.Errorf(format, args...))}
 }
 
+// refusal is refuse for those who return nil when nothing is to be refused.
+func refusal[S ~string](op string, kind api.Kind, subject S, format string, args ...any) *Result {
+	bad := refuse(op, kind, subject, format, args...)
+	return &bad
+}
+
 // refuseID returns the refusal of a command with an invalid identifier; nil if it is valid.
 func refuseID(op, noun, id string) *Result {
 	if err := api.CheckID(noun, id); err != nil {

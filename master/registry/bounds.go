@@ -63,8 +63,7 @@ func (s *State) noRoom(op, subject, nouns string, have, more, most int64) *Resul
 	if more <= 0 || have+more <= most {
 		return nil
 	}
-	bad := refuse(op, api.Limit, subject, "all %s together would take more than %d bytes of the registry; remove those that nobody needs", nouns, most)
-	return &bad
+	return refusal(op, api.Limit, subject, "all %s together would take more than %d bytes of the registry; remove those that nobody needs", nouns, most)
 }
 
 func (a Agent) bytes() int64 {

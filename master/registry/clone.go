@@ -37,6 +37,14 @@ func writable[K comparable, V any](m *map[K]V, shared *bool) map[K]V {
 	return *m
 }
 
+// copied returns a copy of a map, never nil. It is for small maps that change rarely, so that clones share them.
+func copied[K comparable, V any](m map[K]V) map[K]V {
+	if m == nil {
+		return make(map[K]V)
+	}
+	return maps.Clone(m)
+}
+
 func (s *State) setMaster(id api.MasterID, master Master) {
 	writable(&s.Masters, &s.shared.masters)[id] = master
 }

@@ -91,8 +91,7 @@ func (s *State) takeFrameworkNumber(id api.FrameworkID) *Result {
 		return &Result{Err: api.E("framework.subscribe", api.Invalid, id, err)}
 	}
 	if n < s.NextFramework && !holds(s.LostFrameworks, n) {
-		bad := refuse("framework.subscribe", api.Removed, id, "it was removed, longer ago than is remembered")
-		return &bad
+		return refusal("framework.subscribe", api.Removed, id, "it was removed, longer ago than is remembered")
 	}
 	return nil
 }
@@ -187,9 +186,8 @@ func (s *State) noRoomForFramework(op string, now Framework) *Result {
 	}
 	most := principalsShare(FrameworksBytesMax)
 	if has := s.index().living[now.Framework.Principal].bytes; more > 0 && isBounded(now.Framework.Principal) && has+more > most {
-		bad := refuse(op, api.Limit, now.Framework.Name, "what the frameworks of principal %q say of themselves, as by labels, has %d bytes, "+
+		return refusal(op, api.Limit, now.Framework.Name, "what the frameworks of principal %q say of themselves, as by labels, has %d bytes, "+
 			"and may have %d; remove those that nobody needs", now.Framework.Principal, has, most)
-		return &bad
 	}
 	return nil
 }
@@ -257,20 +255,17 @@ func rolesBytes(roles []api.Role) int {
 // framework returns a framework that is not removed, if the session is its current one.
 func (s *State) framework(op string, id api.FrameworkID, session uint64) (Framework, *Result) {
 	old, known := s.Frameworks[id]
-	var bad Result
 	switch {
 	case !known:
-		bad = refuse(op, api.NotFound, id, "no such framework")
+		return old, refusal(op, api.NotFound, id, "no such framework")
 	case !old.Removed.IsZero():
-		bad = refuse(op, api.Removed, id, "it was removed at %s: %s", old.Removed.Format(time.RFC3339), old.Why)
+		return old, refusal(op, api.Removed, id, "it was removed at %s: %s", old.Removed.Format(time.RFC3339), old.Why)
 	case session > old.Session:
-		bad = refuse(op, api.Invalid, id, "session %d was never given; the current one is %d", session, old.Session)
+		return old, refusal(op, api.Invalid, id, "session %d was never given; the current one is %d", session, old.Session)
 	case session < old.Session:
-		bad = refuse(op, api.Fenced, id, "session %d is over; session %d has taken its place", session, old.Session)
-	default:
-		return old, nil
+		return old, refusal(op, api.Fenced, id, "session %d is over; session %d has taken its place", session, old.Session)
 	}
-	return old, &bad
+	return old, nil
 }
 
 // forgetTombstones enforces TombstonesMax.

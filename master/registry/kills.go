@@ -42,11 +42,7 @@ func (change KeepKill) apply(s *State, _ time.Time) Result {
 		return refuse(op, api.Limit, change.ID, "%d kills wait for this agent already; ask again when it is back", KillsMax)
 	}
 	old.Kills = append(slices.Clip(old.Kills), kept)
-	if bad := s.noRoomForAgent(op, old); bad != nil {
-		return *bad
-	}
-	s.setAgent(old)
-	return Result{Agent: change.ID}
+	return s.putAgent(op, old)
 }
 
 func (KeepKill) saw() sight {

@@ -46,8 +46,7 @@ func (s *State) checkMaintenance(op string, change SetMaintenance) *Result {
 		return &Result{Err: api.E(op, api.Invalid, "", err)}
 	}
 	if n := len(change.Agents); n > MaintenanceAgentsMax {
-		bad := refuse(op, api.Limit, "", "%d agents at once; at most %d are allowed", n, MaintenanceAgentsMax)
-		return &bad
+		return refusal(op, api.Limit, "", "%d agents at once; at most %d are allowed", n, MaintenanceAgentsMax)
 	}
 	for _, id := range change.Agents {
 		old, bad := s.agent(op, id)
@@ -55,8 +54,7 @@ func (s *State) checkMaintenance(op string, change SetMaintenance) *Result {
 			return bad
 		}
 		if old.Marks.Has(api.MarkGone) && !change.Window.Start.IsZero() {
-			bad := refuse(op, api.Removed, id, "the agent was marked gone")
-			return &bad
+			return refusal(op, api.Removed, id, "the agent was marked gone")
 		}
 	}
 	return nil

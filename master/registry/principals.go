@@ -124,21 +124,13 @@ func ChangesRights(change Change) bool {
 // setPrincipal replaces a principal. Changes are rare and the map is small, so it is copied each time and clones share
 // it.
 func (s *State) setPrincipal(name string, principal Principal) {
-	s.Principals = maps.Clone(s.Principals)
-	if s.Principals == nil {
-		s.Principals = make(map[string]Principal)
-	}
+	s.Principals = copied(s.Principals)
 	s.Principals[name] = principal
 }
 
 // expirePrincipals forgets principals that were revoked before that time. Their certificates have expired.
 func (s *State) expirePrincipals(change Expire) {
 	old := func(_ string, p Principal) bool { return !p.Revoked.IsZero() && p.Revoked.Before(change.Before) }
-	for _, name := range slices.Sorted(maps.Keys(s.Principals)) {
-		if old(name, s.Principals[name]) {
-			s.Principals = maps.Clone(s.Principals)
-			maps.DeleteFunc(s.Principals, old)
-			return
-		}
-	}
+	s.Principals = maps.Clone(s.Principals)
+	maps.DeleteFunc(s.Principals, old)
 }

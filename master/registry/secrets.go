@@ -68,10 +68,7 @@ func (RemoveSecret) onlyKept() {}
 
 // setSecret replaces a secret. Changes are rare and the map is small, so it is copied each time and clones share it.
 func (s *State) setSecret(id api.SecretID, secret Secret) {
-	s.Secrets = maps.Clone(s.Secrets)
-	if s.Secrets == nil {
-		s.Secrets = make(map[api.SecretID]Secret)
-	}
+	s.Secrets = copied(s.Secrets)
 	s.Secrets[id] = secret
 }
 

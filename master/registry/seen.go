@@ -48,9 +48,8 @@ func (saw sawAgents) changed(s *State) *Result {
 			continue
 		}
 		if i >= len(saw.versions) || saw.versions[i] != agent.MarksVersion && saw.versions[i] != Whatever {
-			bad := refuse(saw.op, api.Stale, id,
+			return refusal(saw.op, api.Stale, id,
 				"its marks or its maintenance have changed since that was decided: it is %s by now; look at it and, if you still want it, ask again", agent.markedWords())
-			return &bad
 		}
 	}
 	return nil
@@ -95,9 +94,8 @@ func (saw sawScheduler) changed(s *State) *Result {
 	if !is || !known.Removed.IsZero() || saw.session == Whatever || saw.session == known.Session { // the first two: the change itself is refused
 		return nil
 	}
-	bad := refuse(saw.op, api.Stale, saw.framework,
+	return refusal(saw.op, api.Stale, saw.framework,
 		"a scheduler has subscribed since that was decided: session %d is over, session %d goes on; look at it and, if you still want it, ask again", saw.session, known.Session)
-	return &bad
 }
 
 // sawReserved compares what an agent has reserved.
@@ -111,8 +109,7 @@ func (saw sawReserved) changed(s *State) *Result {
 	if !known || agent.Reserved.Equal(saw.reserved) {
 		return nil
 	}
-	bad := refuse("agent.reserve", api.Stale, saw.agent, "it has %v reserved by now", agent.Reserved)
-	return &bad
+	return refusal("agent.reserve", api.Stale, saw.agent, "it has %v reserved by now", agent.Reserved)
 }
 
 // sawRole compares the settings of a role, and, for a change that was held against the quotas of other roles, how often
@@ -126,12 +123,10 @@ type sawRole struct {
 func (saw sawRole) changed(s *State) *Result {
 	const op = "role.set"
 	if now := s.Roles[saw.role]; !now.equal(saw.set) {
-		bad := refuse(op, api.Stale, saw.role, "it was set anew since that was decided, to %s; look at it and, if you still want it, set it again", now.words())
-		return &bad
+		return refusal(op, api.Stale, saw.role, "it was set anew since that was decided, to %s; look at it and, if you still want it, set it again", now.words())
 	}
 	if saw.quotas != s.Quotas && saw.quotas != Whatever {
-		bad := refuse(op, api.Stale, saw.role, "the quota of another role has changed since that was decided; look at the roles and, if you still want it, set it again")
-		return &bad
+		return refusal(op, api.Stale, saw.role, "the quota of another role has changed since that was decided; look at the roles and, if you still want it, set it again")
 	}
 	return nil
 }
@@ -159,9 +154,8 @@ func (saw sawGrants) changed(s *State) *Result {
 	if !is || !known.Revoked.IsZero() || slices.Equal(known.Grants, saw.grants) { // the first two: the change itself is refused
 		return nil
 	}
-	bad := refuse("principal.revoke", api.Stale, saw.principal,
+	return refusal("principal.revoke", api.Stale, saw.principal,
 		"what it was granted has changed since that was decided; look at it and, if you still want it, ask again")
-	return &bad
 }
 
 // sawSecret compares when a secret was set.
@@ -175,9 +169,8 @@ func (saw sawSecret) changed(s *State) *Result {
 	if !is || known.Set.Equal(saw.set) {
 		return nil
 	}
-	bad := refuse("secret.rm", api.Stale, saw.secret, "it was set anew since that was decided, at %s; look at it and, if you still want it, ask again",
+	return refusal("secret.rm", api.Stale, saw.secret, "it was set anew since that was decided, at %s; look at it and, if you still want it, ask again",
 		known.Set.Format(time.RFC3339))
-	return &bad
 }
 
 // sawAuthority compares which authority signs; "" is the first one. A change that is repeated finds the next one.
@@ -187,9 +180,8 @@ func (saw sawAuthority) changed(s *State) *Result {
 	if s.Authority.Digest == saw.digest || s.Authority.Digest == saw.next {
 		return nil
 	}
-	bad := refuse("authority.rotate", api.Stale, s.Authority.Digest, "the authority was changed since that was decided, at %s; look at it and, if you still want it, ask again",
+	return refusal("authority.rotate", api.Stale, s.Authority.Digest, "the authority was changed since that was decided, at %s; look at it and, if you still want it, ask again",
 		s.Authority.Began.Format(time.RFC3339))
-	return &bad
 }
 
 // sawOrphan compares that a volume is none of the agent's volumes.
@@ -202,8 +194,7 @@ type sawOrphan struct {
 func (saw sawOrphan) changed(s *State) *Result {
 	for _, v := range s.Agents[saw.agent].Volumes {
 		if v.is(saw.volume, saw.generation) && !v.Destroying {
-			bad := refuse("volume.destroy", api.Stale, saw.agent, "volume %s is no orphan any more", saw.volume)
-			return &bad
+			return refusal("volume.destroy", api.Stale, saw.agent, "volume %s is no orphan any more", saw.volume)
 		}
 	}
 	return nil
@@ -216,6 +207,5 @@ func (saw sawUsage) changed(s *State) *Result {
 	if s.Usage.Until.Equal(saw.until) {
 		return nil
 	}
-	bad := refuse("usage.record", api.Stale, "", "another leader has counted until %s since", s.Usage.Until.Format(time.RFC3339))
-	return &bad
+	return refusal("usage.record", api.Stale, "", "another leader has counted until %s since", s.Usage.Until.Format(time.RFC3339))
 }

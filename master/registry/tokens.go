@@ -103,8 +103,7 @@ func (t Token) check(op string, at time.Time) *Result {
 		return bad
 	}
 	invalid := func(format string, args ...any) *Result {
-		bad := refuse(op, api.Invalid, t.ID, format, args...)
-		return &bad
+		return refusal(op, api.Invalid, t.ID, format, args...)
 	}
 	switch {
 	case !slices.Contains(TokenKinds(), t.Kind):

@@ -59,8 +59,7 @@ func (s *State) volumesAfter(old Agent, reserved api.Resources) (after []Volume,
 		case item.Volume == "" || kept[item.Volume]:
 			continue
 		case !was && destroying[item.Volume]:
-			refused := refuse(op, api.Stale, id, "the data of an earlier volume %s is still being deleted", item.Volume)
-			return nil, 0, &refused
+			return nil, 0, refusal(op, api.Stale, id, "the data of an earlier volume %s is still being deleted", item.Volume)
 		case !was:
 			v.Generation = next
 			next++
@@ -76,15 +75,14 @@ func (s *State) volumesAfter(old Agent, reserved api.Resources) (after []Volume,
 		}
 	}
 	if len(after) > before && len(after)-len(kept) > VolumesDestroyingMax {
-		refused := tooManyDestroyed(op, id)
-		return nil, 0, &refused
+		return nil, 0, tooManyDestroyed(op, id)
 	}
 	slices.SortFunc(after, compareVolumes)
 	return after, next, nil
 }
 
-func tooManyDestroyed(op string, id api.AgentID) Result {
-	return refuse(op, api.Limit, id, "the data of %d destroyed volumes is still to be deleted there; wait until the agent has done so", VolumesDestroyingMax)
+func tooManyDestroyed(op string, id api.AgentID) *Result {
+	return refusal(op, api.Limit, id, "the data of %d destroyed volumes is still to be deleted there; wait until the agent has done so", VolumesDestroyingMax)
 }
 
 func compareVolumes(v, w Volume) int {
@@ -112,15 +110,11 @@ func (change DestroyOrphan) apply(s *State, _ time.Time) Result {
 		return Result{Agent: change.ID} // somebody was faster
 	}
 	if len(old.Volumes) >= VolumesDestroyingMax {
-		return tooManyDestroyed(op, change.ID)
+		return *tooManyDestroyed(op, change.ID)
 	}
 	old.Volumes = append(slices.Clone(old.Volumes), Volume{change.Volume, change.Generation, true})
 	slices.SortFunc(old.Volumes, compareVolumes)
-	if bad := s.noRoomForAgent(op, old); bad != nil {
-		return *bad
-	}
-	s.setAgent(old)
-	return Result{Agent: change.ID}
+	return s.putAgent(op, old)
 }
 
 func (change DestroyOrphan) saw() sight {
