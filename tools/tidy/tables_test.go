@@ -96,7 +96,7 @@ var floors = []floor{
 
 	// Beside the pure packages: a test suite for allocators, which knows none of them, and an allocator in another
 	// process.
-	{"allocator/allocatortest", values + "allocator allocator/constraint"},
+	{"allocator/allocatortest", values + "allocator allocator/constraint allocator/inputs"},
 	{"allocator/internal/codec", values + "api/v1 internal/version internal/wire allocator allocator/inputs"},
 	{"allocator/remote", shell + "allocator allocator/inputs allocator/internal/codec"},
 	{"allocator/journal", shell + "internal/logpb allocator allocator/inputs allocator/internal/codec"},
