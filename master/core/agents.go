@@ -51,6 +51,7 @@ type agent struct {
 	agentQuestions
 
 	tasks     map[api.TaskRef]*task // all tasks that it may run, or whose end is not acknowledged yet
+	living    int                   // how many of them have not ended, UNREACHABLE ones among them
 	executors map[api.ExecutorRef]*executor
 	offers    map[api.OfferID]*offer
 	accepts   []*acceptance // accepts with reservations; each waits for the registry after the one before it (R26)
@@ -62,6 +63,36 @@ type agent struct {
 	marked api.Mark // as last seen in the registry
 	drain  drain
 	window maintenanceWindow
+}
+
+// addTask adds a task of the agent. It may take the place of an earlier launch.
+func (a *agent) addTask(t *task) {
+	a.dropTask(a.tasks[t.ref])
+	a.tasks[t.ref] = t
+	a.living += t.lives()
+}
+
+// dropTask takes a task out, if it is there.
+func (a *agent) dropTask(t *task) {
+	if t != nil && a.tasks[t.ref] == t {
+		delete(a.tasks, t.ref)
+		a.living -= t.lives()
+	}
+}
+
+// lives returns 1 for a task that has not ended, else 0.
+func (t *task) lives() int {
+	if t.status.State.Terminal() {
+		return 0
+	}
+	return 1
+}
+
+// become sets the latest status of a task of an agent.
+func (t *task) become(status api.Status) {
+	t.agent.living -= t.lives()
+	t.status = status
+	t.agent.living += t.lives()
 }
 
 // agentLife is the state of an agent's life, and the reasons for it.
@@ -170,7 +201,7 @@ func (r *agents) agentRemoved(id api.AgentID, why string) {
 	}
 	delete(r.agentByID, id)
 	r.offers.forgetFreed(id)
-	r.inventory.leaveHost(a, a.info.Hostname)
+	r.inventory.forgetAgent(a)
 	r.deadlines.Clear(a.window.turn)
 	r.noteAgent(a, change.Removed, why)
 	r.info("agent removed", field("agent", id), field("why", why))

@@ -411,8 +411,9 @@ func (r *tasks) taskReported(a *agent, fw *framework, got *report, rt protocol.R
 	// when it is back counts nevertheless, because its next statuses continue from there. An end stays an end.
 	if !t.status.State.Terminal() || rt.Status.State.Terminal() {
 		t.number = rt.Status.Number
-		t.status = withoutPlace(rt.Status)
-		t.status.Framework, t.status.Task, t.status.Agent = ref.Framework, ref.Task, a.id
+		status := withoutPlace(rt.Status)
+		status.Framework, status.Task, status.Agent = ref.Framework, ref.Task, a.id
+		t.become(status)
 	}
 	ended := rt.Ended || t.status.State.Terminal()
 	r.countUnheard(t, before.State, got.first)
@@ -471,7 +472,7 @@ func (r *tasks) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.
 		proven:    r.isProven(a.id, rt),
 	}
 	fw.launches.alike.share(t)
-	a.tasks[ref] = t
+	a.addTask(t)
 	first := fw.tasks[ref.Task]
 	switch {
 	case first == nil:
@@ -506,7 +507,7 @@ func (r *tasks) holdReported(t *task) {
 	t.held = true
 	t.agent.meter.Add(t.metered())
 	t.agent.Take(t.resources)
-	t.framework.hold(t.role, t.resources)
+	t.framework.holdTask(t)
 	t.account = r.accountOfTask(t)
 	r.accounts.Hold(t.account, t.resources, r.now)
 	r.policy.Take(t.claim())

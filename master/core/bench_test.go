@@ -10,6 +10,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // BenchmarkLives measures one task's whole life in the core and the allocator: offered,
@@ -166,6 +167,46 @@ func BenchmarkLife(b *testing.B) {
 			for b.Loop() {
 				m.begin(0.5)
 				m.endLaunched()
+			}
+		})
+	}
+}
+
+// BenchmarkShown reads what the end of a task makes out of date for those who watch, its framework and its agent, by the
+// tasks that both have.
+func BenchmarkShown(b *testing.B) {
+	for _, tasks := range []int{10, 2000} {
+		b.Run(fmt.Sprint("tasks=", tasks), func(b *testing.B) {
+			m := newMill(1)
+			for range tasks {
+				m.begin(0.001)
+			}
+			agents := m.core.View().Agents(view.Query{}).Items
+			framework := m.core.View().Frameworks(view.Query{}).Items[0].Framework.ID
+			b.ReportAllocs()
+			for b.Loop() {
+				c := m.core.View()
+				agent, _ := c.OneAgent(agents[0].Agent.ID)
+				shown, _ := c.OneFramework(framework, c.Leader.Shares())
+				if agent.Tasks != tasks || shown.Tasks != tasks {
+					b.Fatalf("%d and %d of %d tasks", agent.Tasks, shown.Tasks, tasks)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkRoles reads the roles, which watchers are told once a second while anything changes, by how many agents there
+// are.
+func BenchmarkRoles(b *testing.B) {
+	for _, agents := range []int{10, 10_000} {
+		b.Run(fmt.Sprint("agents=", agents), func(b *testing.B) {
+			m := newMill(agents)
+			b.ReportAllocs()
+			for b.Loop() {
+				if len(m.core.View().Roles(view.Query{}).Items) == 0 {
+					b.Fatal("there is no role")
+				}
 			}
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/core/admission"
 	"github.com/tenderhq/tender/master/core/expiry"
+	"github.com/tenderhq/tender/master/core/ledger"
 	"github.com/tenderhq/tender/master/core/principals"
 	"github.com/tenderhq/tender/master/core/receipts"
 	"github.com/tenderhq/tender/master/registry"
@@ -162,7 +163,7 @@ func newRooms(b *base) *Core {
 		maintenance: maintenance, frameworks: frameworks, executors: executors,
 	}
 	demands := &demands{base: b}
-	inventory := &inventory{base: b, proposals: proposals, standing: standing, offers: offers, hosts: make(map[string]map[api.AgentID]bool)}
+	inventory := &inventory{base: b, proposals: proposals, standing: standing, offers: offers, hosts: make(map[string]map[api.AgentID]bool), reserved: ledger.Tally{}}
 	operations := &operations{
 		base: b, proposals: proposals, standing: standing, offers: offers, kills: kills,
 		frameworks: frameworks, executors: executors, tasks: tasks, demands: demands, inventory: inventory,

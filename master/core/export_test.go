@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 
 	"github.com/tenderhq/tender/api"
@@ -46,7 +47,19 @@ func (c *Core) CheckBooks() error {
 	case len(c.offers.expiring) > 0 && len(c.offers.open) == 0 && c.offers.expiring[0].open:
 		return fmt.Errorf("an open offer is not in the books")
 	}
-	return c.checkFrameworks()
+	return cmp.Or(c.checkReserved(), c.checkFrameworks())
+}
+
+// checkReserved compares what is counted as reserved with what agents have.
+func (c *Core) checkReserved() error {
+	sum := ledger.Tally{}
+	for _, a := range c.agentByID { // order: irrelevant because it sums
+		sum.Add(reservedOf(a.Total))
+	}
+	if !maps.Equal(sum, c.inventory.reserved) {
+		return fmt.Errorf("agents have %v reserved, %v is counted", sum, c.inventory.reserved)
+	}
+	return nil
 }
 
 // BookedOnOffered is what is used and offered of each agent that the policy may offer.
@@ -62,7 +75,9 @@ func (c *Core) BookedOnOffered() map[api.AgentID]api.Resources {
 
 func checkAgent(a *agent) error {
 	var used, offered api.Resources
+	living := 0
 	for _, t := range a.sortedTasks() {
+		living += t.lives()
 		if t.held {
 			used = used.Plus(t.resources)
 		}
@@ -83,6 +98,8 @@ func checkAgent(a *agent) error {
 		offered = offered.Plus(x.held)
 	}
 	switch {
+	case living != a.living:
+		return fmt.Errorf("%d tasks live, it counts %d", living, a.living)
 	case !used.Equal(a.Used):
 		return fmt.Errorf("%v is used, its ledger says %v", used, a.Used)
 	case !offered.Equal(a.Offered):
@@ -110,11 +127,12 @@ func (c *Core) checkFrameworks() error {
 	for _, id := range sortedKeys(c.frameworkByID) {
 		fw := c.frameworkByID[id]
 		used, offered := ledger.Tally{}, ledger.Tally{}
-		unlisted := 0
+		unlisted, tasks := 0, 0
 		for _, a := range c.agentByID {
 			for _, t := range a.tasks {
 				if t.framework == fw && t.held {
 					used.Add(t.resources)
+					tasks++
 				}
 				if t.framework == fw && t.duplicate {
 					unlisted++
@@ -132,10 +150,12 @@ func (c *Core) checkFrameworks() error {
 		for _, o := range fw.offers {
 			offered.Add(o.resources)
 		}
-		sumUsed, sumOffered := fw.sums()
+		shown, _ := reader{c}.Framework(id)
 		switch {
-		case !used.Resources().Equal(sumUsed) || !offered.Resources().Equal(sumOffered):
-			return fmt.Errorf("framework %s uses %v and is offered %v, its books say %v and %v", id, used.Resources(), offered.Resources(), sumUsed, sumOffered)
+		case !used.Resources().Equal(shown.Allocated) || !offered.Resources().Equal(shown.Offered):
+			return fmt.Errorf("framework %s uses %v and is offered %v, its books say %v and %v", id, used.Resources(), offered.Resources(), shown.Allocated, shown.Offered)
+		case tasks != shown.Tasks:
+			return fmt.Errorf("framework %s has %d tasks that hold resources, it counts %d", id, tasks, shown.Tasks)
 		case unlisted != fw.unlisted:
 			return fmt.Errorf("framework %s has %d second runs and waiting accepts, it counts %d", id, unlisted, fw.unlisted)
 		case fw.session == nil && len(fw.offers) > 0:

@@ -68,7 +68,10 @@ type launches struct {
 }
 
 // books adds up what a framework has in one role, to be shown to people.
-type books struct{ used, offered ledger.Tally }
+type books struct {
+	used, offered ledger.Tally
+	tasks         int // that hold resources, second runs (R9) among them
+}
 
 // newFramework adds a framework that is not subscribed.
 func (r *frameworks) newFramework(id api.FrameworkID) *framework {
@@ -300,6 +303,17 @@ func (r *frameworks) tombstoneOf(id api.FrameworkID) *framework {
 }
 
 // hold adds what a task or executor uses to the role's sums.
+// holdTask books what a task uses.
+func (fw *framework) holdTask(t *task) {
+	fw.hold(t.role, t.resources)
+	fw.book(t.role).tasks++
+}
+
+func (fw *framework) releaseTask(t *task) {
+	fw.release(t.role, t.resources)
+	fw.book(t.role).tasks--
+}
+
 func (fw *framework) hold(role api.Role, resources api.Resources) { fw.book(role).used.Add(resources) }
 
 func (fw *framework) release(role api.Role, resources api.Resources) {

@@ -8,6 +8,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/master/change"
+	"github.com/tenderhq/tender/master/core/ledger"
 	"github.com/tenderhq/tender/master/core/meter"
 	"github.com/tenderhq/tender/master/core/reserving"
 	"github.com/tenderhq/tender/master/registry"
@@ -23,7 +24,8 @@ type inventory struct {
 	standing  *standing
 	offers    *offers
 
-	hosts map[string]map[api.AgentID]bool // agents by hostname
+	hosts    map[string]map[api.AgentID]bool // agents by hostname
+	reserved ledger.Tally                    // what all agents have for each role, by name and role alone, to be shown to people
 }
 
 // newAgent adds an admitted agent that has not connected yet.
@@ -50,7 +52,25 @@ func (r *inventory) describeAgent(a *agent) {
 	a.info = known.Agent
 	r.moveHost(a, host)
 	r.showDestroying(a)
-	a.Resize(known.Total())
+	r.resize(a, known.Total())
+}
+
+// resize replaces the agent's total, and counts what is reserved of it.
+func (r *inventory) resize(a *agent, total api.Resources) {
+	r.reserved.Sub(reservedOf(a.Total))
+	r.reserved.Add(reservedOf(total))
+	a.Resize(total)
+}
+
+// reservedOf returns the scalars that are reserved, whoever has made the reservation, and whatever is on them.
+func reservedOf(total api.Resources) api.Resources {
+	var items []api.Resource
+	for _, item := range total.Items() {
+		if item.Reserved != "" && item.Scalar > 0 {
+			items = append(items, api.Resource{Label: api.Label{Name: item.Name, Reserved: item.Reserved}, Scalar: item.Scalar})
+		}
+	}
+	return api.NewResources(items...)
 }
 
 // agentChanged follows a change of the agent's description in the registry.
@@ -85,6 +105,12 @@ func (r *inventory) moveHost(a *agent, from string) {
 		r.hosts[a.info.Hostname] = make(map[api.AgentID]bool)
 	}
 	r.hosts[a.info.Hostname][a.id] = true
+}
+
+// forgetAgent no longer counts what an agent has.
+func (r *inventory) forgetAgent(a *agent) {
+	r.leaveHost(a, a.info.Hostname)
+	r.reserved.Sub(reservedOf(a.Total))
 }
 
 // leaveHost removes the agent from a hostname in hosts.

@@ -54,11 +54,12 @@ func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launching.Pla
 	fw.launches.alike.share(t)
 	t.status = api.Status{Framework: fw.id, Task: wish.ID, Agent: x.agent.id, Executor: wish.ExecutorID(),
 		Launch: t.launch, State: api.TaskStaging, Source: api.MoverMaster, At: r.now}
-	fw.tasks[wish.ID], x.agent.tasks[t.ref] = t, t
+	fw.tasks[wish.ID] = t
+	x.agent.addTask(t)
 	x.agent.meter.Add(t.metered())
 	x.agent.Use(x.agent.id, t.resources)
 	fw.share.Add(view.Tally{Tasks: 1})
-	fw.hold(x.role, t.resources)
+	fw.holdTask(t)
 	t.account = r.accountOfTask(t)
 	r.accounts.Hold(t.account, t.resources, r.now)
 	r.book(x, t.claim())

@@ -43,6 +43,16 @@ func (r reader) Sizes() iter.Seq[view.AgentSize] {
 	}
 }
 
+func (r reader) Reserved() iter.Seq[api.Resource] {
+	return func(yield func(api.Resource) bool) {
+		for label, amount := range r.core.inventory.reserved { // order: irrelevant because the view sums
+			if !yield(api.Resource{Label: label, Scalar: amount}) {
+				return
+			}
+		}
+	}
+}
+
 func (r reader) Agent(id api.AgentID) view.Agent {
 	c, a := r.core, r.core.agentByID[id]
 	free := a.Free()
@@ -64,25 +74,13 @@ func (r reader) Agent(id api.AgentID) view.Agent {
 		Occupied:  a.Used.Firm().Plus(a.meter.Told()),
 		Volumes:   view.Volumes{Orphans: a.showOrphans()},
 		Apart:     a.apart,
-		Tasks:     c.livingTasks(a),
+		Tasks:     a.living + len(c.answers.untold(a)),
 		MaybeMore: c.answers.maybeMore(a),
 		Usage:     a.meter.Last(),
 		Leaving:   c.inverses.leaving(a),
 
 		Unacknowledged: a.unacknowledged(),
 	}
-}
-
-// livingTasks counts the tasks that have not ended, including UNREACHABLE ones and those that only frameworks have
-// named.
-func (c *Core) livingTasks(a *agent) int {
-	count := len(c.answers.untold(a))
-	for _, t := range a.tasks { // order: irrelevant because it counts
-		if !t.status.State.Terminal() {
-			count++
-		}
-	}
-	return count
 }
 
 func (r reader) Health(id api.AgentID) view.Health { return r.core.health(r.core.agentByID[id]) }
@@ -154,28 +152,13 @@ func (r reader) Framework(id api.FrameworkID) (view.Framework, bool) {
 		Offers:       len(fw.offers),
 		Placed:       fw.launches.placed,
 	}
-	shown.Allocated, shown.Offered = fw.sums()
-	return shown, true
-}
-
-func (r reader) TasksOf(id api.FrameworkID) int {
-	count := 0
-	for _, t := range r.core.frameworkByID[id].tasks { // order: irrelevant because it counts
-		if t.held {
-			count++
-		}
-	}
-	return count
-}
-
-// sums returns what the framework has in all roles together. They are scalars only, because ranges of many agents can't
-// be added up.
-func (fw *framework) sums() (used, offered api.Resources) {
+	// Sums are scalars only, because ranges of many agents can't be added up.
 	for _, b := range fw.books { // order: irrelevant because it sums
-		used = used.Plus(b.used.Resources())
-		offered = offered.Plus(b.offered.Resources())
+		shown.Allocated = shown.Allocated.Plus(b.used.Resources())
+		shown.Offered = shown.Offered.Plus(b.offered.Resources())
+		shown.Tasks += b.tasks
 	}
-	return used, offered
+	return shown, true
 }
 
 func (r reader) Holdings() iter.Seq[view.Holding] {

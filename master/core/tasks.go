@@ -74,7 +74,7 @@ func (r *tasks) releaseTask(t *task) {
 	r.noteTask(t, change.Figures, "", api.ReasonNone)
 	r.usage.endUse(t)
 	t.agent.Unuse(t.resources)
-	t.framework.release(t.role, t.resources)
+	t.framework.releaseTask(t)
 	r.offers.giveBack(t.claim())
 	if !t.agent.phase.Dead() {
 		r.standing.restate(t.agent)
@@ -85,7 +85,7 @@ func (r *tasks) releaseTask(t *task) {
 func (r *tasks) moveTask(t *task, status api.Status) {
 	status.Framework, status.Task, status.Agent = t.ref.Framework, t.ref.Task, t.agent.id
 	status.Executor, status.Launch, status.Source, status.At = t.task.ExecutorID(), t.launch, api.MoverMaster, r.now
-	t.status = status
+	t.become(status)
 	if status.State.Terminal() {
 		r.kills.killOver(t)
 		r.countEnd(t)
@@ -110,7 +110,7 @@ func (r *tasks) forgetTask(t *task) {
 	if t.agent.tasks[t.ref] != t {
 		return // it was forgotten before
 	}
-	delete(t.agent.tasks, t.ref)
+	t.agent.dropTask(t)
 	r.noteTask(t, change.Figures, "", api.ReasonNone)
 	if t.duplicate {
 		t.framework.unlisted--
@@ -267,7 +267,7 @@ func (r *tasks) step(t *task, status api.Status) bool {
 	}
 	t.number = status.Number
 	status.Framework, status.Task = t.ref.Framework, t.ref.Task // the same, once in memory
-	t.status = status
+	t.become(status)
 	r.countEnd(t)
 	r.noteStatus(t)
 	if r.config.Debug {

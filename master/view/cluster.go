@@ -82,6 +82,8 @@ type Leader interface {
 type Agents interface {
 	Agents() iter.Seq[AgentBrief]
 	Sizes() iter.Seq[AgentSize]
+	// Reserved returns the scalars that are reserved on all agents together, one for each role and name.
+	Reserved() iter.Seq[api.Resource]
 	// Agent returns everything about an admitted agent that the registry does not have.
 	Agent(api.AgentID) Agent
 	Health(api.AgentID) Health
@@ -101,11 +103,9 @@ type Agents interface {
 // which something still runs.
 type Frameworks interface {
 	Frameworks() iter.Seq[FrameworkBrief]
-	// Framework returns everything about a framework except what the registry has and its number of tasks. It returns
-	// false when the leader has no framework with that ID.
+	// Framework returns everything about a framework except what the registry has. It returns false when the leader has
+	// no framework with that ID.
 	Framework(api.FrameworkID) (Framework, bool)
-	// TasksOf counts the framework's tasks that hold resources.
-	TasksOf(api.FrameworkID) int
 	// Holdings returns what frameworks use and are offered, one for each framework and role.
 	Holdings() iter.Seq[Holding]
 	// Decisions returns the latest decisions about the framework, the newest last.

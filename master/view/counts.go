@@ -127,7 +127,7 @@ func (c Cluster) Counts() Counts {
 	for f := range c.Leader.Frameworks() {
 		counts.addFramework(f, c.Registry.Frameworks[f.ID].Framework)
 		if shown, is := c.Leader.Framework(f.ID); is && f.State != Removed {
-			counts.Standings[f.ID] = standingOf(shown, c.Leader.TasksOf(f.ID))
+			counts.Standings[f.ID] = standingOf(shown)
 		}
 	}
 	return counts
@@ -157,8 +157,8 @@ func (n *Counts) addAgent(a AgentSize, health Health) {
 }
 
 // standingOf sums up what a framework has and wants.
-func standingOf(f Framework, tasks int) Standing {
-	s := Standing{Name: f.Framework.Name, Principal: f.Framework.Principal, Tasks: tasks, Allocated: make(Amounts)}
+func standingOf(f Framework) Standing {
+	s := Standing{Name: f.Framework.Name, Principal: f.Framework.Principal, Tasks: f.Tasks, Allocated: make(Amounts)}
 	s.Allocated.Add(f.Allocated)
 	for _, demand := range f.Demand {
 		for _, shape := range demand.Shapes {

@@ -33,7 +33,7 @@ type Framework struct {
 	Allocated     api.Resources
 	Offered       api.Resources
 	DominantShare float64
-	Tasks         int
+	Tasks         int // that hold resources
 	Offers        int
 	Demand        []api.Demand
 	Placed        Placements
@@ -141,7 +141,6 @@ func (c Cluster) framework(id api.FrameworkID) Framework {
 	f, leads := c.known(id)
 	switch {
 	case leads:
-		f.Tasks = c.Leader.TasksOf(id)
 		if f.Refused != "" {
 			f.Why += "; its scheduler is refused: " + f.Refused
 		}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"iter"
 	"strings"
 
 	"github.com/tenderhq/tender/api"
@@ -60,15 +61,27 @@ func (c Cluster) roles() roleSums {
 			})
 		}
 	}
-	for a := range c.sizes() {
-		for _, item := range a.Total.Items() {
-			if item.Reserved != "" && item.Scalar > 0 {
-				plain := api.NewResources(item).Plain()
-				c.upwards(all, item.Reserved, func(r *Role) { r.Reserved = r.Reserved.Plus(plain) })
+	for item := range c.reserved() {
+		plain := api.NewResources(item).Plain()
+		c.upwards(all, item.Reserved, func(r *Role) { r.Reserved = r.Reserved.Plus(plain) })
+	}
+	return all
+}
+
+// reserved returns the scalars that are reserved on agents.
+func (c Cluster) reserved() iter.Seq[api.Resource] {
+	if c.Leader != nil {
+		return c.Leader.Reserved()
+	}
+	return func(yield func(api.Resource) bool) {
+		for _, known := range c.Registry.Agents { // order: irrelevant because whoever asks sums
+			for _, item := range known.Total().Items() {
+				if item.Reserved != "" && item.Scalar > 0 && !yield(item) {
+					return
+				}
 			}
 		}
 	}
-	return all
 }
 
 // upwards calls visit for the role and for all roles above it.

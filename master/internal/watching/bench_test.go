@@ -65,3 +65,23 @@ func BenchmarkEvents(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkWithout looks once for what is no more of the kinds whose lists are read whole, by how many other things
+// there are.
+func BenchmarkWithout(b *testing.B) {
+	for _, tasks := range []int{100, 100_000} {
+		b.Run(fmt.Sprint("tasks=", tasks), func(b *testing.B) {
+			log, at := NewLog(true), wire.Cursor{Term: api.Term{Number: 1}}
+			entries := []Entry{Changed(&apiv1.Change{View: &apiv1.Change_Role{Role: &apiv1.RoleView{Role: "web"}}}, at)}
+			for i := range tasks {
+				entries = append(entries, Changed(&apiv1.Change{View: &apiv1.Change_Task{Task: &apiv1.TaskView{Id: fmt.Sprint(i), FrameworkId: "f1"}}}, at))
+			}
+			log.Put(entries, at, true)
+			for b.Loop() {
+				if gone := log.Without(nil, at, "role"); len(gone) != 1 {
+					b.Fatal(gone)
+				}
+			}
+		})
+	}
+}

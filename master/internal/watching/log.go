@@ -52,8 +52,8 @@ type Log struct {
 	entries []Entry // guarded by mu, as all below; places base to base+len(entries)-1
 	base    uint64
 	bytes   int
-	state   map[string]*shown // the latest view of each thing
-	whole   bool              // the state is that at the cursor
+	state   map[string]map[string]*shown // the latest view of each thing, by kind and name
+	whole   bool                         // the state is that at the cursor
 	cursor  wire.Cursor
 	start   wire.Cursor // everything after this is in entries, or marked there as missed
 	gap     uint64      // the place behind a gap of which nobody has told yet where it ends; 0: there is none
@@ -66,7 +66,7 @@ type Log struct {
 
 // NewLog makes a log of events, or of events and views.
 func NewLog(views bool) *Log {
-	return &Log{views: views, state: make(map[string]*shown), news: make(chan struct{}), written: make(map[part]*written)}
+	return &Log{views: views, state: make(map[string]map[string]*shown), news: make(chan struct{}), written: make(map[part]*written)}
 }
 
 // tell wakes everybody who waits.
@@ -199,17 +199,21 @@ func (l *Log) keep(e *Entry) bool {
 	if e.shown == nil {
 		return e.event != nil
 	}
-	key := e.shown.key()
-	before, had := l.state[key]
+	of := l.state[e.shown.kind]
+	if of == nil {
+		of = make(map[string]*shown)
+		l.state[e.shown.kind] = of
+	}
+	before, had := of[e.shown.name]
 	if had {
 		e.shown.thing = e.shown.or(before.thing)
 	}
 	switch {
 	case e.shown.gone && had:
-		delete(l.state, key)
+		delete(of, e.shown.name)
 		return true
 	case !e.shown.gone && !(had && bytes.Equal(before.view, e.shown.view)):
-		l.state[key] = e.shown
+		of[e.shown.name] = e.shown
 		return true
 	}
 	e.shown = nil
@@ -431,10 +435,13 @@ func (r *reading) sendState(ctx context.Context, missed string) error {
 			return ctx.Err()
 		}
 	}
-	state := make([]Entry, 0, len(l.state))
+	var state []Entry
 	at := l.cursor
-	for _, one := range l.state { // order: irrelevant because the state has none
-		state = append(state, Entry{cursor: at, shown: one})
+	for _, of := range l.state { // order: irrelevant because the state has none
+		state = slices.Grow(state, len(of))
+		for _, one := range of { // order: as above
+			state = append(state, Entry{cursor: at, shown: one})
+		}
 	}
 	r.place = l.base + uint64(len(l.entries))
 	l.mu.Unlock()
@@ -569,9 +576,11 @@ func (l *Log) Without(entries []Entry, at wire.Cursor, kinds ...string) (gone []
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for key, known := range l.state { // order: irrelevant because each is a thing of its own
-		if slices.Contains(kinds, known.kind) && !there[key] {
-			gone = append(gone, Gone(known.kind, known.name, at))
+	for _, kind := range kinds {
+		for name, known := range l.state[kind] { // order: irrelevant because each is a thing of its own
+			if !there[known.key()] {
+				gone = append(gone, Gone(kind, name, at))
+			}
 		}
 	}
 	return gone
