@@ -4,9 +4,18 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/tenderhq/tender/api"
 )
+
+// ForPage is what all requests for a page of a list have in common.
+type ForPage interface {
+	proto.Message
+	GetPageToken() string
+	GetLimit() int32
+}
 
 // Page is what all lists have in common.
 type Page[Item any] interface {
@@ -14,21 +23,20 @@ type Page[Item any] interface {
 	GetNextPageToken() string
 }
 
-// All reads the pages of a list to its end, or to limit items if limit > 0. It returns the items, and whether there are
-// more.
-func All[Request any, Item any, Response Page[Item]](
+// All reads the pages of a list to its end, or to limit items if limit > 0. Each page is asked for by a copy of the request,
+// with the token and the limit of that page. It returns the items, and whether there are more.
+func All[Request ForPage, Item any, Response Page[Item]](
 	ctx context.Context,
 	list func(context.Context, Request, ...grpc.CallOption) (Response, error),
 	limit int,
-	request func(pageToken string, limit int32) Request,
+	request Request,
 ) (items []Item, more bool, err error) {
-	token := ""
-	for {
-		size := 0 // as many as a page holds
+	for token := ""; ; {
+		size := api.PageItemsMax
 		if limit > 0 {
-			size = min(limit-len(items), api.PageItemsMax)
+			size = min(size, limit-len(items))
 		}
-		page, err := list(ctx, request(token, int32(size)))
+		page, err := list(ctx, forPage(request, token, int32(size)))
 		if err != nil {
 			return items, false, err
 		}
@@ -41,4 +49,24 @@ func All[Request any, Item any, Response Page[Item]](
 			return items, true, nil
 		}
 	}
+}
+
+func forPage[Request ForPage](request Request, token string, limit int32) Request {
+	request = proto.CloneOf(request)
+	message := request.ProtoReflect()
+	fields := message.Descriptor().Fields()
+	message.Set(fields.ByName("page_token"), protoreflect.ValueOfString(token))
+	message.Set(fields.ByName("limit"), protoreflect.ValueOfInt32(limit))
+	return request
+}
+
+// ReadInto reads the pages of a list to its end into a variable.
+func ReadInto[Request ForPage, Item any, Response Page[Item]](
+	ctx context.Context,
+	into *[]Item,
+	list func(context.Context, Request, ...grpc.CallOption) (Response, error),
+	request Request,
+) (err error) {
+	*into, _, err = All(ctx, list, 0, request)
+	return err
 }

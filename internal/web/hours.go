@@ -45,9 +45,7 @@ func (s *Server) accounted(ctx context.Context, m *mirror, query url.Values) []s
 	if known.back == back && now.Sub(known.asked) < hoursKept {
 		return known.samples
 	}
-	rows, _, err := client.All(ctx, s.operator.ListUsage, hoursMax, func(token string, limit int32) *apiv1.ListUsageRequest {
-		return &apiv1.ListUsageRequest{By: []string{"period", "role", "framework"}, Since: timestamppb.New(begins), PageToken: token, Limit: limit}
-	})
+	rows, _, err := client.All(ctx, s.operator.ListUsage, hoursMax, &apiv1.ListUsageRequest{By: []string{"period", "role", "framework"}, Since: timestamppb.New(begins)})
 	known.back, known.asked = back, now
 	if err == nil { // else what was known is shown, and nobody is asked again at once
 		known.samples = samplesOf(rows, total, now)

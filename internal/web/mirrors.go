@@ -301,9 +301,7 @@ func (s *Server) isLookedAt(m *mirror) bool {
 
 // askUsed asks what agents really use.
 func (m *mirror) askUsed(ctx context.Context, operator apiv1.OperatorServiceClient) {
-	agents, _, err := client.All(ctx, operator.ListAgents, 0, func(token string, limit int32) *apiv1.ListRequest {
-		return &apiv1.ListRequest{PageToken: token, Limit: limit}
-	})
+	agents, _, err := client.All(ctx, operator.ListAgents, 0, &apiv1.ListRequest{})
 	if err != nil {
 		return // what was used is shown until somebody answers
 	}

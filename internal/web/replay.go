@@ -153,9 +153,7 @@ func (r *replay) know(ctx context.Context, touched map[[2]string]*apiv1.Event) {
 		if thing[0] != "task" || event.GetWhat() == "launched" || r.things[thing] != nil {
 			continue
 		}
-		tasks, _, _ := client.All(ctx, r.s.operator.ListTasks, endedMax, func(token string, limit int32) *apiv1.ListTasksRequest {
-			return &apiv1.ListTasksRequest{PageToken: token, Limit: limit, All: true}
-		})
+		tasks, _, _ := client.All(ctx, r.s.operator.ListTasks, endedMax, &apiv1.ListTasksRequest{All: true})
 		for _, task := range tasks {
 			r.ended[task.GetFrameworkId()+"/"+task.GetId()] = task
 		}

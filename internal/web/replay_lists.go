@@ -27,9 +27,7 @@ func (r *replay) recallOffers(ctx context.Context, since time.Time) error {
 		until = since.Add(time.Minute)
 	}
 	first := map[string]*apiv1.Event{}
-	events, _, err := client.All(ctx, apiv1.NewWatchServiceClient(r.s.config.Cluster).ListEvents, eventsMax, func(token string, limit int32) *apiv1.ListEventsRequest {
-		return &apiv1.ListEventsRequest{Kinds: []string{"offer"}, Since: timestamppb.New(r.when.Add(time.Nanosecond)), Until: timestamppb.New(until), PageToken: token, Limit: limit}
-	})
+	events, _, err := client.All(ctx, apiv1.NewWatchServiceClient(r.s.config.Cluster).ListEvents, eventsMax, &apiv1.ListEventsRequest{Kinds: []string{"offer"}, Since: timestamppb.New(r.when.Add(time.Nanosecond)), Until: timestamppb.New(until)})
 	for _, event := range events {
 		first[event.GetName()] = event
 	}
@@ -119,9 +117,7 @@ func (r *replay) takeBackGrant(ctx context.Context, event *apiv1.Event) {
 		principal.Grants = append(principal.Grants, &apiv1.PrincipalGrant{Verb: may})
 	case "revoked":
 		if r.known == nil {
-			r.known, _, _ = client.All(ctx, r.s.operator.ListPrincipals, endedMax, func(token string, limit int32) *apiv1.ListRequest {
-				return &apiv1.ListRequest{All: true, PageToken: token, Limit: limit}
-			})
+			r.known, _, _ = client.All(ctx, r.s.operator.ListPrincipals, endedMax, &apiv1.ListRequest{All: true})
 		}
 		if i := slices.IndexFunc(r.known, func(one *apiv1.PrincipalView) bool { return one.GetName() == event.GetName() }); i >= 0 {
 			principal = proto.CloneOf(r.known[i])

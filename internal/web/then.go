@@ -36,10 +36,7 @@ func (s *Server) until(ctx context.Context, when time.Time, most int, query *api
 		gaps = page.GetGaps()
 		return page, err
 	}
-	events, _, err = client.All(ctx, list, most, func(token string, limit int32) *apiv1.ListEventsRequest {
-		query.PageToken, query.Limit = token, limit
-		return query
-	})
+	events, _, err = client.All(ctx, list, most, query)
 	return events, gaps, err
 }
 
@@ -77,9 +74,7 @@ func (s *Server) jobsThen(ctx context.Context, one *copied, name string) ([]*job
 			}
 		}
 	}
-	there, _, err := client.All(ctx, s.jobs.ListJobs, storyMax, func(token string, limit int32) *apiv1.ListJobsRequest {
-		return &apiv1.ListJobsRequest{Prefix: name, All: true, PageToken: token, Limit: limit}
-	})
+	there, _, err := client.All(ctx, s.jobs.ListJobs, storyMax, &apiv1.ListJobsRequest{Prefix: name, All: true})
 	if err != nil && !noManager(err) {
 		return nil, nil, err
 	}

@@ -102,9 +102,7 @@ func endedText(ended map[string]uint64) string {
 // usageFile sends the same as a file for spreadsheets, with all rows and exact figures.
 func (s *Server) usageFile(w http.ResponseWriter, r *http.Request) {
 	request, by, _ := s.usageAsked(r.URL.Query())
-	items, _, err := client.All(r.Context(), s.operator.ListUsage, 0, func(token string, limit int32) *apiv1.ListUsageRequest {
-		return &apiv1.ListUsageRequest{Limit: limit, PageToken: token, By: by, Since: request.GetSince(), Until: request.GetUntil()}
-	})
+	items, _, err := client.All(r.Context(), s.operator.ListUsage, 0, &apiv1.ListUsageRequest{By: by, Since: request.GetSince(), Until: request.GetUntil()})
 	if err != nil {
 		http.Error(w, sentenceOf(err), failed(err).code)
 		return

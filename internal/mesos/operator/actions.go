@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -66,14 +67,14 @@ func teardown(ctx context.Context, c Cluster, call *masterv1.Call) error {
 	return err
 }
 
-func mark(ctx context.Context, c Cluster, id *mesosv1.AgentID, request *apiv1.MarkAgentRequest) error {
-	request.AgentId = id.GetValue()
+func mark(ctx context.Context, c Cluster, id string, request *apiv1.MarkAgentRequest) error {
+	request.AgentId = id
 	_, err := c.Operator().MarkAgent(ctx, request)
 	return err
 }
 
 func markAgentGone(ctx context.Context, c Cluster, call *masterv1.Call) error {
-	return mark(ctx, c, call.GetMarkAgentGone().GetAgentId(), &apiv1.MarkAgentRequest{Action: apiv1.AgentAction_MARK_GONE, Force: true})
+	return mark(ctx, c, call.GetMarkAgentGone().GetAgentId().GetValue(), &apiv1.MarkAgentRequest{Action: apiv1.AgentAction_MARK_GONE, Force: true})
 }
 
 func drainAgent(ctx context.Context, c Cluster, call *masterv1.Call) error {
@@ -85,15 +86,15 @@ func drainAgent(ctx context.Context, c Cluster, call *masterv1.Call) error {
 	if asked.GetMaxGracePeriod() != nil {
 		request.Grace = durationpb.New(asked.GetMaxGracePeriod().AsDuration())
 	}
-	return mark(ctx, c, asked.GetAgentId(), request)
+	return mark(ctx, c, asked.GetAgentId().GetValue(), request)
 }
 
 func deactivateAgent(ctx context.Context, c Cluster, call *masterv1.Call) error {
-	return mark(ctx, c, call.GetDeactivateAgent().GetAgentId(), &apiv1.MarkAgentRequest{Action: apiv1.AgentAction_DEACTIVATE})
+	return mark(ctx, c, call.GetDeactivateAgent().GetAgentId().GetValue(), &apiv1.MarkAgentRequest{Action: apiv1.AgentAction_DEACTIVATE})
 }
 
 func reactivateAgent(ctx context.Context, c Cluster, call *masterv1.Call) error {
-	return mark(ctx, c, call.GetReactivateAgent().GetAgentId(), &apiv1.MarkAgentRequest{Action: apiv1.AgentAction_REACTIVATE})
+	return mark(ctx, c, call.GetReactivateAgent().GetAgentId().GetValue(), &apiv1.MarkAgentRequest{Action: apiv1.AgentAction_REACTIVATE})
 }
 
 func setRole(ctx context.Context, c Cluster, role string, request *apiv1.SetRoleRequest) error {
@@ -122,7 +123,7 @@ const none = "none"
 // amountsText writes amounts by name as SetRole reads them.
 func amountsText(by map[string]*mesosv1.Value_Scalar) string {
 	var parts []string
-	for _, name := range slices.Sorted(keys(by)) {
+	for _, name := range slices.Sorted(maps.Keys(by)) {
 		parts = append(parts, name+":"+api.MilliOf(by[name].GetValue()).String())
 	}
 	if len(parts) == 0 {
@@ -259,7 +260,7 @@ func markMachines(ctx context.Context, c Cluster, machines []*mesosv1.MachineID,
 		return err
 	}
 	for _, id := range ids {
-		if err := mark(ctx, c, &mesosv1.AgentID{Value: &id}, &apiv1.MarkAgentRequest{Action: what}); err != nil {
+		if err := mark(ctx, c, id, &apiv1.MarkAgentRequest{Action: what}); err != nil {
 			return err
 		}
 	}

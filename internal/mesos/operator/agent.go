@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"path"
@@ -108,9 +109,7 @@ func containerOf(t *apiv1.TaskView) *mesosv1.ContainerID {
 func (s *state) oldAgentState() object {
 	shown := object{"version": mesos.Version, "flags": object{"work_dir": ""}} // whose files are named from the root
 	if len(s.agents) > 0 {
-		for name, value := range s.oldSlave(s.agents[0]) { // order: keys of an object
-			shown[name] = value
-		}
+		maps.Copy(shown, s.oldSlave(s.agents[0]))
 	}
 	shown["frameworks"], shown["completed_frameworks"] = s.oldAgentFrameworks(s.frameworks), s.oldAgentFrameworks(s.former)
 	return shown

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -161,7 +162,7 @@ func (o *Operator) readLists(r request, call *masterv1.Call, response *masterv1.
 	case masterv1.Call_GET_METRICS:
 		metrics := o.metrics(s)
 		response.GetMetrics = new(masterv1.Response_GetMetrics)
-		for _, name := range slices.Sorted(keys(metrics)) {
+		for _, name := range slices.Sorted(maps.Keys(metrics)) {
 			response.GetMetrics.Metrics = append(response.GetMetrics.Metrics, &mesosv1.Metric{Name: text(name), Value: proto.Float64(metrics[name])})
 		}
 	}

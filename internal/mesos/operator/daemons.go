@@ -3,12 +3,11 @@ package operator
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -17,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/internal/mesos/codec"
 	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
 	agentv1 "github.com/tenderhq/tender/internal/mesos/v1/agent"
+	"github.com/tenderhq/tender/internal/sandbox"
 )
 
 // What tools ask of a daemon is asked of the leader, or of the agent of the host that the request names.
@@ -93,7 +93,7 @@ func serveFlags(r request, read func() (map[string]string, error)) error {
 }
 
 func flagsOf(flags map[string]string) (list []*mesosv1.Flag) {
-	for _, name := range slices.Sorted(keys(flags)) {
+	for _, name := range slices.Sorted(maps.Keys(flags)) {
 		list = append(list, &mesosv1.Flag{Name: text(name), Value: text(flags[name])})
 	}
 	return list
@@ -126,10 +126,7 @@ func (r request) log(name string) (kept []byte, before int64, is bool, err error
 
 // listLog lists a log as the one file that it is.
 func (o *Operator) listLog(name string, size int64) []*mesosv1.FileInfo {
-	return []*mesosv1.FileInfo{{
-		Path: text(name), Nlink: proto.Int32(1), Size: proto.Uint64(uint64(size)), Mode: proto.Uint32(regularMode),
-		Mtime: &mesosv1.TimeInfo{Nanoseconds: proto.Int64(o.now().UnixNano())}, Uid: text("nobody"), Gid: text("nogroup"),
-	}}
+	return []*mesosv1.FileInfo{fileInfo(name, sandbox.Item{Bytes: size, Modified: o.now()})}
 }
 
 // readLog reads a part of a log.
@@ -164,9 +161,7 @@ func (r request) pruneImages(call *agentv1.Call_PruneImages) error {
 
 // operationsOf reads the operations of the named agents, or of all if none is named.
 func (r request) operationsOf(ctx context.Context, of []*apiv1.AgentView) (list []*mesosv1.Operation, err error) {
-	all, _, err := client.All(ctx, r.cluster.Operator().ListOperations, 0, func(token string, limit int32) *apiv1.ListRequest {
-		return &apiv1.ListRequest{PageToken: token, Limit: limit, All: true}
-	})
+	all, _, err := client.All(ctx, r.cluster.Operator().ListOperations, 0, &apiv1.ListRequest{All: true})
 	for _, o := range all {
 		if of == nil || slices.ContainsFunc(of, func(a *apiv1.AgentView) bool { return a.GetId() == o.GetAgentId() }) {
 			list = append(list, operationOf(o))

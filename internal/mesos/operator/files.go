@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/mesos/codec"
 	"github.com/tenderhq/tender/internal/mesos/translate"
 	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
@@ -66,7 +67,7 @@ func (r request) findFile(ctx context.Context, name string) (sandbox.File, error
 	if words[at+7] == framework && len(rest) > 0 {
 		rest = rest[1:]
 	}
-	s, err := readTasksOf(ctx, r.cluster, agent, framework)
+	tasks, _, err := client.All(ctx, r.cluster.Operator().ListTasks, 0, &apiv1.ListTasksRequest{AgentId: agent, FrameworkId: framework, All: true})
 	if err != nil {
 		return sandbox.File{}, err
 	}
@@ -75,7 +76,7 @@ func (r request) findFile(ctx context.Context, name string) (sandbox.File, error
 		task, rest = rest[1], rest[2:]
 	}
 	var found *apiv1.TaskView
-	for _, t := range s.tasks {
+	for _, t := range tasks {
 		if executorOf(t) == executor && (task == "" || translate.UnescapeID(t.GetId()) == task) {
 			found = t // the last one is the newest
 		}
@@ -89,21 +90,6 @@ func (r request) findFile(ctx context.Context, name string) (sandbox.File, error
 		Task: ref, Executor: task == "" && found.GetExecutorId() != string(api.CommandExecutor), Path: path.Join(rest...),
 		Address: found.GetAgentAddress(), Dial: r.cluster.DialAgent, Ticket: ticket,
 	}, err
-}
-
-// readTasksOf reads the tasks of a framework on an agent.
-func readTasksOf(ctx context.Context, cluster Cluster, agent, framework string) (*state, error) {
-	s := new(state)
-	for token := ""; ; {
-		page, err := cluster.Operator().ListTasks(ctx, &apiv1.ListTasksRequest{PageToken: token, AgentId: agent, FrameworkId: framework, All: true})
-		if err != nil {
-			return nil, err
-		}
-		s.tasks = append(s.tasks, page.GetItems()...)
-		if token = page.GetNextPageToken(); token == "" {
-			return s, nil
-		}
-	}
 }
 
 // listFiles lists a folder, each entry with its whole path.
@@ -121,16 +107,20 @@ func (o *Operator) listFiles(r request, name string) (infos []*mesosv1.FileInfo,
 		return nil, err
 	}
 	for _, item := range items {
-		mode, links := uint32(regularMode), int32(1)
-		if item.Kind == "folder" {
-			mode, links = 0o040700, 2
-		}
-		infos = append(infos, &mesosv1.FileInfo{
-			Path: text(path.Join(name, item.Name)), Nlink: &links, Size: proto.Uint64(uint64(item.Bytes)), Mode: &mode,
-			Mtime: &mesosv1.TimeInfo{Nanoseconds: proto.Int64(item.Modified.UnixNano())}, Uid: text("nobody"), Gid: text("nogroup"),
-		})
+		infos = append(infos, fileInfo(path.Join(name, item.Name), item))
 	}
 	return infos, nil
+}
+
+func fileInfo(name string, item sandbox.Item) *mesosv1.FileInfo {
+	mode, links := uint32(regularMode), int32(1)
+	if item.Kind == "folder" {
+		mode, links = 0o040700, 2
+	}
+	return &mesosv1.FileInfo{
+		Path: text(name), Nlink: &links, Size: proto.Uint64(uint64(item.Bytes)), Mode: &mode,
+		Mtime: &mesosv1.TimeInfo{Nanoseconds: proto.Int64(item.Modified.UnixNano())}, Uid: text("nobody"), Gid: text("nogroup"),
+	}
 }
 
 // errEnough ends the reading of a file.

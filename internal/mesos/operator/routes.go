@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/tenderhq/tender/api"
@@ -317,9 +319,7 @@ func (s *state) oldFrameworks(id string, summary bool) object {
 func (o *Operator) oldState(s *state, summary bool) object {
 	master := o.masterInfo()
 	all := s.oldFrameworks("", summary)
-	for name, value := range s.oldSlaves("") { // order: keys of an object
-		all[name] = value
-	}
+	maps.Copy(all, s.oldSlaves(""))
 	on, off, away := 0, 0, 0
 	for _, a := range s.agents {
 		switch {
@@ -327,47 +327,45 @@ func (o *Operator) oldState(s *state, summary bool) object {
 			on++
 		case registered(a):
 			off++
-		case isState(a.GetState(), api.AgentTombstone) && !marked(a, api.MarkGone):
+		case unreachable(a):
 			away++
 		}
 	}
-	for name, value := range (object{
+	maps.Copy(all, object{
 		"version": mesos.Version, "id": master.GetId(), "pid": master.GetPid(), "hostname": master.GetHostname(), "leader": master.GetPid(),
 		"leader_info": object{"id": master.GetId(), "hostname": master.GetHostname(), "pid": master.GetPid(), "port": master.GetPort()},
 		"start_time":  seconds(o.began), "elected_time": seconds(o.began), "cluster": "tender", "flags": object{}, "orphan_tasks": []string{},
 		"activated_slaves": on, "deactivated_slaves": off, "unreachable_slaves": away,
-	}) { // order: keys of an object
-		all[name] = value
-	}
+	})
 	return all
 }
 
 func (s *state) oldRoles() object {
 	list := []object{}
 	for _, r := range s.roles {
-		limit := object{}
-		for _, item := range amounts(r.GetLimit()).Items() {
-			limit[item.Name] = item.Scalar.Float()
-		}
-		guarantee := object{}
-		for _, item := range amounts(r.GetGuarantee()).Items() {
-			guarantee[item.Name] = item.Scalar.Float()
-		}
 		name := everything.MesosRole(api.Role(r.GetRole()))
 		list = append(list, object{
 			"name": name, "weight": r.GetWeight(), "frameworks": append([]string{}, s.inRole(r.GetRole())...), "resources": amountsOf(amounts(r.GetAllocated())),
 			"allocated": amountsOf(amounts(r.GetAllocated())), "offered": amountsOf(amounts(r.GetOffered())), "reserved": amountsOf(amounts(r.GetReserved())),
-			"quota": object{"role": name, "guarantee": guarantee, "limit": limit},
+			"quota": object{"role": name, "guarantee": scalarsOf(r.GetGuarantee()), "limit": scalarsOf(r.GetLimit())},
 		})
 	}
 	return object{"roles": list}
+}
+
+func scalarsOf(shown *structpb.Struct) object {
+	all := object{}
+	for _, item := range amounts(shown).Items() {
+		all[item.Name] = item.Scalar.Float()
+	}
+	return all
 }
 
 func (s *state) oldQuotas() []object {
 	list := []object{}
 	for _, config := range s.quotas() {
 		guarantee := []object{}
-		for _, name := range slices.Sorted(keys(config.GetGuarantees())) {
+		for _, name := range slices.Sorted(maps.Keys(config.GetGuarantees())) {
 			guarantee = append(guarantee, object{"name": name, "type": "SCALAR", "scalar": object{"value": config.GetGuarantees()[name].GetValue()}})
 		}
 		list = append(list, object{"role": config.GetRole(), "guarantee": guarantee})
@@ -394,7 +392,7 @@ func (o *Operator) metrics(s *state) map[string]float64 {
 		count("slaves_inactive", there && !active(a))
 		count("slaves_connected", there)
 		count("slaves_disconnected", recovered(a))
-		count("slaves_unreachable", isState(a.GetState(), api.AgentTombstone) && !marked(a, api.MarkGone))
+		count("slaves_unreachable", unreachable(a))
 	}
 	for _, f := range s.frameworks {
 		there := f.GetState() != removed
@@ -460,13 +458,13 @@ func sum(resources api.Resources, name string) (total float64) {
 // formMax bounds the body of an older route.
 const formMax = 1 << 20
 
-// readBody reads a JSON body into a message of the operator API.
-func readBody(r request, into proto.Message) error {
+// readBody reads a JSON body into a message of the operator API, as the part of it that the format names.
+func readBody(r request, format string, into proto.Message) error {
 	body, err := io.ReadAll(http.MaxBytesReader(r.w, r.r.Body, formMax))
 	if err != nil {
 		return codec.Refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
 	}
-	if err := codec.JSON.Unmarshal(body, into); err != nil {
+	if err := codec.JSON.Unmarshal(fmt.Appendf(nil, format, body), into); err != nil {
 		return codec.Refuse(http.StatusBadRequest, "Failed to parse the body: %v", err)
 	}
 	return nil
@@ -482,7 +480,7 @@ func serveSchedule(r request) error {
 		return writeJSON(r.w, protoJSON(s.schedule()))
 	}
 	schedule := new(maintenancev1.Schedule)
-	if err := readBody(r, schedule); err != nil {
+	if err := readBody(r, "%s", schedule); err != nil {
 		return err
 	}
 	return updateSchedule(r.r.Context(), r.cluster, &masterv1.Call{UpdateMaintenanceSchedule: &masterv1.Call_UpdateMaintenanceSchedule{Schedule: schedule}})
@@ -491,13 +489,9 @@ func serveSchedule(r request) error {
 // machineRoute takes machines down, or brings them up: the body is a list of them.
 func machineRoute(kind masterv1.Call_Type) func(request) error {
 	return func(r request) error {
-		body, err := io.ReadAll(http.MaxBytesReader(r.w, r.r.Body, formMax))
-		if err != nil {
-			return codec.Refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
-		}
 		machines := new(masterv1.Call_StartMaintenance)
-		if err := codec.JSON.Unmarshal(fmt.Appendf(nil, `{"machines":%s}`, body), machines); err != nil {
-			return codec.Refuse(http.StatusBadRequest, "Failed to parse the body: %v", err)
+		if err := readBody(r, `{"machines":%s}`, machines); err != nil {
+			return err
 		}
 		call := &masterv1.Call{StartMaintenance: machines, StopMaintenance: &masterv1.Call_StopMaintenance{Machines: machines.GetMachines()}}
 		return actions[kind].act(r.r.Context(), r.cluster, call)
@@ -507,13 +501,9 @@ func machineRoute(kind masterv1.Call_Type) func(request) error {
 // serveWeights shows the weights, or changes those that the body names.
 func serveWeights(r request) error {
 	if r.r.Method == http.MethodPut {
-		body, err := io.ReadAll(http.MaxBytesReader(r.w, r.r.Body, formMax))
-		if err != nil {
-			return codec.Refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
-		}
 		update := new(masterv1.Call_UpdateWeights)
-		if err := codec.JSON.Unmarshal(fmt.Appendf(nil, `{"weight_infos":%s}`, body), update); err != nil {
-			return codec.Refuse(http.StatusBadRequest, "Failed to parse the body: %v", err)
+		if err := readBody(r, `{"weight_infos":%s}`, update); err != nil {
+			return err
 		}
 		return updateWeights(r.r.Context(), r.cluster, &masterv1.Call{UpdateWeights: update})
 	}

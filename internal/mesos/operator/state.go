@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -108,42 +109,26 @@ func (s *state) addExecutorsOfTasks() {
 }
 
 // readState reads lists from the leader.
-func readState(ctx context.Context, cluster Cluster, want parts) (s *state, err error) {
-	s = new(state)
-	calls := cluster.Operator()
-	list := func(token string, limit int32) *apiv1.ListRequest {
-		return &apiv1.ListRequest{PageToken: token, Limit: limit, All: true}
-	}
-	if want&agents != 0 {
-		if s.agents, _, err = client.All(ctx, calls.ListAgents, 0, list); err != nil {
-			return nil, err
+func readState(ctx context.Context, cluster Cluster, want parts) (*state, error) {
+	s := new(state)
+	calls, all := cluster.Operator(), &apiv1.ListRequest{All: true}
+	for _, list := range []struct {
+		part parts
+		read func() error
+	}{
+		{agents, func() error { return client.ReadInto(ctx, &s.agents, calls.ListAgents, all) }},
+		{frameworks, func() error { return client.ReadInto(ctx, &s.frameworks, calls.ListFrameworks, all) }},
+		{tasks, func() error {
+			return client.ReadInto(ctx, &s.tasks, calls.ListTasks, &apiv1.ListTasksRequest{All: true})
+		}},
+		{offers, func() error { return client.ReadInto(ctx, &s.offers, calls.ListOffers, all) }},
+		{executors, func() error { return client.ReadInto(ctx, &s.executors, calls.ListExecutors, all) }},
+		{roles, func() error { return client.ReadInto(ctx, &s.roles, calls.ListRoles, all) }},
+	} {
+		if want&list.part == 0 {
+			continue
 		}
-	}
-	if want&frameworks != 0 {
-		if s.frameworks, _, err = client.All(ctx, calls.ListFrameworks, 0, list); err != nil {
-			return nil, err
-		}
-	}
-	if want&tasks != 0 {
-		all := func(token string, limit int32) *apiv1.ListTasksRequest {
-			return &apiv1.ListTasksRequest{PageToken: token, Limit: limit, All: true}
-		}
-		if s.tasks, _, err = client.All(ctx, calls.ListTasks, 0, all); err != nil {
-			return nil, err
-		}
-	}
-	if want&offers != 0 {
-		if s.offers, _, err = client.All(ctx, calls.ListOffers, 0, list); err != nil {
-			return nil, err
-		}
-	}
-	if want&executors != 0 {
-		if s.executors, _, err = client.All(ctx, calls.ListExecutors, 0, list); err != nil {
-			return nil, err
-		}
-	}
-	if want&roles != 0 {
-		if s.roles, _, err = client.All(ctx, calls.ListRoles, 0, list); err != nil {
+		if err := list.read(); err != nil {
 			return nil, err
 		}
 	}
@@ -248,6 +233,11 @@ func registered(a *apiv1.AgentView) bool {
 // recovered says whether an agent is expected back.
 func recovered(a *apiv1.AgentView) bool {
 	return !marked(a, api.MarkGone) && isState(a.GetState(), api.AgentDisconnected)
+}
+
+// unreachable says whether an agent is taken for dead, and was not given up.
+func unreachable(a *apiv1.AgentView) bool {
+	return isState(a.GetState(), api.AgentTombstone) && !marked(a, api.MarkGone)
 }
 
 func active(a *apiv1.AgentView) bool {
@@ -398,7 +388,7 @@ func taskOf(t *apiv1.TaskView) *mesosv1.Task {
 	}
 	if len(t.GetPorts()) > 0 {
 		shown.Discovery = &mesosv1.DiscoveryInfo{Visibility: mesosv1.DiscoveryInfo_CLUSTER.Enum(), Name: text(t.GetName()), Ports: new(mesosv1.Ports)}
-		for _, name := range slices.Sorted(keys(t.GetPorts())) {
+		for _, name := range slices.Sorted(maps.Keys(t.GetPorts())) {
 			shown.Discovery.Ports.Ports = append(shown.Discovery.Ports.Ports, &mesosv1.Port{Number: proto.Uint32(t.GetPorts()[name]), Name: text(name)})
 		}
 	}
@@ -408,16 +398,6 @@ func taskOf(t *apiv1.TaskView) *mesosv1.Task {
 		}}
 	}
 	return shown
-}
-
-func keys[V any](m map[string]V) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for key := range m { // order: callers sort
-			if !yield(key) {
-				return
-			}
-		}
-	}
 }
 
 func (s *state) getTasks() *masterv1.Response_GetTasks {

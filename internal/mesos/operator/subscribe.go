@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -106,20 +107,14 @@ func newBook() *book {
 }
 
 func (b *book) state() *state {
-	s := new(state)
-	for _, name := range slices.Sorted(keys(b.agents)) {
-		s.agents = append(s.agents, b.agents[name])
+	return &state{agents: byName(b.agents), frameworks: byName(b.frameworks), tasks: byName(b.tasks), offers: byName(b.offers)}
+}
+
+func byName[View any](views map[string]View) (list []View) {
+	for _, name := range slices.Sorted(maps.Keys(views)) {
+		list = append(list, views[name])
 	}
-	for _, name := range slices.Sorted(keys(b.frameworks)) {
-		s.frameworks = append(s.frameworks, b.frameworks[name])
-	}
-	for _, name := range slices.Sorted(keys(b.tasks)) {
-		s.tasks = append(s.tasks, b.tasks[name])
-	}
-	for _, name := range slices.Sorted(keys(b.offers)) {
-		s.offers = append(s.offers, b.offers[name])
-	}
-	return s
+	return list
 }
 
 // take takes in changes, and returns what a subscriber is told of them.

@@ -163,20 +163,17 @@ func (w *Witness) Differs(ctx context.Context, operator apiv1.OperatorServiceCli
 	if !w.Copy.Whole() {
 		return fmt.Errorf("%s does not know the whole state", w.Name)
 	}
-	page := func(token string, _ int32) *apiv1.ListRequest { return &apiv1.ListRequest{PageToken: token} }
-	tasks := func(token string, _ int32) *apiv1.ListTasksRequest {
-		return &apiv1.ListTasksRequest{PageToken: token}
-	}
+	all := &apiv1.ListRequest{}
 	err := cmp.Or(
-		differ(ctx, "agent", w.Copy.Agents(), operator.ListAgents, page, func(a *apiv1.AgentView) {
+		differ(ctx, "agent", w.Copy.Agents(), operator.ListAgents, all, func(a *apiv1.AgentView) {
 			a.Usage, a.Revocable, a.Occupied, a.Free = nil, nil, nil, nil
 		}),
-		differ(ctx, "framework", w.Copy.Frameworks(), operator.ListFrameworks, page, func(f *apiv1.FrameworkView) {
+		differ(ctx, "framework", w.Copy.Frameworks(), operator.ListFrameworks, all, func(f *apiv1.FrameworkView) {
 			f.DominantShare = 0
 		}),
-		differ(ctx, "task", w.Copy.Tasks(), operator.ListTasks, tasks, func(t *apiv1.TaskView) { t.Usage = nil }),
-		differ(ctx, "offer", w.Copy.Offers(), operator.ListOffers, page, func(*apiv1.OfferView) {}),
-		differ(ctx, "role", w.Copy.Roles(), operator.ListRoles, page, func(r *apiv1.RoleView) { r.DominantShare = 0 }),
+		differ(ctx, "task", w.Copy.Tasks(), operator.ListTasks, &apiv1.ListTasksRequest{}, func(t *apiv1.TaskView) { t.Usage = nil }),
+		differ(ctx, "offer", w.Copy.Offers(), operator.ListOffers, all, func(*apiv1.OfferView) {}),
+		differ(ctx, "role", w.Copy.Roles(), operator.ListRoles, all, func(r *apiv1.RoleView) { r.DominantShare = 0 }),
 	)
 	if err != nil {
 		return fmt.Errorf("%s: %w", w.Name, err)
@@ -185,11 +182,11 @@ func (w *Witness) Differs(ctx context.Context, operator apiv1.OperatorServiceCli
 }
 
 // differ compares the views of a copy with those of a list, but for what forget takes out of both.
-func differ[Request any, View proto.Message, Response client.Page[View]](
+func differ[Request client.ForPage, View proto.Message, Response client.Page[View]](
 	ctx context.Context, kind string, have []View,
-	list func(context.Context, Request, ...grpc.CallOption) (Response, error), page func(string, int32) Request, forget func(View),
+	list func(context.Context, Request, ...grpc.CallOption) (Response, error), request Request, forget func(View),
 ) error {
-	want, _, err := client.All(ctx, list, 0, page)
+	want, _, err := client.All(ctx, list, 0, request)
 	if err != nil {
 		return err
 	}

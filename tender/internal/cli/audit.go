@@ -201,9 +201,7 @@ func askChanges(ctx context.Context, master apiv1.OperatorServiceClient, w audit
 		all.NextPageToken = page.GetNextPageToken()
 		return page, err
 	}
-	items, _, err := client.All(ctx, list, w.limit, func(token string, limit int32) *apiv1.ListChangesRequest {
-		return &apiv1.ListChangesRequest{Limit: limit, PageToken: token, Since: s.since, Until: s.until, On: w.on, By: w.by, Denied: w.denied}
-	})
+	items, _, err := client.All(ctx, list, w.limit, &apiv1.ListChangesRequest{Since: s.since, Until: s.until, On: w.on, By: w.by, Denied: w.denied})
 	all.Items = items
 	return all, err
 }

@@ -185,9 +185,7 @@ func (g *gathering) miss(name string, err error) {
 
 // lists adds what the cluster has, and what has happened. Tasks are left out: their environments are their owners'.
 func (g *gathering) lists(ctx context.Context) error {
-	operator, all := g.client.Operator(), func(token string, limit int32) *apiv1.ListRequest {
-		return &apiv1.ListRequest{PageToken: token, Limit: limit}
-	}
+	operator, all := g.client.Operator(), &apiv1.ListRequest{}
 	cluster, err := operator.GetCluster(ctx, &apiv1.GetClusterRequest{})
 	wrong := g.message("cluster.json", cluster, err)
 	peers, err := g.client.Raft().ListPeers(ctx, &apiv1.ListPeersRequest{})

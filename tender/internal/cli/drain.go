@@ -84,7 +84,7 @@ func (f drainFlags) check(args []string) error {
 
 // drainAgents drains all named agents or, if one of them is not known, none.
 func drainAgents(ctx context.Context, who *caller.Caller, c *client.Client, f drainFlags, args []string, request *apiv1.MarkAgentRequest) error {
-	all, err := draining.List(ctx, c.Operator())
+	all, _, err := client.All(ctx, c.Operator().ListAgents, 0, &apiv1.ListRequest{})
 	if err != nil {
 		return err
 	}

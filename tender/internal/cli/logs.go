@@ -182,9 +182,7 @@ func findOutput(ctx context.Context, c *client.Client, word, agent string, execu
 // findExecutor finds the latest task of an executor, which may have ended; nil: no executor has that name. The agent
 // keeps what the executor wrote for as long as the folder of one of its tasks.
 func findExecutor(ctx context.Context, c *client.Client, word, agent string) (*apiv1.TaskView, error) {
-	tasks, _, err := client.All(ctx, c.Operator().ListTasks, 0, func(token string, limit int32) *apiv1.ListTasksRequest {
-		return &apiv1.ListTasksRequest{PageToken: token, Limit: limit, AgentId: agent, All: true}
-	})
+	tasks, _, err := client.All(ctx, c.Operator().ListTasks, 0, &apiv1.ListTasksRequest{AgentId: agent, All: true})
 	if err != nil {
 		return nil, err
 	}

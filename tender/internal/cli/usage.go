@@ -53,9 +53,7 @@ func usageCommand(who *caller.Caller) *cobra.Command {
 			return caller.Usage(err)
 		}
 		return who.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
-			rows, _, err := client.All(ctx, c.Operator().ListUsage, 0, func(token string, limit int32) *apiv1.ListUsageRequest {
-				return &apiv1.ListUsageRequest{PageToken: token, Limit: limit, By: by, Since: timeOrNone(since), Until: timeOrNone(until)}
-			})
+			rows, _, err := client.All(ctx, c.Operator().ListUsage, 0, &apiv1.ListUsageRequest{By: by, Since: timeOrNone(since), Until: timeOrNone(until)})
 			if err != nil {
 				return err
 			}

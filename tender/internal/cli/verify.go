@@ -157,26 +157,15 @@ func (l looker) look(ctx context.Context) (verify.Look, error) {
 
 // lists returns all lists of the leader.
 func (l looker) lists(ctx context.Context) (lists views.Lists, err error) {
-	page := func(token string, limit int32) *apiv1.ListRequest {
-		return &apiv1.ListRequest{PageToken: token, Limit: limit}
-	}
-	operator := l.client.Operator()
-	for _, list := range []func() error{
-		func() (err error) { lists.Agents, _, err = client.All(ctx, operator.ListAgents, 0, page); return err },
-		func() (err error) {
-			lists.Tasks, _, err = client.All(ctx, operator.ListTasks, 0, func(token string, limit int32) *apiv1.ListTasksRequest {
-				return &apiv1.ListTasksRequest{PageToken: token, Limit: limit}
-			})
-			return err
-		},
-		func() (err error) { lists.Offers, _, err = client.All(ctx, operator.ListOffers, 0, page); return err },
-		func() (err error) {
-			lists.Frameworks, _, err = client.All(ctx, operator.ListFrameworks, 0, page)
-			return err
-		},
-		func() (err error) { lists.Roles, _, err = client.All(ctx, operator.ListRoles, 0, page); return err },
+	operator, all := l.client.Operator(), &apiv1.ListRequest{}
+	for _, read := range []func() error{
+		func() error { return client.ReadInto(ctx, &lists.Agents, operator.ListAgents, all) },
+		func() error { return client.ReadInto(ctx, &lists.Tasks, operator.ListTasks, &apiv1.ListTasksRequest{}) },
+		func() error { return client.ReadInto(ctx, &lists.Offers, operator.ListOffers, all) },
+		func() error { return client.ReadInto(ctx, &lists.Frameworks, operator.ListFrameworks, all) },
+		func() error { return client.ReadInto(ctx, &lists.Roles, operator.ListRoles, all) },
 	} {
-		if err := list(); err != nil {
+		if err := read(); err != nil {
 			return lists, err
 		}
 	}

@@ -228,9 +228,7 @@ func (b *breaking) look() {
 const jobsName = "jobs"
 
 func (b *breaking) lookAt(f *apiv1.FrameworkView) {
-	tasks, _, err := client.All(b.ctx, b.operator.ListTasks, 0, func(token string, limit int32) *apiv1.ListTasksRequest {
-		return &apiv1.ListTasksRequest{PageToken: token, Limit: limit, FrameworkId: f.GetId(), All: true}
-	})
+	tasks, _, err := client.All(b.ctx, b.operator.ListTasks, 0, &apiv1.ListTasksRequest{FrameworkId: f.GetId(), All: true})
 	if err != nil {
 		return
 	}

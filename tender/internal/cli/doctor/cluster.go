@@ -180,9 +180,7 @@ const namedMax = 5
 
 // lookAtAgents lists the agents that have a problem, and those of a wrong version.
 func lookAtAgents(ctx context.Context, c *client.Client) []Finding {
-	agents, _, err := client.All(ctx, c.Operator().ListAgents, 0, func(token string, limit int32) *apiv1.ListRequest {
-		return &apiv1.ListRequest{PageToken: token, Limit: limit}
-	})
+	agents, _, err := client.All(ctx, c.Operator().ListAgents, 0, &apiv1.ListRequest{})
 	if err != nil {
 		return []Finding{unseen("agents", err)}
 	}

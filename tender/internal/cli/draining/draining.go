@@ -13,7 +13,6 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/words"
 )
 
@@ -225,14 +224,6 @@ func over(before, now *apiv1.AgentView) string {
 		return "agent " + id + " is offered again: somebody has taken the drain back"
 	}
 	return ""
-}
-
-// List returns all agents.
-func List(ctx context.Context, operator apiv1.OperatorServiceClient) ([]*apiv1.AgentView, error) {
-	all, _, err := client.All(ctx, operator.ListAgents, 0, func(token string, limit int32) *apiv1.ListRequest {
-		return &apiv1.ListRequest{PageToken: token, Limit: limit}
-	})
-	return all, err
 }
 
 // progress reports what is waited for, if that has changed, but not too often.

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
-	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/tender/internal/cli/caller"
@@ -32,9 +31,7 @@ func (e Env) listCommand() *cobra.Command {
 		list := func(ctx context.Context, r *apiv1.ListJobsRequest, _ ...grpc.CallOption) (*apiv1.ListJobsResponse, error) {
 			return call(ctx, s, s.ListJobs, r)
 		}
-		items, _, err := client.All(ctx, list, 0, func(token string, _ int32) *apiv1.ListJobsRequest {
-			return &apiv1.ListJobsRequest{Prefix: prefix, All: all, PageToken: token, Limit: api.PageItemsMax}
-		})
+		items, _, err := client.All(ctx, list, 0, &apiv1.ListJobsRequest{Prefix: prefix, All: all})
 		if err != nil {
 			return err
 		}
@@ -53,7 +50,7 @@ func (e Env) showList(items []*apiv1.JobStatus, all bool) error {
 		}
 		return e.say("no jobs run; --all lists those that have ended")
 	}
-	return nouns.ListingOfJobs(items, false).Print(e.Stdout, show.AsTable, e.Now())
+	return nouns.ListingOfJobs(items).Print(e.Stdout, show.AsTable, e.Now())
 }
 
 func number(n int32) string { return strconv.Itoa(int(n)) }

@@ -104,11 +104,11 @@ func Rows(ctx context.Context, who *caller.Caller, c *client.Client, w *nouns.Wa
 		})...)
 		switch {
 		case whole:
-			items := nouns.ListingOfJobs(picture, false).Items
+			items := nouns.ListingOfJobs(picture).Items
 			picture = nil
 			return false, errors.Join(w.Saw(items, nil), w.Gone(news.GetRemovedNames(), nil))
 		case news.GetComplete():
-			list := nouns.ListingOfJobs(picture, false)
+			list := nouns.ListingOfJobs(picture)
 			picture, whole, begun = nil, true, true
 			return false, w.Listed(list, nil)
 		}

@@ -21,7 +21,7 @@ func TestListsThatFollowEachOther(t *testing.T) {
 		return &apiv1.ExecutorView{Id: "x", FrameworkId: "f1", AgentId: agent, Tasks: tasks}
 	}
 	executors := func(all ...*apiv1.ExecutorView) *Listing {
-		return listingOf(nil, all, false, executorColumns, executorRef, nameless)
+		return executorLooks.listing(nil, all, false)
 	}
 	var out strings.Builder
 	w := Watcher{Kind: Executors, Out: &out, Format: "table", Now: func() time.Time { return now }}
@@ -72,10 +72,10 @@ func TestListsThatFollowEachOther(t *testing.T) {
 	out.Reset()
 	w = Watcher{Kind: Operations, Out: &out, Format: "json", Now: func() time.Time { return now }}
 	done := &apiv1.OperationView{Id: "r1", FrameworkId: "f1", AgentId: "a1", State: "done"}
-	if err := w.Listed(listingOf(nil, []*apiv1.OperationView{done}, false, operationColumns, operationRef, nameless), nil); err != nil {
+	if err := w.Listed(operationLooks.listing(nil, []*apiv1.OperationView{done}, false), nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Listed(listingOf(nil, nil, false, operationColumns, operationRef, nameless), nil); err != nil {
+	if err := w.Listed(operationLooks.listing(nil, nil, false), nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, `"done"`) || !strings.Contains(got, `"removed":"operation/f1/r1"`) {

@@ -17,7 +17,7 @@ import (
 
 // The columns are an interface too: scripts cut them by position. So new ones are added at the end or to -o wide.
 
-var masterColumns = []column[*apiv1.MasterView]{
+var masterLooks = looks[*apiv1.MasterView]{(*apiv1.MasterView).GetId, nil, []column[*apiv1.MasterView]{
 	text("MASTER", (*apiv1.MasterView).GetId),
 	text("STATE", (*apiv1.MasterView).GetState),
 	text("GRPC", (*apiv1.MasterView).GetGrpcAddress),
@@ -30,9 +30,9 @@ var masterColumns = []column[*apiv1.MasterView]{
 	wide(aged("SINCE", (*apiv1.MasterView).GetSince)),
 	wide(aged("SNAPSHOT", func(m *apiv1.MasterView) *timestamppb.Timestamp { return m.GetSnapshot().GetMade() })),
 	wide(text("SNAPSHOT-INDEX", func(m *apiv1.MasterView) string { return indexText(m.GetSnapshot().GetIndex()) })),
-}
+}}
 
-var agentColumns = []column[*apiv1.AgentView]{
+var agentLooks = looks[*apiv1.AgentView]{(*apiv1.AgentView).GetId, (*apiv1.AgentView).GetHostname, []column[*apiv1.AgentView]{
 	text("AGENT", (*apiv1.AgentView).GetId),
 	text("HOSTNAME", (*apiv1.AgentView).GetHostname),
 	text("STATE", stateWithMarks),
@@ -46,9 +46,9 @@ var agentColumns = []column[*apiv1.AgentView]{
 	wide(text("ADDRESS", (*apiv1.AgentView).GetAddress)),
 	wide(text("VERSION", (*apiv1.AgentView).GetVersion)),
 	wide(text("OCCUPIED", func(a *apiv1.AgentView) string { return show.Resources(a.GetOccupied()) })),
-}
+}}
 
-var frameworkColumns = []column[*apiv1.FrameworkView]{
+var frameworkLooks = looks[*apiv1.FrameworkView]{(*apiv1.FrameworkView).GetId, (*apiv1.FrameworkView).GetName, []column[*apiv1.FrameworkView]{
 	text("FRAMEWORK", (*apiv1.FrameworkView).GetId),
 	text("NAME", (*apiv1.FrameworkView).GetName),
 	text("STATE", (*apiv1.FrameworkView).GetState),
@@ -64,9 +64,9 @@ var frameworkColumns = []column[*apiv1.FrameworkView]{
 	wide(text("LEAST OFFER", func(f *apiv1.FrameworkView) string { return show.Resources(f.GetMinOffer()) })),
 	wide(text("LARGEST OFFER", func(f *apiv1.FrameworkView) string { return show.Resources(f.GetMaxOffer()) })),
 	wide(text("REVOCABLE", func(f *apiv1.FrameworkView) string { return yesOrNothing(f.GetRevocable(), "yes") })),
-}
+}}
 
-var taskColumns = []column[*apiv1.TaskView]{
+var taskLooks = looks[*apiv1.TaskView]{TaskRef, (*apiv1.TaskView).GetName, []column[*apiv1.TaskView]{
 	text("TASK", TaskRef),
 	text("STATE", (*apiv1.TaskView).GetState),
 	aged("SINCE", (*apiv1.TaskView).GetSince),
@@ -82,9 +82,9 @@ var taskColumns = []column[*apiv1.TaskView]{
 	wide(text("USED", func(t *apiv1.TaskView) string { return usageOf(t.GetUsage()) })),
 	wide(text("COMMAND", func(t *apiv1.TaskView) string { return commandOf(t.GetCommand()) })),
 	wide(text("HEALTHY", healthOf)),
-}
+}}
 
-var offerColumns = []column[*apiv1.OfferView]{
+var offerLooks = looks[*apiv1.OfferView]{(*apiv1.OfferView).GetId, nil, []column[*apiv1.OfferView]{
 	text("OFFER", (*apiv1.OfferView).GetId),
 	text("FRAMEWORK", (*apiv1.OfferView).GetFrameworkId),
 	text("AGENT", (*apiv1.OfferView).GetAgentId),
@@ -99,9 +99,9 @@ var offerColumns = []column[*apiv1.OfferView]{
 		}
 		return show.Span(o.GetExpires().AsTime().Sub(now))
 	}}),
-}
+}}
 
-var executorColumns = []column[*apiv1.ExecutorView]{
+var executorLooks = looks[*apiv1.ExecutorView]{executorRef, nil, []column[*apiv1.ExecutorView]{
 	text("EXECUTOR", executorRef),
 	text("AGENT", (*apiv1.ExecutorView).GetAgentId),
 	text("STATE", func(x *apiv1.ExecutorView) string {
@@ -116,9 +116,9 @@ var executorColumns = []column[*apiv1.ExecutorView]{
 	wide(text("FRAMEWORK NAME", (*apiv1.ExecutorView).GetFrameworkName)),
 	wide(text("ROLE", (*apiv1.ExecutorView).GetRole)),
 	wide(text("HOSTNAME", (*apiv1.ExecutorView).GetHostname)),
-}
+}}
 
-var operationColumns = []column[*apiv1.OperationView]{
+var operationLooks = looks[*apiv1.OperationView]{operationRef, nil, []column[*apiv1.OperationView]{
 	text("OPERATION", operationRef),
 	text("AGENT", (*apiv1.OperationView).GetAgentId),
 	text("KIND", func(o *apiv1.OperationView) string {
@@ -134,9 +134,9 @@ var operationColumns = []column[*apiv1.OperationView]{
 	wide(text("FRAMEWORK NAME", (*apiv1.OperationView).GetFrameworkName)),
 	wide(text("ROLE", (*apiv1.OperationView).GetRole)),
 	wide(text("HOSTNAME", (*apiv1.OperationView).GetHostname)),
-}
+}}
 
-var roleColumns = []column[*apiv1.RoleView]{
+var roleLooks = looks[*apiv1.RoleView]{(*apiv1.RoleView).GetRole, nil, []column[*apiv1.RoleView]{
 	text("ROLE", (*apiv1.RoleView).GetRole),
 	text("WEIGHT", func(r *apiv1.RoleView) string { return strconv.FormatFloat(r.GetWeight(), 'f', -1, 64) }),
 	text("PRIORITY", func(r *apiv1.RoleView) string { return strconv.Itoa(int(r.GetPriority())) }),
@@ -147,9 +147,9 @@ var roleColumns = []column[*apiv1.RoleView]{
 	text("ALLOCATED", func(r *apiv1.RoleView) string { return show.Resources(r.GetAllocated()) }),
 	wide(text("OFFERED", func(r *apiv1.RoleView) string { return show.Resources(r.GetOffered()) })),
 	wide(text("RESERVED", func(r *apiv1.RoleView) string { return show.Resources(r.GetReserved()) })),
-}
+}}
 
-var principalColumns = []column[*apiv1.PrincipalView]{
+var principalLooks = looks[*apiv1.PrincipalView]{(*apiv1.PrincipalView).GetName, nil, []column[*apiv1.PrincipalView]{
 	text("PRINCIPAL", (*apiv1.PrincipalView).GetName),
 	text("MAY", func(p *apiv1.PrincipalView) string { return strings.Join(GrantTexts(p.GetGrants()), ", ") }),
 	aged("SINCE", (*apiv1.PrincipalView).GetCreated),
@@ -160,9 +160,9 @@ var principalColumns = []column[*apiv1.PrincipalView]{
 		return "revoked: " + p.GetWhy()
 	}),
 	wide(aged("REVOKED", (*apiv1.PrincipalView).GetRevoked)),
-}
+}}
 
-var jobColumns = []column[*apiv1.JobStatus]{
+var jobLooks = looks[*apiv1.JobStatus]{(*apiv1.JobStatus).GetName, nil, []column[*apiv1.JobStatus]{
 	text("NAME", (*apiv1.JobStatus).GetName),
 	text("ROLE", (*apiv1.JobStatus).GetRole),
 	text("OWNER", (*apiv1.JobStatus).GetOwner),
@@ -177,7 +177,7 @@ var jobColumns = []column[*apiv1.JobStatus]{
 	text("WHY", func(j *apiv1.JobStatus) string {
 		return cmp.Or(j.GetWhy(), strings.Join(j.GetWaits()[:min(1, len(j.GetWaits()))], ""))
 	}),
-}
+}}
 
 // tasksOfJob sums up a count of all sub-jobs.
 func tasksOfJob(count func(*apiv1.SubJobStatus) int32) func(*apiv1.JobStatus) string {
@@ -190,13 +190,13 @@ func tasksOfJob(count func(*apiv1.SubJobStatus) int32) func(*apiv1.JobStatus) st
 	}
 }
 
-var secretColumns = []column[*apiv1.SecretView]{
+var secretLooks = looks[*apiv1.SecretView]{(*apiv1.SecretView).GetName, nil, []column[*apiv1.SecretView]{
 	text("SECRET", (*apiv1.SecretView).GetName),
 	text("SET", func(s *apiv1.SecretView) string { return s.GetSet().AsTime().Format(time.RFC3339) }),
 	text("BY", (*apiv1.SecretView).GetBy),
-}
+}}
 
-var tokenColumns = []column[*apiv1.TokenView]{
+var tokenLooks = looks[*apiv1.TokenView]{(*apiv1.TokenView).GetId, (*apiv1.TokenView).GetPrincipal, []column[*apiv1.TokenView]{
 	text("TOKEN", (*apiv1.TokenView).GetId),
 	text("KIND", (*apiv1.TokenView).GetKind),
 	text("PRINCIPAL", (*apiv1.TokenView).GetPrincipal),
@@ -209,7 +209,7 @@ var tokenColumns = []column[*apiv1.TokenView]{
 		return t.GetExpires().AsTime().Format(time.RFC3339)
 	}),
 	text("BY", (*apiv1.TokenView).GetBy),
-}
+}}
 
 // usesOf says how many have joined by a token.
 func usesOf(t *apiv1.TokenView) string {

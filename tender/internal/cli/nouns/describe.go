@@ -94,7 +94,7 @@ func (d describer) describe(ctx context.Context, found Item) error {
 }
 
 func (d describer) describeAgent(ctx context.Context, v *apiv1.AgentView) error {
-	tasks, err := listTasks(ctx, d.client, &Query{Agent: v.GetId()})
+	tasks, err := Tasks.List(ctx, d.client, &Query{Agent: v.GetId()})
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func localityOf(l *apiv1.LocalityView) string {
 
 // tasksBelow adds the table of the living tasks that belong to the item.
 func (d describer) tasksBelow(ctx context.Context, q Query) error {
-	l, err := listTasks(ctx, d.client, &q)
+	l, err := Tasks.List(ctx, d.client, &q)
 	if err != nil {
 		return err
 	}

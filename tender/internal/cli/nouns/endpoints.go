@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/tenderhq/tender/api"
@@ -23,20 +24,20 @@ func fieldOf(name string) func(endpoint) string {
 	return func(e endpoint) string { return e.GetFields()[name].GetStringValue() }
 }
 
-var endpointColumns = []column[endpoint]{
+var endpointLooks = looks[endpoint]{fieldOf("address"), fieldOf("port"), []column[endpoint]{
 	text("ENDPOINT", fieldOf("address")),
 	text("PORT", fieldOf("port")),
 	text("TASK", fieldOf("task")),
 	text("AGENT", fieldOf("agent")),
 	wide(text("FRAMEWORK NAME", fieldOf("framework"))),
 	wide(text("HOSTNAME", fieldOf("hostname"))),
-}
+}}
 
 // listEndpoints lists the ports of tasks whose own name, or that of their framework, begins with the query's prefix.
 func listEndpoints(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
 	running := *q
 	running.Prefix, running.Limit, running.States = "", 0, []string{api.TaskRunning.String()}
-	tasks, _, err := client.All(ctx, c.Operator().ListTasks, 0, running.tasks)
+	tasks, _, err := client.All(ctx, c.Operator().ListTasks, 0, running.tasks())
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func listEndpoints(ctx context.Context, c *client.Client, q *Query) (*Listing, e
 		list.Values = append(list.Values, structpb.NewStructValue(item))
 	}
 	message := &structpb.Struct{Fields: map[string]*structpb.Value{"items": structpb.NewListValue(list)}}
-	return listingOf(message, items, more, endpointColumns, fieldOf("address"), fieldOf("port")), nil
+	return endpointLooks.listing(message, items, more), nil
 }
 
 // endpointsOf returns the ports of a task that is ready.
@@ -73,4 +74,10 @@ func endpointsOf(task *apiv1.TaskView) (endpoints []endpoint) {
 		endpoints = append(endpoints, &structpb.Struct{Fields: fields})
 	}
 	return endpoints
+}
+
+// viewEndpoints lists the endpoints of a task.
+func viewEndpoints(view proto.Message) *Listing {
+	task, _ := view.(*apiv1.TaskView)
+	return endpointLooks.listing(nil, endpointsOf(task), false)
 }

@@ -4,13 +4,13 @@
 package nouns
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -28,15 +28,15 @@ type Query struct {
 	Index                          uint64 // the registry's index, from the answer to a stale read
 }
 
-func (q *Query) list(token string, limit int32) *apiv1.ListRequest {
+func (q *Query) list() *apiv1.ListRequest {
 	return &apiv1.ListRequest{
-		Limit: limit, PageToken: token, Prefix: q.Prefix, AgentId: q.Agent, FrameworkId: q.Framework, Role: q.Role, States: q.States, Stale: q.Stale, All: q.All,
+		Prefix: q.Prefix, AgentId: q.Agent, FrameworkId: q.Framework, Role: q.Role, States: q.States, Stale: q.Stale, All: q.All,
 	}
 }
 
-func (q *Query) tasks(token string, limit int32) *apiv1.ListTasksRequest {
+func (q *Query) tasks() *apiv1.ListTasksRequest {
 	return &apiv1.ListTasksRequest{
-		Limit: limit, PageToken: token, Prefix: q.Prefix, AgentId: q.Agent, FrameworkId: q.Framework, Role: q.Role, States: q.States, All: q.All,
+		Prefix: q.Prefix, AgentId: q.Agent, FrameworkId: q.Framework, Role: q.Role, States: q.States, All: q.All,
 	}
 }
 
@@ -46,9 +46,14 @@ type Kind struct {
 	About   string
 	Filters []string // flags that have an effect for it
 	States  []string // the values of --state
-	list    func(ctx context.Context, c *client.Client, q *Query) (*Listing, error)
-	watched string                       // the kind as a watch calls it; "": a watch has only its events, or those of job managers
-	view    func(proto.Message) *Listing // lists the view of one thing
+	watched string   // the kind as a watch calls it; "": a watch has only its events, or those of job managers
+	source
+}
+
+// source is where the things of a kind come from.
+type source struct {
+	list func(ctx context.Context, c *client.Client, q *Query) (*Listing, error)
+	view func(proto.Message) *Listing // lists the view of one thing
 }
 
 // Watched returns the kind as a watch calls it; "": a watch shows none of them.
@@ -63,34 +68,34 @@ func (k Kind) Item(view proto.Message) Item { return k.view(view).Items[0] }
 // The kinds.
 var (
 	Masters = Kind{"masters", "the masters and which one leads", []string{"state", "stale"},
-		[]string{"leader", "follower", "non-voter", "unreachable"}, listMasters,
-		"master", viewing(masterColumns, (*apiv1.MasterView).GetId, nameless)}
+		[]string{"leader", "follower", "non-voter", "unreachable"},
+		"master", paged(masterLooks, apiv1.OperatorServiceClient.ListMasters)}
 	Agents = Kind{"agents", "the agents, their state and resources", []string{"state", "stale"},
-		[]string{"INITING", "RUNNING", "BUSY", "DISCONNECTED", "TOMBSTONE"}, listAgents,
-		"agent", viewing(agentColumns, (*apiv1.AgentView).GetId, (*apiv1.AgentView).GetHostname)}
+		[]string{"INITING", "RUNNING", "BUSY", "DISCONNECTED", "TOMBSTONE"},
+		"agent", paged(agentLooks, apiv1.OperatorServiceClient.ListAgents)}
 	Frameworks = Kind{"frameworks", "the frameworks that are subscribed or may come back; --all also those that were removed",
-		[]string{"state", "role", "all", "stale"}, []string{"active", "disconnected", "removed"}, listFrameworks,
-		"framework", viewing(frameworkColumns, (*apiv1.FrameworkView).GetId, (*apiv1.FrameworkView).GetName)}
-	Tasks = Kind{"tasks", "the tasks; --all also those that have ended", []string{"state", "agent", "framework", "role", "all"}, taskStates(), listTasks,
-		"task", viewing(taskColumns, TaskRef, (*apiv1.TaskView).GetName)}
-	Offers = Kind{"offers", "the offers that frameworks hold now", []string{"agent", "framework", "role"}, nil, listOffers,
-		"offer", viewing(offerColumns, (*apiv1.OfferView).GetId, nameless)}
-	Executors = Kind{"executors", "the executors on agents, also those without tasks", []string{"agent", "framework", "role"}, nil, listExecutors,
-		"", viewing(executorColumns, executorRef, nameless)}
-	Operations = Kind{"operations", "the operations on resources that wait for the quorum; --all also those that the leader remembers", []string{"agent", "framework", "role", "all"}, nil, listOperations,
-		"", viewing(operationColumns, operationRef, nameless)}
-	Principals = Kind{"principals", "those to whom something was granted, and what; --all also those that were revoked", []string{"all", "stale"}, nil, listPrincipals,
-		"principal", viewing(principalColumns, (*apiv1.PrincipalView).GetName, nameless)}
+		[]string{"state", "role", "all", "stale"}, []string{"active", "disconnected", "removed"},
+		"framework", paged(frameworkLooks, apiv1.OperatorServiceClient.ListFrameworks)}
+	Tasks = Kind{"tasks", "the tasks; --all also those that have ended", []string{"state", "agent", "framework", "role", "all"}, taskStates(),
+		"task", source{listTasks, taskLooks.view}}
+	Offers = Kind{"offers", "the offers that frameworks hold now", []string{"agent", "framework", "role"}, nil,
+		"offer", paged(offerLooks, apiv1.OperatorServiceClient.ListOffers)}
+	Executors = Kind{"executors", "the executors on agents, also those without tasks", []string{"agent", "framework", "role"}, nil,
+		"", paged(executorLooks, apiv1.OperatorServiceClient.ListExecutors)}
+	Operations = Kind{"operations", "the operations on resources that wait for the quorum; --all also those that the leader remembers", []string{"agent", "framework", "role", "all"}, nil,
+		"", paged(operationLooks, apiv1.OperatorServiceClient.ListOperations)}
+	Principals = Kind{"principals", "those to whom something was granted, and what; --all also those that were revoked", []string{"all", "stale"}, nil,
+		"principal", paged(principalLooks, apiv1.OperatorServiceClient.ListPrincipals)}
 	Endpoints = Kind{"endpoints", "where tasks that run (and pass their health checks) are reached, by their named ports; of a framework or a task",
-		[]string{"agent", "framework", "role"}, nil, listEndpoints, "task", viewEndpoints}
-	Roles = Kind{"roles", "the roles with weight, priority and quota", []string{"stale"}, nil, listRoles,
-		"role", viewing(roleColumns, (*apiv1.RoleView).GetRole, nameless)}
-	Jobs = Kind{"jobs", "the jobs that job managers run; --all also those that have ended", []string{"all"}, nil, listJobs,
-		"", viewing(jobColumns, (*apiv1.JobStatus).GetName, nameless)}
-	Secrets = Kind{"secrets", "the secrets of roles, without their values", []string{"role"}, nil, listSecrets,
-		"secret", viewing(secretColumns, (*apiv1.SecretView).GetName, nameless)}
-	Tokens = Kind{"tokens", "the tokens with which others join, without their secrets", nil, nil, listTokens,
-		"token", viewing(tokenColumns, (*apiv1.TokenView).GetId, (*apiv1.TokenView).GetPrincipal)}
+		[]string{"agent", "framework", "role"}, nil, "task", source{listEndpoints, viewEndpoints}}
+	Roles = Kind{"roles", "the roles with weight, priority and quota", []string{"stale"}, nil,
+		"role", paged(roleLooks, apiv1.OperatorServiceClient.ListRoles)}
+	Jobs = Kind{"jobs", "the jobs that job managers run; --all also those that have ended", []string{"all"}, nil,
+		"", source{listJobs, jobLooks.view}}
+	Secrets = Kind{"secrets", "the secrets of roles, without their values", []string{"role"}, nil,
+		"secret", paged(secretLooks, apiv1.OperatorServiceClient.ListSecrets)}
+	Tokens = Kind{"tokens", "the tokens with which others join, without their secrets", nil, nil,
+		"token", source{listTokens, tokenLooks.view}}
 )
 
 // Kinds returns all kinds in the order in which people are told of them.
@@ -121,95 +126,67 @@ func Named(word string) (Kind, error) {
 
 func (k Kind) singular() string { return strings.TrimSuffix(k.Name, "s") }
 
-// indexed notes the index of the registry in an answer.
-func indexed[Request any, Response interface{ GetAppliedIndex() uint64 }](
-	q *Query, call func(context.Context, Request, ...grpc.CallOption) (Response, error),
-) func(context.Context, Request, ...grpc.CallOption) (Response, error) {
-	return func(ctx context.Context, r Request, opts ...grpc.CallOption) (Response, error) {
-		answer, err := call(ctx, r, opts...)
-		if err == nil {
-			q.Index = answer.GetAppliedIndex()
+// paged is what the leader lists by pages.
+func paged[T proto.Message, Response page[T]](
+	l looks[T], call func(apiv1.OperatorServiceClient, context.Context, *apiv1.ListRequest, ...grpc.CallOption) (Response, error),
+) source {
+	list := func(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
+		return readAll(ctx, q, l, func(ctx context.Context, r *apiv1.ListRequest, options ...grpc.CallOption) (Response, error) {
+			return call(c.Operator(), ctx, r, options...)
+		}, q.list())
+	}
+	return source{list, l.view}
+}
+
+type page[T proto.Message] interface {
+	proto.Message
+	client.Page[T]
+}
+
+// readAll reads all pages of a list, up to the query's limit. A query for a stale read is given the registry's index.
+func readAll[Request client.ForPage, T proto.Message, Response page[T]](
+	ctx context.Context, q *Query, l looks[T], call func(context.Context, Request, ...grpc.CallOption) (Response, error), request Request,
+) (*Listing, error) {
+	items, more, err := client.All(ctx, func(ctx context.Context, r Request, options ...grpc.CallOption) (Response, error) {
+		answer, err := call(ctx, r, options...)
+		if indexed, is := any(answer).(interface{ GetAppliedIndex() uint64 }); is && q.Stale && err == nil {
+			q.Index = indexed.GetAppliedIndex()
 		}
 		return answer, err
+	}, q.Limit, request)
+	var none Response
+	return l.listing(joined(none.ProtoReflect().New(), items, q.Index), items, more), err
+}
+
+// joined makes an empty answer one with the items of all pages.
+func joined[T proto.Message](answer protoreflect.Message, items []T, index uint64) proto.Message {
+	fields := answer.Descriptor().Fields()
+	list := answer.Mutable(fields.ByName("items")).List()
+	for _, item := range items {
+		list.Append(protoreflect.ValueOfMessage(item.ProtoReflect()))
 	}
-}
-
-func listMasters(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
-	items, more, err := client.All(ctx, indexed(q, c.Operator().ListMasters), q.Limit, q.list)
-	return listingOf(&apiv1.ListMastersResponse{Items: items, AppliedIndex: q.Index}, items, more, masterColumns,
-		(*apiv1.MasterView).GetId, nameless), err
-}
-
-func listAgents(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
-	items, more, err := client.All(ctx, indexed(q, c.Operator().ListAgents), q.Limit, q.list)
-	return listingOf(&apiv1.ListAgentsResponse{Items: items, AppliedIndex: q.Index}, items, more, agentColumns,
-		(*apiv1.AgentView).GetId, (*apiv1.AgentView).GetHostname), err
-}
-
-func listFrameworks(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
-	items, more, err := client.All(ctx, indexed(q, c.Operator().ListFrameworks), q.Limit, q.list)
-	return listingOf(&apiv1.ListFrameworksResponse{Items: items, AppliedIndex: q.Index}, items, more, frameworkColumns,
-		(*apiv1.FrameworkView).GetId, (*apiv1.FrameworkView).GetName), err
+	if field := fields.ByName("applied_index"); field != nil && index > 0 {
+		answer.Set(field, protoreflect.ValueOfUint64(index))
+	}
+	return answer.Interface()
 }
 
 func listTasks(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
-	items, more, err := client.All(ctx, c.Operator().ListTasks, q.Limit, q.tasks)
-	return listingOf(&apiv1.ListTasksResponse{Items: items}, items, more, taskColumns,
-		TaskRef, (*apiv1.TaskView).GetName), err
+	return readAll(ctx, q, taskLooks, c.Operator().ListTasks, q.tasks())
 }
 
-func listOffers(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
-	items, more, err := client.All(ctx, c.Operator().ListOffers, q.Limit, q.list)
-	return listingOf(&apiv1.ListOffersResponse{Items: items}, items, more, offerColumns,
-		(*apiv1.OfferView).GetId, nameless), err
+func listJobs(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
+	return readAll(ctx, q, jobLooks, c.Jobs().ListJobs, &apiv1.ListJobsRequest{Prefix: q.Prefix, All: q.All})
 }
 
-func listExecutors(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
-	items, more, err := client.All(ctx, c.Operator().ListExecutors, q.Limit, q.list)
-	return listingOf(&apiv1.ListExecutorsResponse{Items: items}, items, more, executorColumns, executorRef, nameless), err
+// ListingOfJobs returns the list of these jobs.
+func ListingOfJobs(items []*apiv1.JobStatus) *Listing {
+	return jobLooks.listing(&apiv1.ListJobsResponse{Items: items}, items, false)
 }
 
 func executorRef(x *apiv1.ExecutorView) string { return x.GetFrameworkId() + "/" + x.GetId() }
 
-func listOperations(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
-	items, more, err := client.All(ctx, c.Operator().ListOperations, q.Limit, q.list)
-	return listingOf(&apiv1.ListOperationsResponse{Items: items}, items, more, operationColumns, operationRef, nameless), err
-}
-
 func operationRef(o *apiv1.OperationView) string { return o.GetFrameworkId() + "/" + o.GetId() }
-
-func listRoles(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
-	items, more, err := client.All(ctx, indexed(q, c.Operator().ListRoles), q.Limit, q.list)
-	return listingOf(&apiv1.ListRolesResponse{Items: items, AppliedIndex: q.Index}, items, more, roleColumns,
-		(*apiv1.RoleView).GetRole, nameless), err
-}
-
-func listPrincipals(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
-	call := c.Operator().ListPrincipals
-	if q.Stale {
-		call = indexed(q, call)
-	}
-	items, more, err := client.All(ctx, call, q.Limit, q.list)
-	return listingOf(&apiv1.ListPrincipalsResponse{Items: items, AppliedIndex: q.Index}, items, more, principalColumns,
-		(*apiv1.PrincipalView).GetName, nameless), err
-}
-
-func listJobs(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
-	items, more, err := client.All(ctx, c.Jobs().ListJobs, q.Limit, func(token string, limit int32) *apiv1.ListJobsRequest {
-		return &apiv1.ListJobsRequest{Prefix: q.Prefix, All: q.All, PageToken: token, Limit: cmp.Or(limit, api.PageItemsMax)}
-	})
-	return ListingOfJobs(items, more), err
-}
-
-// ListingOfJobs returns the list of these jobs.
-func ListingOfJobs(items []*apiv1.JobStatus, more bool) *Listing {
-	return listingOf(&apiv1.ListJobsResponse{Items: items}, items, more, jobColumns, (*apiv1.JobStatus).GetName, nameless)
-}
-
-func listSecrets(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
-	items, more, err := client.All(ctx, c.Operator().ListSecrets, q.Limit, q.list)
-	return listingOf(&apiv1.ListSecretsResponse{Items: items}, items, more, secretColumns, (*apiv1.SecretView).GetName, nameless), err
-}
 
 // listTokens lists the tokens whose IDs begin with the query's prefix; the call has no pages.
 func listTokens(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
@@ -219,15 +196,13 @@ func listTokens(ctx context.Context, c *client.Client, q *Query) (*Listing, erro
 	if more {
 		items = items[:q.Limit]
 	}
-	return listingOf(&apiv1.ListTokensResponse{Items: items}, items, more, tokenColumns, (*apiv1.TokenView).GetId, (*apiv1.TokenView).GetPrincipal), err
+	return tokenLooks.listing(&apiv1.ListTokensResponse{Items: items}, items, more), err
 }
 
 // List asks the leader for everything that the query selects. A query for a stale read is given the registry's index.
 func (k Kind) List(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
 	return k.list(ctx, c, q)
 }
-
-func nameless[T any](T) string { return "" }
 
 // TaskRef returns a task as people write it: FRAMEWORK/TASK.
 func TaskRef(t *apiv1.TaskView) string { return t.GetFrameworkId() + "/" + t.GetId() }

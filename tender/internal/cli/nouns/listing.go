@@ -55,47 +55,63 @@ type column[T any] struct {
 	at    func(T) *timestamppb.Timestamp // the moment on which the cell depends; nil: it depends on none
 }
 
+// looks say how the things of a kind are listed: their IDs and their names for people, and the columns.
+type looks[T proto.Message] struct {
+	id      func(T) string
+	name    func(T) string // nil: they have no names beside their IDs
+	columns []column[T]
+}
+
 // keyOf returns what the rows are sorted by if they are sorted by the column of this title.
-func keyOf[T any](columns []column[T], one T, title string) Key {
-	for _, c := range columns {
+func (l looks[T]) keyOf(item T, title string) Key {
+	for _, c := range l.columns {
 		switch {
 		case c.title != title:
 		case c.at != nil:
-			return Key{at: c.at(one).AsTime().UnixNano()}
+			return Key{at: c.at(item).AsTime().UnixNano()}
 		default:
-			return Key{text: c.cell(one, time.Time{})}
+			return Key{text: c.cell(item, time.Time{})}
 		}
 	}
 	return Key{}
 }
 
-// listingOf makes a listing of items with these columns.
-func listingOf[T proto.Message](
-	message proto.Message, items []T, more bool, columns []column[T], id, name func(T) string,
-) *Listing {
-	l := &Listing{Message: message, More: more}
-	l.header = func(wide bool) []string {
-		var titles []string
-		for _, c := range columns {
-			if wide || !c.wide {
-				titles = append(titles, c.title)
-			}
+// write writes the columns that are shown.
+func (l looks[T]) write(wide bool, text func(column[T]) string) (row []string) {
+	for _, c := range l.columns {
+		if wide || !c.wide {
+			row = append(row, text(c))
 		}
-		return titles
 	}
-	for _, one := range items {
+	return row
+}
+
+// listing makes a listing of items.
+func (l looks[T]) listing(message proto.Message, items []T, more bool) *Listing {
+	listing := &Listing{Message: message, More: more}
+	listing.header = func(wide bool) []string {
+		return l.write(wide, func(c column[T]) string { return c.title })
+	}
+	for _, item := range items {
 		cells := func(wide bool, now time.Time) []string {
-			var row []string
-			for _, c := range columns {
-				if wide || !c.wide {
-					row = append(row, c.cell(one, now))
-				}
-			}
-			return row
+			return l.write(wide, func(c column[T]) string { return c.cell(item, now) })
 		}
-		l.Items = append(l.Items, Item{ID: id(one), Name: name(one), Message: one, cells: cells, key: func(title string) Key { return keyOf(columns, one, title) }})
+		row := Item{ID: l.id(item), Message: item, cells: cells, key: func(title string) Key { return l.keyOf(item, title) }}
+		if l.name != nil {
+			row.Name = l.name(item)
+		}
+		listing.Items = append(listing.Items, row)
 	}
-	return l
+	return listing
+}
+
+// view lists the view of one thing, or none.
+func (l looks[T]) view(view proto.Message) *Listing {
+	var items []T
+	if item, is := view.(T); is {
+		items = append(items, item)
+	}
+	return l.listing(nil, items, false)
 }
 
 // text makes a column that does not depend on the time.

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/wire"
@@ -55,9 +53,13 @@ func (w *Watcher) Watch(ctx context.Context, c *client.Client) error {
 		if w.whole {
 			err = w.changes(news.GetItems())
 		} else if state = append(state, news.GetItems()...); news.GetComplete() {
-			w.whole = true
-			err = w.state(state)
-			state = nil
+			slices.SortFunc(state, func(a, b *apiv1.Change) int { // as lists are
+				_, name := wire.ChangeName(a)
+				_, other := wire.ChangeName(b)
+				return words.CompareNatural(name, other)
+			})
+			err = w.changes(state)
+			w.whole, state = true, nil
 		}
 		if err != nil {
 			return err
@@ -66,53 +68,22 @@ func (w *Watcher) Watch(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// state shows what there is at first, in the order of lists.
-func (w *Watcher) state(items []*apiv1.Change) error {
-	slices.SortFunc(items, func(a, b *apiv1.Change) int {
-		_, name := wire.ChangeName(a)
-		_, other := wire.ChangeName(b)
-		return words.CompareNatural(name, other)
-	})
-	var rows [][]string
-	for _, item := range items {
-		list, tell := w.take(item)
-		if !tell || list == nil {
-			continue
-		}
-		if w.asLines() {
-			if err := w.line(item, list); err != nil {
-				return err
-			}
-			continue
-		}
-		rows = append(rows, w.rows(item, list)...)
-	}
-	if w.asLines() {
-		return nil
-	}
-	return w.table.Begin(w.Out, append([]string{"AT", "WHAT"}, w.Kind.Header(w.wide())...), rows)
-}
-
-// changes shows what has changed.
+// changes shows what there is at first, and then what has changed.
 func (w *Watcher) changes(items []*apiv1.Change) error {
+	var rows [][]string
 	for _, item := range items {
 		list, tell := w.take(item)
 		switch {
 		case !tell:
-			continue
 		case w.asLines():
 			if err := w.line(item, list); err != nil {
 				return err
 			}
-			continue
-		}
-		for _, row := range w.rows(item, list) {
-			if err := w.table.Row(w.Out, row); err != nil {
-				return err
-			}
+		default:
+			rows = append(rows, w.rows(item, list)...)
 		}
 	}
-	return nil
+	return w.add(rows)
 }
 
 func (w *Watcher) asLines() bool { return w.Format == show.AsJSON || w.Format == show.AsName }
@@ -205,21 +176,4 @@ func (w *Watcher) rows(item *apiv1.Change, list *Listing) (rows [][]string) {
 		rows = append(rows, append([]string{at.In(now.Location()).Format(time.TimeOnly), what}, cells...))
 	}
 	return rows
-}
-
-// viewing returns how the view of a thing is listed.
-func viewing[V proto.Message](columns []column[V], id, name func(V) string) func(proto.Message) *Listing {
-	return func(view proto.Message) *Listing {
-		var items []V
-		if v, is := view.(V); is {
-			items = append(items, v)
-		}
-		return listingOf(nil, items, false, columns, id, name)
-	}
-}
-
-// viewEndpoints lists the endpoints of a task.
-func viewEndpoints(view proto.Message) *Listing {
-	task, _ := view.(*apiv1.TaskView)
-	return listingOf(nil, endpointsOf(task), false, endpointColumns, fieldOf("address"), fieldOf("port"))
 }

@@ -55,10 +55,8 @@ func readFrom(ctx context.Context, master apiv1.WatchServiceClient, q history.Qu
 		all.MasterId, all.NextPageToken, all.Gaps = page.GetMasterId(), page.GetNextPageToken(), append(all.Gaps, page.GetGaps()...)
 		return page, err
 	}
-	items, _, err := client.All(ctx, list, q.Limit, func(token string, limit int32) *apiv1.ListEventsRequest {
-		return &apiv1.ListEventsRequest{
-			Limit: limit, PageToken: token, Since: moment(q.Since), Until: moment(q.Until), Of: q.Of, Kinds: q.Kinds, By: q.By, NotableOnly: q.NotableOnly,
-		}
+	items, _, err := client.All(ctx, list, q.Limit, &apiv1.ListEventsRequest{
+		Since: moment(q.Since), Until: moment(q.Until), Of: q.Of, Kinds: q.Kinds, By: q.By, NotableOnly: q.NotableOnly,
 	})
 	all.Items = items
 	return all, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/client"
 )
 
 // addresses remembers where the agents listen. All streams ask here, so that a restarted agent with a hundred tasks
@@ -68,7 +69,7 @@ func (a *addresses) askByTasks(ctx context.Context, agent api.AgentID, framework
 }
 
 func (a *addresses) ask(ctx context.Context) error {
-	agents, err := listAgents(ctx, a.operator)
+	agents, _, err := client.All(ctx, a.operator.ListAgents, 0, &apiv1.ListRequest{})
 	if err != nil {
 		return err
 	}

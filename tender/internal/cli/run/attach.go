@@ -68,9 +68,7 @@ type follower struct {
 }
 
 func (f *follower) list(ctx context.Context) ([]*apiv1.TaskView, error) {
-	views, _, err := client.All(ctx, f.config.Operator.ListTasks, 0, func(token string, limit int32) *apiv1.ListTasksRequest {
-		return &apiv1.ListTasksRequest{PageToken: token, Limit: limit, FrameworkId: string(f.config.Framework), All: true}
-	})
+	views, _, err := client.All(ctx, f.config.Operator.ListTasks, 0, &apiv1.ListTasksRequest{FrameworkId: string(f.config.Framework), All: true})
 	return views, err
 }
 

@@ -49,7 +49,7 @@ func (r *runner) look(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookMax)
 	defer cancel()
-	agents, err := listAgents(ctx, r.config.Operator)
+	agents, _, err := client.All(ctx, r.config.Operator.ListAgents, 0, &apiv1.ListRequest{})
 	if err != nil {
 		if trouble := r.trouble(); trouble != nil {
 			r.sayAnew(fmt.Sprintf("waiting for a master: %v", trouble))
@@ -158,13 +158,6 @@ func ofThese(has, asked api.Resources) api.Resources {
 	return has.Plain().Filter(func(l api.Label) bool {
 		return slices.ContainsFunc(asked.Items(), func(item api.Resource) bool { return item.Name == l.Name })
 	})
-}
-
-func listAgents(ctx context.Context, operator apiv1.OperatorServiceClient) ([]*apiv1.AgentView, error) {
-	agents, _, err := client.All(ctx, operator.ListAgents, 0, func(token string, limit int32) *apiv1.ListRequest {
-		return &apiv1.ListRequest{PageToken: token, Limit: limit}
-	})
-	return agents, err
 }
 
 // words returns resources as `get` shows them.
