@@ -98,7 +98,17 @@ type Event struct {
 	// for whom a task runs).
 	About []string `protobuf:"bytes,8,rep,name=about,proto3" json:"about,omitempty"`
 	// True: somebody may look for it later. False: it is routine, such as an offer or the usual life of a task.
-	Notable       bool `protobuf:"varint,9,opt,name=notable,proto3" json:"notable,omitempty"`
+	Notable bool `protobuf:"varint,9,opt,name=notable,proto3" json:"notable,omitempty"`
+	// What was set, or what the thing was as it came, changed or went: why says it for people, these fields for programs.
+	// Absent where nothing has such fields, and where they would take more than 16 KiB.
+	//
+	// Types that are valid to be assigned to Set:
+	//
+	//	*Event_Role
+	//	*Event_Grant
+	//	*Event_Agent
+	//	*Event_Framework
+	Set           isEvent_Set `protobuf_oneof:"set"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -195,6 +205,81 @@ func (x *Event) GetNotable() bool {
 	}
 	return false
 }
+
+func (x *Event) GetSet() isEvent_Set {
+	if x != nil {
+		return x.Set
+	}
+	return nil
+}
+
+func (x *Event) GetRole() *RoleView {
+	if x != nil {
+		if x, ok := x.Set.(*Event_Role); ok {
+			return x.Role
+		}
+	}
+	return nil
+}
+
+func (x *Event) GetGrant() *PrincipalGrant {
+	if x != nil {
+		if x, ok := x.Set.(*Event_Grant); ok {
+			return x.Grant
+		}
+	}
+	return nil
+}
+
+func (x *Event) GetAgent() *AgentView {
+	if x != nil {
+		if x, ok := x.Set.(*Event_Agent); ok {
+			return x.Agent
+		}
+	}
+	return nil
+}
+
+func (x *Event) GetFramework() *FrameworkView {
+	if x != nil {
+		if x, ok := x.Set.(*Event_Framework); ok {
+			return x.Framework
+		}
+	}
+	return nil
+}
+
+type isEvent_Set interface {
+	isEvent_Set()
+}
+
+type Event_Role struct {
+	// A role that was set: its weight, priority, guarantee and limit.
+	Role *RoleView `protobuf:"bytes,10,opt,name=role,proto3,oneof"`
+}
+
+type Event_Grant struct {
+	// What a principal was granted, or what was taken from it.
+	Grant *PrincipalGrant `protobuf:"bytes,11,opt,name=grant,proto3,oneof"`
+}
+
+type Event_Agent struct {
+	// An agent that was admitted, updated, registered or removed: its host, region, zone, attributes and total.
+	Agent *AgentView `protobuf:"bytes,12,opt,name=agent,proto3,oneof"`
+}
+
+type Event_Framework struct {
+	// A framework that was admitted, updated or removed: its name, principal and roles.
+	Framework *FrameworkView `protobuf:"bytes,13,opt,name=framework,proto3,oneof"`
+}
+
+func (*Event_Role) isEvent_Set() {}
+
+func (*Event_Grant) isEvent_Set() {}
+
+func (*Event_Agent) isEvent_Set() {}
+
+func (*Event_Framework) isEvent_Set() {}
 
 // Change is an event, with the thing as it is now; or only the thing, if something that it counts has changed, such as
 // the tasks of an agent. The figures of use and of shares in it are as at that moment; when only they change, nothing is
@@ -797,7 +882,7 @@ const file_api_v1_watch_proto_rawDesc = "" +
 	"\x12api/v1/watch.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x15api/v1/operator.proto\x1a\x12api/v1/trust.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"E\n" +
 	"\x06Cursor\x12#\n" +
 	"\x04term\x18\x01 \x01(\v2\x0f.tender.v1.TermR\x04term\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x04R\x06number\"\xec\x01\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"\xb9\x03\n" +
 	"\x05Event\x12)\n" +
 	"\x06cursor\x18\x01 \x01(\v2\x11.tender.v1.CursorR\x06cursor\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
@@ -807,7 +892,13 @@ const file_api_v1_watch_proto_rawDesc = "" +
 	"\x03why\x18\x06 \x01(\tR\x03why\x12\x0e\n" +
 	"\x02by\x18\a \x01(\tR\x02by\x12\x14\n" +
 	"\x05about\x18\b \x03(\tR\x05about\x12\x18\n" +
-	"\anotable\x18\t \x01(\bR\anotable\"\x88\x04\n" +
+	"\anotable\x18\t \x01(\bR\anotable\x12)\n" +
+	"\x04role\x18\n" +
+	" \x01(\v2\x13.tender.v1.RoleViewH\x00R\x04role\x121\n" +
+	"\x05grant\x18\v \x01(\v2\x19.tender.v1.PrincipalGrantH\x00R\x05grant\x12,\n" +
+	"\x05agent\x18\f \x01(\v2\x14.tender.v1.AgentViewH\x00R\x05agent\x128\n" +
+	"\tframework\x18\r \x01(\v2\x18.tender.v1.FrameworkViewH\x00R\tframeworkB\x05\n" +
+	"\x03set\"\x88\x04\n" +
 	"\x06Change\x12&\n" +
 	"\x05event\x18\x01 \x01(\v2\x10.tender.v1.EventR\x05event\x12\x18\n" +
 	"\aremoved\x18\x02 \x01(\tR\aremoved\x12,\n" +
@@ -882,45 +973,50 @@ var file_api_v1_watch_proto_goTypes = []any{
 	(*ListEventsResponse)(nil),    // 6: tender.v1.ListEventsResponse
 	(*Term)(nil),                  // 7: tender.v1.Term
 	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
-	(*AgentView)(nil),             // 9: tender.v1.AgentView
-	(*FrameworkView)(nil),         // 10: tender.v1.FrameworkView
-	(*TaskView)(nil),              // 11: tender.v1.TaskView
-	(*OfferView)(nil),             // 12: tender.v1.OfferView
-	(*RoleView)(nil),              // 13: tender.v1.RoleView
-	(*MasterView)(nil),            // 14: tender.v1.MasterView
-	(*PrincipalView)(nil),         // 15: tender.v1.PrincipalView
-	(*SecretView)(nil),            // 16: tender.v1.SecretView
-	(*TokenView)(nil),             // 17: tender.v1.TokenView
+	(*RoleView)(nil),              // 9: tender.v1.RoleView
+	(*PrincipalGrant)(nil),        // 10: tender.v1.PrincipalGrant
+	(*AgentView)(nil),             // 11: tender.v1.AgentView
+	(*FrameworkView)(nil),         // 12: tender.v1.FrameworkView
+	(*TaskView)(nil),              // 13: tender.v1.TaskView
+	(*OfferView)(nil),             // 14: tender.v1.OfferView
+	(*MasterView)(nil),            // 15: tender.v1.MasterView
+	(*PrincipalView)(nil),         // 16: tender.v1.PrincipalView
+	(*SecretView)(nil),            // 17: tender.v1.SecretView
+	(*TokenView)(nil),             // 18: tender.v1.TokenView
 }
 var file_api_v1_watch_proto_depIdxs = []int32{
 	7,  // 0: tender.v1.Cursor.term:type_name -> tender.v1.Term
 	0,  // 1: tender.v1.Event.cursor:type_name -> tender.v1.Cursor
 	8,  // 2: tender.v1.Event.at:type_name -> google.protobuf.Timestamp
-	1,  // 3: tender.v1.Change.event:type_name -> tender.v1.Event
-	9,  // 4: tender.v1.Change.agent:type_name -> tender.v1.AgentView
-	10, // 5: tender.v1.Change.framework:type_name -> tender.v1.FrameworkView
-	11, // 6: tender.v1.Change.task:type_name -> tender.v1.TaskView
-	12, // 7: tender.v1.Change.offer:type_name -> tender.v1.OfferView
-	13, // 8: tender.v1.Change.role:type_name -> tender.v1.RoleView
-	14, // 9: tender.v1.Change.master:type_name -> tender.v1.MasterView
-	15, // 10: tender.v1.Change.principal:type_name -> tender.v1.PrincipalView
-	16, // 11: tender.v1.Change.secret:type_name -> tender.v1.SecretView
-	17, // 12: tender.v1.Change.token:type_name -> tender.v1.TokenView
-	0,  // 13: tender.v1.WatchRequest.after:type_name -> tender.v1.Cursor
-	2,  // 14: tender.v1.WatchResponse.items:type_name -> tender.v1.Change
-	0,  // 15: tender.v1.WatchResponse.cursor:type_name -> tender.v1.Cursor
-	8,  // 16: tender.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
-	8,  // 17: tender.v1.ListEventsRequest.until:type_name -> google.protobuf.Timestamp
-	1,  // 18: tender.v1.ListEventsResponse.items:type_name -> tender.v1.Event
-	3,  // 19: tender.v1.WatchService.Watch:input_type -> tender.v1.WatchRequest
-	5,  // 20: tender.v1.WatchService.ListEvents:input_type -> tender.v1.ListEventsRequest
-	4,  // 21: tender.v1.WatchService.Watch:output_type -> tender.v1.WatchResponse
-	6,  // 22: tender.v1.WatchService.ListEvents:output_type -> tender.v1.ListEventsResponse
-	21, // [21:23] is the sub-list for method output_type
-	19, // [19:21] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	9,  // 3: tender.v1.Event.role:type_name -> tender.v1.RoleView
+	10, // 4: tender.v1.Event.grant:type_name -> tender.v1.PrincipalGrant
+	11, // 5: tender.v1.Event.agent:type_name -> tender.v1.AgentView
+	12, // 6: tender.v1.Event.framework:type_name -> tender.v1.FrameworkView
+	1,  // 7: tender.v1.Change.event:type_name -> tender.v1.Event
+	11, // 8: tender.v1.Change.agent:type_name -> tender.v1.AgentView
+	12, // 9: tender.v1.Change.framework:type_name -> tender.v1.FrameworkView
+	13, // 10: tender.v1.Change.task:type_name -> tender.v1.TaskView
+	14, // 11: tender.v1.Change.offer:type_name -> tender.v1.OfferView
+	9,  // 12: tender.v1.Change.role:type_name -> tender.v1.RoleView
+	15, // 13: tender.v1.Change.master:type_name -> tender.v1.MasterView
+	16, // 14: tender.v1.Change.principal:type_name -> tender.v1.PrincipalView
+	17, // 15: tender.v1.Change.secret:type_name -> tender.v1.SecretView
+	18, // 16: tender.v1.Change.token:type_name -> tender.v1.TokenView
+	0,  // 17: tender.v1.WatchRequest.after:type_name -> tender.v1.Cursor
+	2,  // 18: tender.v1.WatchResponse.items:type_name -> tender.v1.Change
+	0,  // 19: tender.v1.WatchResponse.cursor:type_name -> tender.v1.Cursor
+	8,  // 20: tender.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
+	8,  // 21: tender.v1.ListEventsRequest.until:type_name -> google.protobuf.Timestamp
+	1,  // 22: tender.v1.ListEventsResponse.items:type_name -> tender.v1.Event
+	3,  // 23: tender.v1.WatchService.Watch:input_type -> tender.v1.WatchRequest
+	5,  // 24: tender.v1.WatchService.ListEvents:input_type -> tender.v1.ListEventsRequest
+	4,  // 25: tender.v1.WatchService.Watch:output_type -> tender.v1.WatchResponse
+	6,  // 26: tender.v1.WatchService.ListEvents:output_type -> tender.v1.ListEventsResponse
+	25, // [25:27] is the sub-list for method output_type
+	23, // [23:25] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_watch_proto_init() }
@@ -931,6 +1027,12 @@ func file_api_v1_watch_proto_init() {
 	file_api_v1_common_proto_init()
 	file_api_v1_operator_proto_init()
 	file_api_v1_trust_proto_init()
+	file_api_v1_watch_proto_msgTypes[1].OneofWrappers = []any{
+		(*Event_Role)(nil),
+		(*Event_Grant)(nil),
+		(*Event_Agent)(nil),
+		(*Event_Framework)(nil),
+	}
 	file_api_v1_watch_proto_msgTypes[2].OneofWrappers = []any{
 		(*Change_Agent)(nil),
 		(*Change_Framework)(nil),

@@ -60,23 +60,34 @@ func (s *Server) accounted(ctx context.Context, m *mirror, query url.Values) []s
 func samplesOf(rows []*apiv1.UsageView, total amounts, now time.Time) (all []sample) {
 	slices.SortStableFunc(rows, func(a, b *apiv1.UsageView) int { return a.GetBegin().AsTime().Compare(b.GetBegin().AsTime()) })
 	for from := 0; from < len(rows); {
-		to, begin, end := from, rows[from].GetBegin().AsTime(), rows[from].GetEnd().AsTime()
-		if end.After(now) {
-			end = now
-		}
+		to := from
+		begin, end := periodOf(rows[from], now)
 		var held []holding
 		for ; to < len(rows) && rows[to].GetBegin().AsTime().Equal(begin); to++ {
-			h := holding{holder: holder{role: rows[to].GetRole(), framework: cmp.Or(rows[to].GetFrameworkName(), rows[to].GetFrameworkId())}}
-			for i, kind := range sizes {
-				h.amounts[i] = int64(1000 * rows[to].GetAllocated()[kind] / max(1, end.Sub(begin).Seconds()))
-			}
-			held = append(held, h)
+			whose := holder{role: rows[to].GetRole(), framework: cmp.Or(rows[to].GetFrameworkName(), rows[to].GetFrameworkId())}
+			held = append(held, holding{holder: whose, amounts: meanOf(rows[to].GetAllocated(), begin, end)})
 		}
 		joined := len(all) > 0 && all[len(all)-1].at.Equal(begin)
 		all = append(all, sample{begin, total, held, joined}, sample{end, total, held, true})
 		from = to
 	}
 	return all
+}
+
+// periodOf returns the time for which a row of the accounting counts: its period, as far as that has passed.
+func periodOf(row *apiv1.UsageView, now time.Time) (begin, end time.Time) {
+	if begin, end = row.GetBegin().AsTime(), row.GetEnd().AsTime(); end.After(now) {
+		end = now
+	}
+	return begin, end
+}
+
+// meanOf returns how much it was on average, by what it comes to over a time.
+func meanOf(sums map[string]float64, begin, end time.Time) (mean amounts) {
+	for i, kind := range sizes {
+		mean[i] = int64(1000 * sums[kind] / max(1, end.Sub(begin).Seconds()))
+	}
+	return mean
 }
 
 // after returns the samples of the mirror, behind those from before them.

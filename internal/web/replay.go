@@ -39,6 +39,7 @@ type replay struct {
 	when time.Time
 	// things are the views of what there was, by kind and name.
 	things map[[2]string]*apiv1.Change
+	said   map[[2]string]*apiv1.Event // the first event behind the moment that says in fields what a thing was
 	ended  map[string]*apiv1.TaskView // those that masters still know, by FRAMEWORK/TASK
 	known  []*apiv1.PrincipalView     // also those that were revoked
 	looks  int
@@ -56,18 +57,18 @@ func (s *Server) earlier(ctx context.Context, m *mirror, when time.Time) (*copie
 		return ready, nil
 	}
 	first, _ := m.at(since)
-	r := &replay{s: s, when: when, things: map[[2]string]*apiv1.Change{}, ended: map[string]*apiv1.TaskView{}}
+	r := &replay{s: s, when: when, things: map[[2]string]*apiv1.Change{}, said: map[[2]string]*apiv1.Event{}, ended: map[string]*apiv1.TaskView{}}
 	r.begin(first)
 	touched, err := r.read(ctx, since)
 	if err != nil {
 		return nil, err
 	}
 	r.know(ctx, touched)
+	for _, thing := range slices.SortedFunc(maps.Keys(touched), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		r.settle(ctx, thing, touched[thing]) // tasks behind agents and frameworks, whose names they show
+	}
 	if err := r.recallOffers(ctx, since); err != nil {
 		return nil, err
-	}
-	for thing, event := range touched { // order: irrelevant because each is settled by itself
-		r.settle(ctx, thing, event)
 	}
 	r.count(first)
 	one := copiedAt(slices.Collect(maps.Values(r.things)), r.when) // which sorts them
@@ -131,7 +132,10 @@ func (r *replay) read(ctx context.Context, since time.Time) (touched map[[2]stri
 				if event.GetKind() == "principal" && timeOf(event.GetAt()).After(r.when) {
 					r.takeBackGrant(ctx, event) // one after the other, the newest first
 				} else if timeOf(event.GetAt()).After(r.when) {
-					touched[[2]string{event.GetKind(), event.GetName()}] = event
+					thing := [2]string{event.GetKind(), event.GetName()}
+					if touched[thing] = event; event.GetSet() != nil {
+						r.said[thing] = event
+					}
 				}
 			}
 			read += len(page.GetItems())
@@ -205,6 +209,12 @@ func (r *replay) settleTask(thing [2]string, event *apiv1.Event, before []*apiv1
 	}
 	about := wire.EventAbout(event)
 	task.AgentId, task.Role, task.Owner = cmp.Or(task.GetAgentId(), about["agent"]), cmp.Or(task.GetRole(), about["role"]), cmp.Or(task.GetOwner(), about["owner"])
+	if task.GetHostname() == "" {
+		task.Hostname, task.FrameworkName = r.namesOf(task.GetAgentId(), framework)
+	}
+	if job := about["job"]; task.Labels == nil && job != "" {
+		task.Labels = map[string]string{api.JobLabel: job}
+	}
 	task.State, task.Since, task.Reason, task.Message, task.ExitCode, task.Healthy, task.Usage = "RUNNING", nil, "", "", nil, nil, nil
 	if event.GetWhat() == "running" {
 		task.State = "STAGING"
@@ -227,11 +237,25 @@ func (r *replay) settleTask(thing [2]string, event *apiv1.Event, before []*apiv1
 // agentStates are the states of agents, as events say them.
 var agentStates = []string{"initing", "running", "disconnected", "tombstone"}
 
-// settleAgent: an agent is in the state that was said last, with the mark that was said last.
+// lastSet returns what the latest of the events, the newest first, says in fields that a thing was; nil: none does.
+func lastSet[T comparable](events []*apiv1.Event, set func(*apiv1.Event) T) (was T) {
+	for _, event := range events {
+		if was = set(event); was != *new(T) {
+			break
+		}
+	}
+	return was
+}
+
+// settleAgent: an agent is in the state that was said last, with the mark that was said last. What it had is what it had
+// in the first state; one that has gone since had what it said of itself.
 func (r *replay) settleAgent(thing [2]string, before []*apiv1.Event) {
 	agent := &apiv1.AgentView{Id: thing[1]}
 	if known := r.things[thing].GetAgent(); known != nil {
 		agent = proto.CloneOf(known)
+	} else if was := cmp.Or(lastSet(before, (*apiv1.Event).GetAgent), r.said[thing].GetAgent()); was != nil {
+		agent = proto.CloneOf(was)
+		agent.Free = agent.GetTotal()
 	}
 	stated, marked := false, false
 	for _, one := range before {
@@ -243,9 +267,6 @@ func (r *replay) settleAgent(thing [2]string, before []*apiv1.Event) {
 		if what == "removed" || what == "gone" {
 			delete(r.things, thing)
 			return
-		}
-		if host, is := strings.CutPrefix(one.GetWhy(), "on host "); is {
-			agent.Hostname = cmp.Or(agent.GetHostname(), host)
 		}
 		if slices.Contains([]string{"draining", "drained", "deactivated", "reactivated"}, what) && !marked {
 			marked = true
@@ -260,7 +281,7 @@ func (r *replay) settleAgent(thing [2]string, before []*apiv1.Event) {
 
 func (r *replay) settleFramework(thing [2]string, before []*apiv1.Event) {
 	framework := &apiv1.FrameworkView{Id: thing[1]}
-	if known := r.things[thing].GetFramework(); known != nil {
+	if known := cmp.Or(r.things[thing].GetFramework(), lastSet(before, (*apiv1.Event).GetFramework), r.said[thing].GetFramework()); known != nil {
 		framework = proto.CloneOf(known)
 	}
 	framework.Demand = nil // what it wanted then nobody has written down as numbers
@@ -279,6 +300,11 @@ func (r *replay) settleFramework(thing [2]string, before []*apiv1.Event) {
 		break
 	}
 	r.things[thing] = &apiv1.Change{View: &apiv1.Change_Framework{Framework: framework}}
+}
+
+// namesOf returns the names for people of an agent and a framework; "": they are not known.
+func (r *replay) namesOf(agent, framework string) (host, name string) {
+	return r.things[[2]string{"agent", agent}].GetAgent().GetHostname(), r.things[[2]string{"framework", framework}].GetFramework().GetName()
 }
 
 // count has agents and frameworks hold what their tasks held then: what they held in the first state, without the tasks

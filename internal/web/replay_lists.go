@@ -1,8 +1,8 @@
 package web
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/wire"
@@ -31,20 +30,14 @@ func (r *replay) recallOffers(ctx context.Context, since time.Time) error {
 	for _, event := range events {
 		first[event.GetName()] = event
 	}
-	hosts := map[string]string{}
-	for _, change := range r.things { // order: irrelevant because the result is a map
-		hosts[change.GetAgent().GetId()] = change.GetAgent().GetHostname()
-	}
 	for name, event := range first { // order: irrelevant because each is recalled by itself
 		thing := [2]string{"offer", name}
 		if event.GetWhat() == "made" {
 			delete(r.things, thing)
 		} else if r.things[thing] == nil {
 			about := wire.EventAbout(event)
-			offer := &apiv1.OfferView{Id: name, FrameworkId: about["framework"], AgentId: about["agent"], Hostname: hosts[about["agent"]], Role: about["role"]}
-			if framework := r.things[[2]string{"framework", offer.GetFrameworkId()}].GetFramework(); framework != nil {
-				offer.FrameworkName = framework.GetName()
-			}
+			offer := &apiv1.OfferView{Id: name, FrameworkId: about["framework"], AgentId: about["agent"], Role: about["role"]}
+			offer.Hostname, offer.FrameworkName = r.namesOf(offer.GetAgentId(), offer.GetFrameworkId())
 			r.things[thing] = &apiv1.Change{View: &apiv1.Change_Offer{Offer: offer}}
 		}
 	}
@@ -57,17 +50,8 @@ func (r *replay) settleRole(thing [2]string, before []*apiv1.Event) {
 	if known := r.things[thing].GetRole(); known != nil {
 		role = proto.CloneOf(known)
 	}
-	role.Weight, role.Priority, role.Guarantee, role.Limit = 1, 0, nil, nil
-	if len(before) > 0 {
-		var guarantee, limit string
-		_, _ = fmt.Sscanf(before[0].GetWhy(), "weight %g, priority %d, guarantee %s limit %s", &role.Weight, &role.Priority, &guarantee, &limit)
-		if amounts, err := api.ParseResources(strings.TrimSuffix(guarantee, ",")); err == nil && !amounts.IsZero() {
-			role.Guarantee = wire.ResourcesStruct(amounts)
-		}
-		if amounts, err := api.ParseResources(limit); err == nil && !amounts.IsZero() {
-			role.Limit = wire.ResourcesStruct(amounts)
-		}
-	}
+	set := cmp.Or(lastSet(before, (*apiv1.Event).GetRole), &apiv1.RoleView{Weight: 1})
+	role.Weight, role.Priority, role.Guarantee, role.Limit = set.GetWeight(), set.GetPriority(), set.GetGuarantee(), set.GetLimit()
 	r.things[thing] = &apiv1.Change{View: &apiv1.Change_Role{Role: role}}
 }
 
@@ -106,15 +90,14 @@ func (r *replay) takeBackGrant(ctx context.Context, event *apiv1.Event) {
 	if known := r.things[thing].GetPrincipal(); known != nil {
 		principal = proto.CloneOf(known)
 	}
-	may := strings.TrimPrefix(strings.TrimPrefix(event.GetWhy(), "may no more "), "may ")
 	switch event.GetWhat() {
 	case "granted":
-		principal.Grants = slices.DeleteFunc(principal.Grants, func(g *apiv1.PrincipalGrant) bool { return grantTexts([]*apiv1.PrincipalGrant{g})[0] == may })
+		principal.Grants = slices.DeleteFunc(principal.Grants, func(g *apiv1.PrincipalGrant) bool { return proto.Equal(g, event.GetGrant()) })
 		if r.things[thing] == nil && len(principal.GetGrants()) == 0 { // it came later
 			return
 		}
 	case "taken":
-		principal.Grants = append(principal.Grants, &apiv1.PrincipalGrant{Verb: may})
+		principal.Grants = append(principal.Grants, event.GetGrant())
 	case "revoked":
 		if r.known == nil {
 			r.known, _, _ = client.All(ctx, r.s.operator.ListPrincipals, endedMax, &apiv1.ListRequest{All: true})
@@ -137,10 +120,8 @@ func (r *replay) meanUse(ctx context.Context) (mean amounts) {
 		return mean // then nothing is said of it
 	}
 	for _, one := range list.GetItems() {
-		lasted := one.GetEnd().AsTime().Sub(one.GetBegin().AsTime()).Seconds()
-		for i, kind := range sizes {
-			mean[i] += int64(1000 * one.GetUsed()[kind] / max(1, lasted))
-		}
+		begin, end := periodOf(one, r.s.config.Clock())
+		mean.add(meanOf(one.GetUsed(), begin, end), 1)
 	}
 	return mean
 }

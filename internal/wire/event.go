@@ -20,6 +20,7 @@ type Event struct {
 	Kind, Name, What, Why, By string
 	About                     []string
 	Notable                   bool
+	Set                       []byte // the field of Event.set, encoded; only written, for whoever wants it reads the message
 }
 
 // The fields of apiv1.Event, its Cursor, that one's Term, and Timestamp.
@@ -64,7 +65,7 @@ func (e *Event) Append(to []byte) []byte {
 	if e.Notable {
 		to = appendNumber(to, eventNotable, 1)
 	}
-	return to
+	return append(to, e.Set...)
 }
 
 // appendPart appends a message of less than 128 bytes.

@@ -30,6 +30,10 @@ func TestEventsAreMessages(t *testing.T) {
 			Cursor: e.Cursor.Proto(), At: timestamppb.New(e.At), Kind: e.Kind, Name: e.Name, What: e.What, Why: e.Why, By: e.By,
 			About: about, Notable: e.Notable,
 		}
+		if rapid.Bool().Draw(t, "set") {
+			message.Set = &apiv1.Event_Grant{Grant: &apiv1.PrincipalGrant{Verb: "view"}}
+			e.Set, _ = proto.Marshal(&apiv1.Event{Set: message.GetSet()})
+		}
 		want, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
 		if err != nil {
 			t.Fatal(err)

@@ -31,6 +31,9 @@ type Record struct {
 
 	By  Actor
 	Why string // a sentence, or ""
+	// Set is what was set, or what the thing was as it came, changed or went: a registry.Role, a rights.Grant, an [api.Agent]
+	// or an [api.Framework]. Never edited. Nil: nothing that has fields.
+	Set any
 	// Routine is what a framework says of an event of its jobs; of all others the kind and the word say it.
 	Routine bool
 	// Heard is set at the end of a task that a new leader hears from a report: the leader before may have told it.

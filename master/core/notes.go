@@ -30,11 +30,21 @@ func (b *base) note(r change.Record) {
 }
 
 func (b *base) noteAgent(a *agent, what change.What, why string) {
-	b.note(change.Record{Kind: change.Agent, What: what, Agent: a.id, Why: why})
+	noted := change.Record{Kind: change.Agent, What: what, Agent: a.id, Why: why}
+	switch what {
+	case change.Admitted, change.Registered, change.Removed:
+		noted.Set = a.info
+	}
+	b.note(noted)
 }
 
 func (b *base) noteFramework(fw *framework, what change.What, why string) {
-	b.note(change.Record{Kind: change.Framework, What: what, Framework: fw.id, Why: why})
+	noted := change.Record{Kind: change.Framework, What: what, Framework: fw.id, Why: why}
+	switch what {
+	case change.Admitted, change.Updated, change.Removed:
+		noted.Set = fw.info
+	}
+	b.note(noted)
 }
 
 // noteTask notes a change of a task. Of a second launch of the same ID nobody is told, so only figures have changed.

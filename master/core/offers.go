@@ -495,7 +495,7 @@ func (r *offers) recoverRoles() {
 // roleChanged follows a change of a role in the registry.
 func (r *offers) roleChanged(role api.Role) {
 	set := r.registry.Roles[role]
-	r.note(change.Record{Kind: change.Role, What: change.Set, Role: role, Why: set.Describe()})
+	r.note(change.Record{Kind: change.Role, What: change.Set, Role: role, Set: set, Why: set.Describe()})
 	r.policy.SetRole(allocator.Role{Role: role, Weight: set.Weight, Priority: set.Priority, Guarantee: set.Guarantee, Limit: set.Limit})
 	r.holdLimit(role)
 }

@@ -370,7 +370,7 @@ func (c *Core) applied(done registry.Change, result registry.Result) {
 	case registry.AdmitAgent:
 		c.agents.agentAdmitted(result.Agent)
 	case registry.UpdateAgent:
-		c.note(change.Record{Kind: change.Agent, What: change.Updated, Agent: done.Agent.ID})
+		c.note(change.Record{Kind: change.Agent, What: change.Updated, Agent: done.Agent.ID, Set: done.Agent})
 		c.inventory.agentChanged(done.Agent.ID)
 	case registry.SetReserved:
 		c.note(change.Record{Kind: change.Reservation, What: change.Set, Agent: done.ID, Framework: done.Framework, Why: done.Reserved.String()})
@@ -407,12 +407,12 @@ func (c *Core) applied(done registry.Change, result registry.Result) {
 	case registry.Expire:
 		c.agents.goneForgotten()
 	case registry.Grant:
-		c.note(change.Record{Kind: change.Principal, What: change.Granted, Name: done.Principal, Why: "may " + done.Grant.String()})
+		c.note(change.Record{Kind: change.Principal, What: change.Granted, Name: done.Principal, Set: done.Grant, Why: "may " + done.Grant.String()})
 		if c.agents.views(done.Principal) {
 			c.agents.tellAll(protocol.PrincipalChanged{Principal: done.Principal, Views: true})
 		}
 	case registry.TakeGrant:
-		c.note(change.Record{Kind: change.Principal, What: change.Taken, Name: done.Principal, Why: "may no more " + done.Grant.String()})
+		c.note(change.Record{Kind: change.Principal, What: change.Taken, Name: done.Principal, Set: done.Grant, Why: "may no more " + done.Grant.String()})
 		c.agents.tellAll(protocol.PrincipalChanged{Principal: done.Principal, Until: c.now, Views: c.agents.views(done.Principal)})
 	case registry.RevokePrincipal:
 		c.note(change.Record{Kind: change.Principal, What: change.Revoked, Name: done.Principal, Why: done.Why})

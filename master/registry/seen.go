@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -123,7 +122,7 @@ type sawRole struct {
 func (saw sawRole) changed(s *State) *Result {
 	const op = "role.set"
 	if now := s.Roles[saw.role]; !now.equal(saw.set) {
-		return refusal(op, api.Stale, saw.role, "it was set anew since that was decided, to %s; look at it and, if you still want it, set it again", now.words())
+		return refusal(op, api.Stale, saw.role, "it was set anew since that was decided, to %s; look at it and, if you still want it, set it again", now.Describe())
 	}
 	if saw.quotas != s.Quotas && saw.quotas != Whatever {
 		return refusal(op, api.Stale, saw.role, "the quota of another role has changed since that was decided; look at the roles and, if you still want it, set it again")
@@ -133,14 +132,6 @@ func (saw sawRole) changed(s *State) *Result {
 
 func (r Role) equal(other Role) bool {
 	return r.Weight == other.Weight && r.Priority == other.Priority && r.Guarantee.Equal(other.Guarantee) && r.Limit.Equal(other.Limit)
-}
-
-// words says in words what operators have set for a role.
-func (r Role) words() string {
-	if r.isNothing() {
-		return "nothing"
-	}
-	return fmt.Sprintf("weight %v, priority %d, guarantee %v, limit %v", r.Weight, r.Priority, r.Guarantee, r.Limit)
 }
 
 // sawGrants compares what a principal was granted.

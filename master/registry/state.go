@@ -158,7 +158,7 @@ type Role struct {
 	Limit     api.Resources
 }
 
-// Describe says all that is set, for the history: who looks at the past reads the settings of that time out of it.
+// Describe says for people all that is set.
 func (r Role) Describe() string {
 	limit := "none"
 	if !r.Limit.IsZero() {

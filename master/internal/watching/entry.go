@@ -113,7 +113,7 @@ func (t *describer) eventOf(r *numbered) *wire.Event {
 	t.texts = t.texts[:0]
 	t.event = wire.Event{
 		Cursor: wire.Cursor{Term: t.stream.Term, Number: r.number}, At: r.At, Kind: string(r.Kind), What: string(r.What), Why: r.Sentence(),
-		By: r.By.Name, About: t.event.About[:0], Notable: r.Notable(),
+		By: r.By.Name, About: t.event.About[:0], Notable: r.Notable(), Set: setOf(&r.Record),
 	}
 	name, within := r.Of()
 	if t.event.Name = name; within != "" {

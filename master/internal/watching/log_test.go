@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/change"
+	"github.com/tenderhq/tender/master/registry"
 )
 
 // teller stands for the leaders: what there is, and how many events its term has had.
@@ -326,5 +328,41 @@ func TestAnEndIsToldOnce(t *testing.T) {
 	got := tell(2, change.Record{Task: "t1", Heard: true}, change.Record{Task: "t2", Heard: true})
 	if want := []string{"f1/t1 reported", "f1/t2 finished"}; !slices.Equal(got, want) {
 		t.Errorf("told are %q, want %q", got, want)
+	}
+}
+
+// TestEventsSayInFieldsWhatWasSet: nobody has to read a sentence to know what was set, given or gone (R71).
+func TestEventsSayInFieldsWhatWasSet(t *testing.T) {
+	limit := wire.ResourcesStruct(api.Scalars(2, 64))
+	large := map[string]string{"note": strings.Repeat("x", setBytesMax)}
+	for _, one := range []struct {
+		record change.Record
+		want   *apiv1.Event
+	}{
+		{change.Record{Kind: change.Role, What: change.Set, Role: "eng", Why: "set", Set: registry.Role{Priority: 3, Limit: api.Scalars(2, 64)}}, &apiv1.Event{
+			Why: "set",
+			Set: &apiv1.Event_Role{Role: &apiv1.RoleView{Role: "eng", Weight: 1, Priority: 3, Guarantee: wire.ResourcesStruct(api.Resources{}), Limit: limit}},
+		}},
+		{change.Record{Kind: change.Principal, What: change.Taken, Name: "eve", Why: "may no more", Set: rights.Grant{Verb: rights.View, Role: "eng"}}, &apiv1.Event{
+			Why: "may no more", Set: &apiv1.Event_Grant{Grant: &apiv1.PrincipalGrant{Verb: "view", Role: "eng"}},
+		}},
+		{change.Record{Kind: change.Agent, What: change.Removed, Agent: "a1", Why: "old", Set: api.Agent{ID: "a1", Hostname: "h", Zone: "z", Resources: api.Scalars(2, 64), Address: "h:1"}}, &apiv1.Event{
+			Why: "old", Set: &apiv1.Event_Agent{Agent: &apiv1.AgentView{Id: "a1", Hostname: "h", Zone: "z", Total: limit}},
+		}},
+		{change.Record{Kind: change.Agent, What: change.Removed, Agent: "a1", Set: api.Agent{ID: "a1", Attributes: large}}, &apiv1.Event{}},
+		{change.Record{Kind: change.Framework, What: change.Removed, Framework: "f1", Set: api.Framework{ID: "f1", Name: "spark", Roles: []api.Role{"eng"}}}, &apiv1.Event{
+			Set: &apiv1.Event_Framework{Framework: &apiv1.FrameworkView{Id: "f1", Name: "spark", Roles: []string{"eng"}}},
+		}},
+	} {
+		stream := &Stream{Term: api.Term{Number: 1}}
+		stream.Append([]change.Record{one.record})
+		batch, _, _ := stream.Next(0, 1, nil)
+		got := &apiv1.Event{}
+		if err := proto.Unmarshal(batch.Entries[0].event, got); err != nil {
+			t.Fatal(err)
+		}
+		if got = (&apiv1.Event{Why: got.GetWhy(), Set: got.GetSet()}); !proto.Equal(got, one.want) {
+			t.Errorf("%v is told as %v, want %v", one.record, got, one.want)
+		}
 	}
 }
