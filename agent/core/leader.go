@@ -120,12 +120,12 @@ func (l *leader) greet(conn Conn) {
 	agent.ID = who.Agent
 	if who.Agent == "" {
 		l.emit(ToLeader{conn, protocol.RegisterAgent{
-			Cluster: who.Cluster, Version: l.config.Version, Agent: agent, Nonce: who.Nonce, BootID: who.BootID, Receipts: true,
+			Cluster: who.Cluster, Version: l.config.Version, Agent: agent, Nonce: who.Nonce, BootID: who.BootID,
 		}})
 		return
 	}
 	l.emit(ToLeader{conn, protocol.ReregisterAgent{
-		Cluster: who.Cluster, Term: who.Term, Version: l.config.Version, Agent: agent, Nonce: who.Nonce, BootID: who.BootID, Receipts: true,
+		Cluster: who.Cluster, Term: who.Term, Version: l.config.Version, Agent: agent, Nonce: who.Nonce, BootID: who.BootID,
 	}})
 }
 

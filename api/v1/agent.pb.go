@@ -283,14 +283,12 @@ func (*AgentCall_NeedSecrets) isAgentCall_Call() {}
 // RegisterAgent is sent by an agent without an ID, as its first contact with the cluster. A second copy with the same
 // nonce gets the same ID (R7).
 type RegisterAgent struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	ClusterId string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
-	Version   string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	Agent     *Agent                 `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
-	Nonce     string                 `protobuf:"bytes,4,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	BootId    string                 `protobuf:"bytes,5,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	// True: the agent stores the receipts of launches and shows them when it reports its tasks (R40).
-	Receipts      bool `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Agent         *Agent                 `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
+	Nonce         string                 `protobuf:"bytes,4,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	BootId        string                 `protobuf:"bytes,5,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -360,27 +358,17 @@ func (x *RegisterAgent) GetBootId() string {
 	return ""
 }
 
-func (x *RegisterAgent) GetReceipts() bool {
-	if x != nil {
-		return x.Receipts
-	}
-	return false
-}
-
 // ReregisterAgent is sent by an agent that has an ID, as the first call of a stream. It is a cut (R2). The master
 // answers with AgentRegistered, whose batch carries the number of the new session. The agent adopts this number and
 // then reports everything that it has, in pages of AgentReport. Both sides drop whatever belongs to an older session.
 type ReregisterAgent struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	ClusterId string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
-	Term      *Term                  `protobuf:"bytes,2,opt,name=term,proto3" json:"term,omitempty"`
-	Version   string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	Agent     *Agent                 `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
-	Nonce     string                 `protobuf:"bytes,5,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	BootId    string                 `protobuf:"bytes,6,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	// True: the agent stores the receipts of launches and shows them when it reports its tasks. An agent that has said so
-	// once can't take it back (R40).
-	Receipts      bool `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	Term          *Term                  `protobuf:"bytes,2,opt,name=term,proto3" json:"term,omitempty"`
+	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	Agent         *Agent                 `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
+	Nonce         string                 `protobuf:"bytes,5,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	BootId        string                 `protobuf:"bytes,6,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -455,13 +443,6 @@ func (x *ReregisterAgent) GetBootId() string {
 		return x.BootId
 	}
 	return ""
-}
-
-func (x *ReregisterAgent) GetReceipts() bool {
-	if x != nil {
-		return x.Receipts
-	}
-	return false
 }
 
 // AgentReport is one page of the list of everything that the agent has. The agent sends the pages after
@@ -3057,15 +3038,14 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\vvolume_done\x18\t \x01(\v2\x15.tender.v1.VolumeDoneH\x00R\n" +
 	"volumeDone\x12;\n" +
 	"\fneed_secrets\x18\x14 \x01(\v2\x16.tender.v1.NeedSecretsH\x00R\vneedSecretsB\x06\n" +
-	"\x04call\"\xbb\x01\n" +
+	"\x04call\"\x9f\x01\n" +
 	"\rRegisterAgent\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12&\n" +
 	"\x05agent\x18\x03 \x01(\v2\x10.tender.v1.AgentR\x05agent\x12\x14\n" +
 	"\x05nonce\x18\x04 \x01(\tR\x05nonce\x12\x17\n" +
-	"\aboot_id\x18\x05 \x01(\tR\x06bootId\x12\x1a\n" +
-	"\breceipts\x18\x14 \x01(\bR\breceipts\"\xe2\x01\n" +
+	"\aboot_id\x18\x05 \x01(\tR\x06bootId\"\xc6\x01\n" +
 	"\x0fReregisterAgent\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12#\n" +
@@ -3073,8 +3053,7 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12&\n" +
 	"\x05agent\x18\x04 \x01(\v2\x10.tender.v1.AgentR\x05agent\x12\x14\n" +
 	"\x05nonce\x18\x05 \x01(\tR\x05nonce\x12\x17\n" +
-	"\aboot_id\x18\x06 \x01(\tR\x06bootId\x12\x1a\n" +
-	"\breceipts\x18\x14 \x01(\bR\breceipts\"\x85\x03\n" +
+	"\aboot_id\x18\x06 \x01(\tR\x06bootId\"\x85\x03\n" +
 	"\vAgentReport\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\x12-\n" +
 	"\x05tasks\x18\x02 \x03(\v2\x17.tender.v1.ReportedTaskR\x05tasks\x129\n" +

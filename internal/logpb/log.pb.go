@@ -1014,13 +1014,10 @@ func (x *RemoveMaster) GetId() string {
 
 // AdmitAgent gives an agent its ID.
 type AdmitAgent struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Agent  *v1.Agent              `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	Nonce  string                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	BootId string                 `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	// True: the agent stores the receipts of launches, for terms after receipts_after.
-	Receipts      bool     `protobuf:"varint,10,opt,name=receipts,proto3" json:"receipts,omitempty"`
-	ReceiptsAfter *v1.Term `protobuf:"bytes,11,opt,name=receipts_after,json=receiptsAfter,proto3" json:"receipts_after,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agent         *v1.Agent              `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Nonce         string                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	BootId        string                 `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1076,28 +1073,11 @@ func (x *AdmitAgent) GetBootId() string {
 	return ""
 }
 
-func (x *AdmitAgent) GetReceipts() bool {
-	if x != nil {
-		return x.Receipts
-	}
-	return false
-}
-
-func (x *AdmitAgent) GetReceiptsAfter() *v1.Term {
-	if x != nil {
-		return x.ReceiptsAfter
-	}
-	return nil
-}
-
 // UpdateAgent replaces what an agent says about itself.
 type UpdateAgent struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Agent  *v1.Agent              `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	BootId string                 `protobuf:"bytes,2,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	// As in AdmitAgent. Once true, it stays true.
-	Receipts      bool     `protobuf:"varint,10,opt,name=receipts,proto3" json:"receipts,omitempty"`
-	ReceiptsAfter *v1.Term `protobuf:"bytes,11,opt,name=receipts_after,json=receiptsAfter,proto3" json:"receipts_after,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agent         *v1.Agent              `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	BootId        string                 `protobuf:"bytes,2,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1144,20 +1124,6 @@ func (x *UpdateAgent) GetBootId() string {
 		return x.BootId
 	}
 	return ""
-}
-
-func (x *UpdateAgent) GetReceipts() bool {
-	if x != nil {
-		return x.Receipts
-	}
-	return false
-}
-
-func (x *UpdateAgent) GetReceiptsAfter() *v1.Term {
-	if x != nil {
-		return x.ReceiptsAfter
-	}
-	return nil
 }
 
 // MarkAgent sets and clears marks of an agent. The bits are those of package api.
@@ -4286,9 +4252,7 @@ type AgentItem struct {
 	Maintained  bool                   `protobuf:"varint,10,opt,name=maintained,proto3" json:"maintained,omitempty"`
 	Gone        *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=gone,proto3" json:"gone,omitempty"`
 	// How often the marks or the maintenance have changed, from 1 on.
-	MarksVersion  uint64   `protobuf:"varint,12,opt,name=marks_version,json=marksVersion,proto3" json:"marks_version,omitempty"`
-	Receipts      bool     `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
-	ReceiptsAfter *v1.Term `protobuf:"bytes,21,opt,name=receipts_after,json=receiptsAfter,proto3" json:"receipts_after,omitempty"`
+	MarksVersion  uint64 `protobuf:"varint,12,opt,name=marks_version,json=marksVersion,proto3" json:"marks_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4419,20 +4383,6 @@ func (x *AgentItem) GetMarksVersion() uint64 {
 		return x.MarksVersion
 	}
 	return 0
-}
-
-func (x *AgentItem) GetReceipts() bool {
-	if x != nil {
-		return x.Receipts
-	}
-	return false
-}
-
-func (x *AgentItem) GetReceiptsAfter() *v1.Term {
-	if x != nil {
-		return x.ReceiptsAfter
-	}
-	return nil
 }
 
 // VolumeItem is a volume of an agent. Destroying: it was destroyed, and the agent has not said yet that the data is
@@ -5176,21 +5126,15 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x1c\n" +
 	"\tallocator\x18\x05 \x01(\tR\tallocator\"\x1e\n" +
 	"\fRemoveMaster\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\xb7\x01\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"c\n" +
 	"\n" +
 	"AdmitAgent\x12&\n" +
 	"\x05agent\x18\x01 \x01(\v2\x10.tender.v1.AgentR\x05agent\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12\x17\n" +
-	"\aboot_id\x18\x03 \x01(\tR\x06bootId\x12\x1a\n" +
-	"\breceipts\x18\n" +
-	" \x01(\bR\breceipts\x126\n" +
-	"\x0ereceipts_after\x18\v \x01(\v2\x0f.tender.v1.TermR\rreceiptsAfter\"\xa2\x01\n" +
+	"\aboot_id\x18\x03 \x01(\tR\x06bootId\"N\n" +
 	"\vUpdateAgent\x12&\n" +
 	"\x05agent\x18\x01 \x01(\v2\x10.tender.v1.AgentR\x05agent\x12\x17\n" +
-	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12\x1a\n" +
-	"\breceipts\x18\n" +
-	" \x01(\bR\breceipts\x126\n" +
-	"\x0ereceipts_after\x18\v \x01(\v2\x0f.tender.v1.TermR\rreceiptsAfter\"\x98\x01\n" +
+	"\aboot_id\x18\x02 \x01(\tR\x06bootId\"\x98\x01\n" +
 	"\tMarkAgent\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03set\x18\x02 \x01(\rR\x03set\x12\x14\n" +
@@ -5417,7 +5361,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\n" +
 	"MasterItem\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12-\n" +
-	"\x06master\x18\x02 \x01(\v2\x15.tender.log.v1.MasterR\x06master\"\x86\x05\n" +
+	"\x06master\x18\x02 \x01(\v2\x15.tender.log.v1.MasterR\x06master\"\xb2\x04\n" +
 	"\tAgentItem\x12&\n" +
 	"\x05agent\x18\x01 \x01(\v2\x10.tender.v1.AgentR\x05agent\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12\x17\n" +
@@ -5435,9 +5379,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	" \x01(\bR\n" +
 	"maintained\x12.\n" +
 	"\x04gone\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x04gone\x12#\n" +
-	"\rmarks_version\x18\f \x01(\x04R\fmarksVersion\x12\x1a\n" +
-	"\breceipts\x18\x14 \x01(\bR\breceipts\x126\n" +
-	"\x0ereceipts_after\x18\x15 \x01(\v2\x0f.tender.v1.TermR\rreceiptsAfter\"y\n" +
+	"\rmarks_version\x18\f \x01(\x04R\fmarksVersion\"y\n" +
 	"\n" +
 	"VolumeItem\x12+\n" +
 	"\x06volume\x18\x01 \x01(\v2\x13.tender.v1.ResourceR\x06volume\x12\x1e\n" +
@@ -5581,11 +5523,11 @@ var file_internal_logpb_log_proto_goTypes = []any{
 	(*Refusal)(nil),               // 64: tender.log.v1.Refusal
 	(*timestamppb.Timestamp)(nil), // 65: google.protobuf.Timestamp
 	(*v1.Agent)(nil),              // 66: tender.v1.Agent
-	(*v1.Term)(nil),               // 67: tender.v1.Term
-	(*durationpb.Duration)(nil),   // 68: google.protobuf.Duration
-	(*v1.Resource)(nil),           // 69: tender.v1.Resource
-	(*v1.Framework)(nil),          // 70: tender.v1.Framework
-	(*v1.Window)(nil),             // 71: tender.v1.Window
+	(*durationpb.Duration)(nil),   // 67: google.protobuf.Duration
+	(*v1.Resource)(nil),           // 68: tender.v1.Resource
+	(*v1.Framework)(nil),          // 69: tender.v1.Framework
+	(*v1.Window)(nil),             // 70: tender.v1.Window
+	(*v1.Term)(nil),               // 71: tender.v1.Term
 }
 var file_internal_logpb_log_proto_depIdxs = []int32{
 	1,   // 0: tender.log.v1.Entry.commands:type_name -> tender.log.v1.Command
@@ -5628,91 +5570,88 @@ var file_internal_logpb_log_proto_depIdxs = []int32{
 	41,  // 37: tender.log.v1.Command.record_usage:type_name -> tender.log.v1.RecordUsage
 	5,   // 38: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
 	66,  // 39: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
-	67,  // 40: tender.log.v1.AdmitAgent.receipts_after:type_name -> tender.v1.Term
-	66,  // 41: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
-	67,  // 42: tender.log.v1.UpdateAgent.receipts_after:type_name -> tender.v1.Term
-	68,  // 43: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
-	69,  // 44: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
-	69,  // 45: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
-	69,  // 46: tender.log.v1.DestroyOrphan.volume:type_name -> tender.v1.Resource
-	16,  // 47: tender.log.v1.KeepKill.kill:type_name -> tender.log.v1.KillItem
-	16,  // 48: tender.log.v1.ForgetKills.tasks:type_name -> tender.log.v1.KillItem
-	68,  // 49: tender.log.v1.KillItem.grace:type_name -> google.protobuf.Duration
-	70,  // 50: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
-	70,  // 51: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
-	70,  // 52: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
-	22,  // 53: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
-	22,  // 54: tender.log.v1.SetRole.saw:type_name -> tender.log.v1.Role
-	69,  // 55: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
-	69,  // 56: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
-	65,  // 57: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
-	71,  // 58: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
-	31,  // 59: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
-	31,  // 60: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
-	31,  // 61: tender.log.v1.RevokePrincipal.saw:type_name -> tender.log.v1.PrincipalGrant
-	67,  // 62: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
-	65,  // 63: tender.log.v1.RotateAuthority.former_ends:type_name -> google.protobuf.Timestamp
-	62,  // 64: tender.log.v1.CreateToken.token:type_name -> tender.log.v1.TokenItem
-	65,  // 65: tender.log.v1.RemoveSecret.saw:type_name -> google.protobuf.Timestamp
-	65,  // 66: tender.log.v1.RecordUsage.saw:type_name -> google.protobuf.Timestamp
-	65,  // 67: tender.log.v1.RecordUsage.until:type_name -> google.protobuf.Timestamp
-	42,  // 68: tender.log.v1.RecordUsage.hours:type_name -> tender.log.v1.UsageItem
-	65,  // 69: tender.log.v1.UsageItem.begin:type_name -> google.protobuf.Timestamp
-	43,  // 70: tender.log.v1.UsageItem.rows:type_name -> tender.log.v1.UsageRow
-	44,  // 71: tender.log.v1.UsageRow.sums:type_name -> tender.log.v1.UsageSum
-	45,  // 72: tender.log.v1.UsageRow.ends:type_name -> tender.log.v1.UsageEnds
-	49,  // 73: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
-	49,  // 74: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
-	48,  // 75: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
-	47,  // 76: tender.log.v1.SnapshotHead.authority:type_name -> tender.log.v1.Authority
-	65,  // 77: tender.log.v1.SnapshotHead.usage_until:type_name -> google.protobuf.Timestamp
-	65,  // 78: tender.log.v1.Authority.began:type_name -> google.protobuf.Timestamp
-	65,  // 79: tender.log.v1.Authority.former_ends:type_name -> google.protobuf.Timestamp
-	67,  // 80: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
-	65,  // 81: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
-	54,  // 82: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
-	55,  // 83: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
-	57,  // 84: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
-	59,  // 85: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
-	60,  // 86: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
-	61,  // 87: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
-	53,  // 88: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
-	62,  // 89: tender.log.v1.SnapshotItem.token:type_name -> tender.log.v1.TokenItem
-	52,  // 90: tender.log.v1.SnapshotItem.secret:type_name -> tender.log.v1.SecretItem
-	51,  // 91: tender.log.v1.SnapshotItem.barred:type_name -> tender.log.v1.BarredItem
-	42,  // 92: tender.log.v1.SnapshotItem.usage:type_name -> tender.log.v1.UsageItem
-	65,  // 93: tender.log.v1.BarredItem.since:type_name -> google.protobuf.Timestamp
-	65,  // 94: tender.log.v1.SecretItem.set:type_name -> google.protobuf.Timestamp
-	31,  // 95: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
-	65,  // 96: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
-	65,  // 97: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
-	5,   // 98: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
-	66,  // 99: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
-	68,  // 100: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
-	65,  // 101: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
-	69,  // 102: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
-	56,  // 103: tender.log.v1.AgentItem.volumes:type_name -> tender.log.v1.VolumeItem
-	16,  // 104: tender.log.v1.AgentItem.kills:type_name -> tender.log.v1.KillItem
-	71,  // 105: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
-	65,  // 106: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
-	67,  // 107: tender.log.v1.AgentItem.receipts_after:type_name -> tender.v1.Term
-	69,  // 108: tender.log.v1.VolumeItem.volume:type_name -> tender.v1.Resource
-	70,  // 109: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
-	65,  // 110: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
-	65,  // 111: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
-	58,  // 112: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
-	22,  // 113: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
-	65,  // 114: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
-	63,  // 115: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
-	65,  // 116: tender.log.v1.TokenItem.created:type_name -> google.protobuf.Timestamp
-	65,  // 117: tender.log.v1.TokenItem.expires:type_name -> google.protobuf.Timestamp
-	65,  // 118: tender.log.v1.TokenItem.revoked:type_name -> google.protobuf.Timestamp
-	64,  // 119: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
-	120, // [120:120] is the sub-list for method output_type
-	120, // [120:120] is the sub-list for method input_type
-	120, // [120:120] is the sub-list for extension type_name
-	120, // [120:120] is the sub-list for extension extendee
-	0,   // [0:120] is the sub-list for field type_name
+	66,  // 40: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
+	67,  // 41: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
+	68,  // 42: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
+	68,  // 43: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
+	68,  // 44: tender.log.v1.DestroyOrphan.volume:type_name -> tender.v1.Resource
+	16,  // 45: tender.log.v1.KeepKill.kill:type_name -> tender.log.v1.KillItem
+	16,  // 46: tender.log.v1.ForgetKills.tasks:type_name -> tender.log.v1.KillItem
+	67,  // 47: tender.log.v1.KillItem.grace:type_name -> google.protobuf.Duration
+	69,  // 48: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
+	69,  // 49: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
+	69,  // 50: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
+	22,  // 51: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
+	22,  // 52: tender.log.v1.SetRole.saw:type_name -> tender.log.v1.Role
+	68,  // 53: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
+	68,  // 54: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
+	65,  // 55: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
+	70,  // 56: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
+	31,  // 57: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
+	31,  // 58: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
+	31,  // 59: tender.log.v1.RevokePrincipal.saw:type_name -> tender.log.v1.PrincipalGrant
+	71,  // 60: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
+	65,  // 61: tender.log.v1.RotateAuthority.former_ends:type_name -> google.protobuf.Timestamp
+	62,  // 62: tender.log.v1.CreateToken.token:type_name -> tender.log.v1.TokenItem
+	65,  // 63: tender.log.v1.RemoveSecret.saw:type_name -> google.protobuf.Timestamp
+	65,  // 64: tender.log.v1.RecordUsage.saw:type_name -> google.protobuf.Timestamp
+	65,  // 65: tender.log.v1.RecordUsage.until:type_name -> google.protobuf.Timestamp
+	42,  // 66: tender.log.v1.RecordUsage.hours:type_name -> tender.log.v1.UsageItem
+	65,  // 67: tender.log.v1.UsageItem.begin:type_name -> google.protobuf.Timestamp
+	43,  // 68: tender.log.v1.UsageItem.rows:type_name -> tender.log.v1.UsageRow
+	44,  // 69: tender.log.v1.UsageRow.sums:type_name -> tender.log.v1.UsageSum
+	45,  // 70: tender.log.v1.UsageRow.ends:type_name -> tender.log.v1.UsageEnds
+	49,  // 71: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
+	49,  // 72: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
+	48,  // 73: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
+	47,  // 74: tender.log.v1.SnapshotHead.authority:type_name -> tender.log.v1.Authority
+	65,  // 75: tender.log.v1.SnapshotHead.usage_until:type_name -> google.protobuf.Timestamp
+	65,  // 76: tender.log.v1.Authority.began:type_name -> google.protobuf.Timestamp
+	65,  // 77: tender.log.v1.Authority.former_ends:type_name -> google.protobuf.Timestamp
+	71,  // 78: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
+	65,  // 79: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
+	54,  // 80: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
+	55,  // 81: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
+	57,  // 82: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
+	59,  // 83: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
+	60,  // 84: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
+	61,  // 85: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
+	53,  // 86: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
+	62,  // 87: tender.log.v1.SnapshotItem.token:type_name -> tender.log.v1.TokenItem
+	52,  // 88: tender.log.v1.SnapshotItem.secret:type_name -> tender.log.v1.SecretItem
+	51,  // 89: tender.log.v1.SnapshotItem.barred:type_name -> tender.log.v1.BarredItem
+	42,  // 90: tender.log.v1.SnapshotItem.usage:type_name -> tender.log.v1.UsageItem
+	65,  // 91: tender.log.v1.BarredItem.since:type_name -> google.protobuf.Timestamp
+	65,  // 92: tender.log.v1.SecretItem.set:type_name -> google.protobuf.Timestamp
+	31,  // 93: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
+	65,  // 94: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
+	65,  // 95: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
+	5,   // 96: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
+	66,  // 97: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
+	67,  // 98: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
+	65,  // 99: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
+	68,  // 100: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
+	56,  // 101: tender.log.v1.AgentItem.volumes:type_name -> tender.log.v1.VolumeItem
+	16,  // 102: tender.log.v1.AgentItem.kills:type_name -> tender.log.v1.KillItem
+	70,  // 103: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
+	65,  // 104: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
+	68,  // 105: tender.log.v1.VolumeItem.volume:type_name -> tender.v1.Resource
+	69,  // 106: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
+	65,  // 107: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
+	65,  // 108: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
+	58,  // 109: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
+	22,  // 110: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
+	65,  // 111: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
+	63,  // 112: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
+	65,  // 113: tender.log.v1.TokenItem.created:type_name -> google.protobuf.Timestamp
+	65,  // 114: tender.log.v1.TokenItem.expires:type_name -> google.protobuf.Timestamp
+	65,  // 115: tender.log.v1.TokenItem.revoked:type_name -> google.protobuf.Timestamp
+	64,  // 116: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
+	117, // [117:117] is the sub-list for method output_type
+	117, // [117:117] is the sub-list for method input_type
+	117, // [117:117] is the sub-list for extension type_name
+	117, // [117:117] is the sub-list for extension extendee
+	0,   // [0:117] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_log_proto_init() }

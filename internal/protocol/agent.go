@@ -15,12 +15,11 @@ type AgentCall interface{ agentCall() }
 // The calls of agents.
 type (
 	RegisterAgent struct {
-		Cluster  api.ClusterID
-		Version  string
-		Agent    api.Agent
-		Nonce    api.Nonce
-		BootID   string
-		Receipts bool // it keeps the receipts of launches
+		Cluster api.ClusterID
+		Version string
+		Agent   api.Agent
+		Nonce   api.Nonce
+		BootID  string
 	}
 	ReregisterAgent struct {
 		Cluster api.ClusterID
@@ -29,9 +28,6 @@ type (
 		Agent   api.Agent
 		Nonce   api.Nonce
 		BootID  string
-		// Receipts says that it keeps the receipts of launches; an agent that has said so once must go on to do so
-		// (R40).
-		Receipts bool
 	}
 	AgentReport struct {
 		Session    uint64

@@ -43,11 +43,11 @@ func agentCallToProto(call protocol.AgentCall) *apiv1.AgentCall {
 	case protocol.RegisterAgent:
 		m.Call = &apiv1.AgentCall_Register{Register: &apiv1.RegisterAgent{
 			ClusterId: clean(call.Cluster), Version: clean(call.Version), Agent: AgentToProto(call.Agent),
-			Nonce: clean(call.Nonce), BootId: clean(call.BootID), Receipts: call.Receipts}}
+			Nonce: clean(call.Nonce), BootId: clean(call.BootID)}}
 	case protocol.ReregisterAgent:
 		m.Call = &apiv1.AgentCall_Reregister{Reregister: &apiv1.ReregisterAgent{
 			ClusterId: clean(call.Cluster), Term: TermToProto(call.Term), Version: clean(call.Version),
-			Agent: AgentToProto(call.Agent), Nonce: clean(call.Nonce), BootId: clean(call.BootID), Receipts: call.Receipts}}
+			Agent: AgentToProto(call.Agent), Nonce: clean(call.Nonce), BootId: clean(call.BootID)}}
 	case protocol.AgentReport:
 		m.Call = &apiv1.AgentCall_Report{Report: reportToProto(call)}
 	case protocol.AgentHeartbeat:
@@ -112,12 +112,11 @@ func (c *checker) agentCall(m *apiv1.AgentCall) protocol.AgentCall {
 
 func (c *checker) register(m *apiv1.RegisterAgent) protocol.RegisterAgent {
 	return protocol.RegisterAgent{
-		Cluster:  api.ClusterID(c.optionalID("cluster ID", m.GetClusterId())),
-		Version:  c.text("version", m.GetVersion()),
-		Agent:    c.keptAgent(m.GetAgent()),
-		Nonce:    api.Nonce(c.id("nonce", m.GetNonce())),
-		BootID:   c.text("boot ID", m.GetBootId()),
-		Receipts: m.GetReceipts(),
+		Cluster: api.ClusterID(c.optionalID("cluster ID", m.GetClusterId())),
+		Version: c.text("version", m.GetVersion()),
+		Agent:   c.keptAgent(m.GetAgent()),
+		Nonce:   api.Nonce(c.id("nonce", m.GetNonce())),
+		BootID:  c.text("boot ID", m.GetBootId()),
 	}
 }
 
@@ -126,12 +125,11 @@ func (c *checker) reregister(m *apiv1.ReregisterAgent) protocol.ReregisterAgent 
 		c.fail("reregistering needs the agent's ID; one without registers")
 	}
 	return protocol.ReregisterAgent{
-		Cluster:  api.ClusterID(c.id("cluster ID", m.GetClusterId())),
-		Term:     TermFromProto(m.GetTerm()),
-		Version:  c.text("version", m.GetVersion()),
-		Agent:    c.keptAgent(m.GetAgent()),
-		Nonce:    api.Nonce(c.optionalID("nonce", m.GetNonce())),
-		BootID:   c.text("boot ID", m.GetBootId()),
-		Receipts: m.GetReceipts(),
+		Cluster: api.ClusterID(c.id("cluster ID", m.GetClusterId())),
+		Term:    TermFromProto(m.GetTerm()),
+		Version: c.text("version", m.GetVersion()),
+		Agent:   c.keptAgent(m.GetAgent()),
+		Nonce:   api.Nonce(c.optionalID("nonce", m.GetNonce())),
+		BootID:  c.text("boot ID", m.GetBootId()),
 	}
 }

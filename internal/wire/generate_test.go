@@ -439,11 +439,11 @@ func (g gen) agentCalls() []func() protocol.AgentCall {
 	return []func() protocol.AgentCall{
 		func() protocol.AgentCall {
 			return protocol.RegisterAgent{Cluster: api.ClusterID(g.maybeID()), Version: g.text(), Agent: g.agent(),
-				Nonce: api.Nonce(g.id()), BootID: g.text(), Receipts: g.bool()}
+				Nonce: api.Nonce(g.id()), BootID: g.text()}
 		},
 		func() protocol.AgentCall {
 			return protocol.ReregisterAgent{Cluster: api.ClusterID(g.id()), Term: g.term(), Version: g.text(), Agent: g.agent(),
-				Nonce: api.Nonce(g.maybeID()), BootID: g.text(), Receipts: g.bool()}
+				Nonce: api.Nonce(g.maybeID()), BootID: g.text()}
 		},
 		func() protocol.AgentCall { return g.report(3) },
 		func() protocol.AgentCall { return protocol.AgentHeartbeat{Usage: g.usageReport(), Unable: g.text()} },

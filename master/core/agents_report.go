@@ -228,20 +228,17 @@ func (r *agents) startedHere(a *agent, rx protocol.ReportedExecutor) bool {
 	}, rx.Receipt)
 }
 
-// hasReceipt reports whether the agent shows the receipt of a launch, or need not show it. A launch from before there
-// were receipts, or from before the agent stored them, is believed because of its term; every launch has one. Everything
-// is believed of an agent that has never said that it stores receipts.
+// hasReceipt reports whether the agent shows the receipt of a launch, or need not show it: a launch from before there
+// were receipts is believed because of its term; every launch has one.
 func (r *agents) hasReceipt(a *agent, launch receipts.Launch, receipt string) bool {
 	all, known, of := r.registry.Receipts, r.registry.Agents[a.id], launch.Term
 	switch {
-	case !r.signs() || !known.Receipts:
+	case !r.signs():
 		return true
 	case of == (api.Term{}):
 		return false
 	// An agent that was admitted later has nothing from before.
 	case !all.Since.Before(of) && !known.Admitted.After(all.Began):
-		return true
-	case receipt == "" && !known.ReceiptsAfter.Before(of):
 		return true
 	}
 	return receipts.True(r.config.ReceiptKey, launch, receipt)

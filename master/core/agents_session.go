@@ -67,10 +67,6 @@ func (r *agents) agentVersionRefused(g admission.Greeting, err error) {
 	}
 }
 
-// keepsReceipts reports whether the registry should require from now on that this agent shows receipts of its tasks:
-// the agent stores them, and launches carry them.
-func (r *agents) keepsReceipts(g admission.Greeting) bool { return g.Receipts && r.signs() }
-
 // greet opens the session. Where the registry must admit or update the agent, it asks the registry first, also while
 // another change of the agent is on its way there: what the agent has said last must be what the registry is told last.
 // (Protocol rule R49.)
@@ -78,22 +74,17 @@ func (r *agents) greet(l *link, g admission.Greeting) {
 	known, admitted := r.registry.Agents[g.Agent.ID]
 	switch {
 	case g.First, !admitted:
-		change := registry.AdmitAgent{Agent: g.Agent, Nonce: g.Nonce, BootID: g.Boot, Receipts: r.keepsReceipts(g)}
-		if !g.First { // it may have tasks that were launched before it stored receipts
-			change.ReceiptsAfter = r.term
-		}
-		r.proposals.propose(change, greetAgent{l, g, nil})
+		r.proposals.propose(registry.AdmitAgent{Agent: g.Agent, Nonce: g.Nonce, BootID: g.Boot}, greetAgent{l, g, nil})
 	case known.Nonce != g.Nonce:
 		r.refuseAgent(l, g.Agent.ID, api.Exists, fmt.Errorf("the agent with this ID on %s has another nonce: a cloned data folder?", known.Agent.Hostname))
 	case known.Marks.Has(api.MarkGone):
 		r.refuseGone(l, g.Agent.ID, "it was marked gone: "+known.Why)
 	case r.contested(g.Agent.ID, g):
 		r.askPredecessor(l, r.agentByID[g.Agent.ID], g)
-	case known.BootID != g.Boot || !admission.SameAgent(known.Agent, g.Agent) || r.keepsReceipts(g) && !known.Receipts || r.agentByID[g.Agent.ID].pending > 0:
-		change := registry.UpdateAgent{Agent: g.Agent, BootID: g.Boot, Receipts: r.keepsReceipts(g), ReceiptsAfter: r.term}
+	case known.BootID != g.Boot || !admission.SameAgent(known.Agent, g.Agent) || r.agentByID[g.Agent.ID].pending > 0:
 		a := r.agentByID[g.Agent.ID]
 		a.pending++
-		r.proposals.propose(change, greetAgent{l, g, a})
+		r.proposals.propose(registry.UpdateAgent{Agent: g.Agent, BootID: g.Boot}, greetAgent{l, g, a})
 	default:
 		r.openAgent(l, r.agentByID[g.Agent.ID], g)
 	}

@@ -55,8 +55,6 @@ func (w *world) verbOfVoices(verb string, args transcript.Line) bool {
 		if key := args.Word(0); key != "none" {
 			w.config.ReceiptKey = []byte(key)
 		}
-	case "keeps-receipts": // an agent is upgraded, or goes back to an older version
-		a.keepsNone = args.Word(1) == "no"
 	case "copy": // the agent says that it has a framework's copy
 		a.copies[api.FrameworkID(args.Word(1))] = api.Framework{ID: api.FrameworkID(args.Word(1)), Name: "invented", Roles: []api.Role{api.DefaultRole}}
 	case "invent": // the agent says a status of a task that it does not have

@@ -53,7 +53,7 @@ type fakeAgent struct {
 	name      string
 	info      api.Agent
 	nonce     api.Nonce
-	keepsNone bool // keeps no receipts
+	keepsNone bool // shows no receipts
 	said      []api.Status
 	behind    time.Duration             // its clock
 	settled   map[api.TaskRef]*fakeTask // tasks whose end was acknowledged, the last of each ID
@@ -290,10 +290,10 @@ func (w *world) register(a *fakeAgent) {
 	w.conns++
 	a.conn, a.reported = w.conns, false
 	if a.info.ID == "" {
-		w.step(core.AgentOpened{Conn: a.conn, First: protocol.RegisterAgent{Agent: a.info, Nonce: a.nonce, BootID: a.boot, Version: a.version, Receipts: !a.keepsNone}})
+		w.step(core.AgentOpened{Conn: a.conn, First: protocol.RegisterAgent{Agent: a.info, Nonce: a.nonce, BootID: a.boot, Version: a.version}})
 		return
 	}
-	w.step(core.AgentOpened{Conn: a.conn, First: protocol.ReregisterAgent{Cluster: w.cluster(), Term: a.term, Agent: a.info, Nonce: a.nonce, BootID: a.boot, Version: a.version, Receipts: !a.keepsNone}})
+	w.step(core.AgentOpened{Conn: a.conn, First: protocol.ReregisterAgent{Cluster: w.cluster(), Term: a.term, Agent: a.info, Nonce: a.nonce, BootID: a.boot, Version: a.version}})
 }
 
 // cluster is the one that agents and schedulers know.

@@ -13,9 +13,6 @@ type AdmitAgent struct {
 	Agent  api.Agent
 	Nonce  api.Nonce
 	BootID string
-	// Receipts says that the agent stores receipts of launches, for terms after ReceiptsAfter.
-	Receipts      bool
-	ReceiptsAfter api.Term
 }
 
 // apply gives an ID to an agent that has none. An agent that names an ID which this registry never gave out, because it
@@ -38,7 +35,7 @@ func (change AdmitAgent) apply(s *State, at time.Time) Result {
 	if _, barred := s.Barred[change.Nonce]; barred {
 		return refuse(op, api.Removed, id, "the agent was removed; with an empty data folder it registers as a new one")
 	}
-	admitted := Agent{Agent: change.Agent, Nonce: change.Nonce, BootID: change.BootID, MarksVersion: 1, Admitted: at, Receipts: change.Receipts, ReceiptsAfter: change.ReceiptsAfter}
+	admitted := Agent{Agent: change.Agent, Nonce: change.Nonce, BootID: change.BootID, MarksVersion: 1, Admitted: at}
 	if bad := s.noRoomForAgent(op, admitted); bad != nil {
 		return *bad
 	}
@@ -93,24 +90,13 @@ func (s *State) admitAgain(old Agent, change AdmitAgent) Result {
 	old.Agent = change.Agent
 	old.Agent.ID = id
 	old.BootID = change.BootID
-	old.keepReceipts(change.Receipts, change.ReceiptsAfter)
 	return s.putAgent(op, old)
-}
-
-// keepReceipts records that an agent stores receipts. From then on they are required of it.
-func (a *Agent) keepReceipts(keeps bool, after api.Term) {
-	if keeps && !a.Receipts {
-		a.Receipts, a.ReceiptsAfter = true, after
-	}
 }
 
 // UpdateAgent replaces what an admitted agent says about itself.
 type UpdateAgent struct {
 	Agent  api.Agent
 	BootID string
-	// Receipts says that the agent stores receipts of launches, for terms after ReceiptsAfter. Once set, it stays set.
-	Receipts      bool
-	ReceiptsAfter api.Term
 }
 
 func (change UpdateAgent) apply(s *State, _ time.Time) Result {
@@ -124,7 +110,6 @@ func (change UpdateAgent) apply(s *State, _ time.Time) Result {
 	}
 	old.Agent = change.Agent
 	old.BootID = change.BootID
-	old.keepReceipts(change.Receipts, change.ReceiptsAfter)
 	return s.putAgent(op, old)
 }
 

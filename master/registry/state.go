@@ -111,10 +111,6 @@ type Agent struct {
 	MarksVersion uint64
 	// Gone is when the agent was marked gone.
 	Gone time.Time
-	// Receipts says that the agent stores receipts of launches. From then on they are required of it, for launches of
-	// terms after ReceiptsAfter.
-	Receipts      bool
-	ReceiptsAfter api.Term
 }
 
 // Framework is a framework that may hold tasks, or a tombstone of one that was removed.

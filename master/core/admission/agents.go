@@ -18,17 +18,15 @@ type Greeting struct {
 	Boot    string
 	First   bool // the call is RegisterAgent: the agent has no ID yet
 	Version string
-	// Receipts says that it stores the receipts of launches (R40).
-	Receipts bool
 }
 
 // GreetingOf converts the first call of a stream; it returns false when that is neither of the two calls.
 func GreetingOf(call protocol.AgentCall) (Greeting, bool) {
 	switch c := call.(type) {
 	case protocol.RegisterAgent:
-		return Greeting{c.Cluster, api.Term{}, c.Agent, c.Nonce, c.BootID, true, c.Version, c.Receipts}, true
+		return Greeting{c.Cluster, api.Term{}, c.Agent, c.Nonce, c.BootID, true, c.Version}, true
 	case protocol.ReregisterAgent:
-		return Greeting{c.Cluster, c.Term, c.Agent, c.Nonce, c.BootID, false, c.Version, c.Receipts}, true
+		return Greeting{c.Cluster, c.Term, c.Agent, c.Nonce, c.BootID, false, c.Version}, true
 	default:
 		return Greeting{}, false
 	}

@@ -92,11 +92,10 @@ func encodeAgentChange(m *logpb.Command, change registry.Change) bool {
 	switch c := change.(type) {
 	case registry.AdmitAgent:
 		m.Change = &logpb.Command_AdmitAgent{AdmitAgent: &logpb.AdmitAgent{
-			Agent: wire.AgentToProto(c.Agent), Nonce: string(c.Nonce), BootId: c.BootID, Receipts: c.Receipts,
-			ReceiptsAfter: wire.TermToProto(c.ReceiptsAfter),
+			Agent: wire.AgentToProto(c.Agent), Nonce: string(c.Nonce), BootId: c.BootID,
 		}}
 	case registry.UpdateAgent:
-		m.Change = &logpb.Command_UpdateAgent{UpdateAgent: &logpb.UpdateAgent{Agent: wire.AgentToProto(c.Agent), BootId: c.BootID, Receipts: c.Receipts, ReceiptsAfter: wire.TermToProto(c.ReceiptsAfter)}}
+		m.Change = &logpb.Command_UpdateAgent{UpdateAgent: &logpb.UpdateAgent{Agent: wire.AgentToProto(c.Agent), BootId: c.BootID}}
 	case registry.MarkAgent:
 		m.Change = &logpb.Command_MarkAgent{MarkAgent: &logpb.MarkAgent{
 			Id: string(c.ID), Set: uint32(c.Set), Clear: uint32(c.Clear), Grace: wire.DurationToProto(c.Grace), Why: c.Why, Saw: c.Saw,
@@ -226,11 +225,9 @@ func decodeAgentChange(m *logpb.Command) registry.Change {
 	case *logpb.Command_AdmitAgent:
 		return registry.AdmitAgent{
 			Agent: wire.AgentOf(c.AdmitAgent.Agent), Nonce: api.Nonce(c.AdmitAgent.Nonce), BootID: c.AdmitAgent.BootId,
-			Receipts: c.AdmitAgent.Receipts, ReceiptsAfter: wire.TermFromProto(c.AdmitAgent.ReceiptsAfter),
 		}
 	case *logpb.Command_UpdateAgent:
-		return registry.UpdateAgent{Agent: wire.AgentOf(c.UpdateAgent.Agent), BootID: c.UpdateAgent.BootId,
-			Receipts: c.UpdateAgent.Receipts, ReceiptsAfter: wire.TermFromProto(c.UpdateAgent.ReceiptsAfter)}
+		return registry.UpdateAgent{Agent: wire.AgentOf(c.UpdateAgent.Agent), BootID: c.UpdateAgent.BootId}
 	case *logpb.Command_MarkAgent:
 		return registry.MarkAgent{
 			ID: api.AgentID(c.MarkAgent.Id), Set: api.Mark(c.MarkAgent.Set), Clear: api.Mark(c.MarkAgent.Clear),

@@ -86,8 +86,8 @@ func agentToLog(a registry.Agent) *logpb.AgentItem {
 	return &logpb.AgentItem{
 		Agent: wire.AgentToProto(a.Agent), Nonce: string(a.Nonce), BootId: a.BootID, Marks: uint32(a.Marks),
 		Grace: wire.DurationToProto(a.Grace), Why: a.Why, Admitted: wire.TimeToProto(a.Admitted), Reserved: wire.ResourcesToProto(a.Reserved),
-		Maintenance: wire.WindowToProto(a.Maintenance), Maintained: a.Maintained, Gone: wire.TimeToProto(a.Gone), Receipts: a.Receipts,
-		ReceiptsAfter: wire.TermToProto(a.ReceiptsAfter), MarksVersion: a.MarksVersion, Volumes: volumesToLog(a.Volumes),
+		Maintenance: wire.WindowToProto(a.Maintenance), Maintained: a.Maintained, Gone: wire.TimeToProto(a.Gone),
+		MarksVersion: a.MarksVersion, Volumes: volumesToLog(a.Volumes),
 		Kills: killsToLog(a.Kills...),
 	}
 }
@@ -139,11 +139,9 @@ func agentFromLog(m *logpb.AgentItem) registry.Agent {
 		Volumes:      volumesFromLog(m.Volumes),
 		Kills:        killsFromLog(m.Kills...),
 
-		Maintenance:   wire.WindowOf(m.Maintenance),
-		Maintained:    m.Maintained,
-		Gone:          wire.TimeOf(m.Gone),
-		Receipts:      m.Receipts,
-		ReceiptsAfter: wire.TermFromProto(m.ReceiptsAfter),
+		Maintenance: wire.WindowOf(m.Maintenance),
+		Maintained:  m.Maintained,
+		Gone:        wire.TimeOf(m.Gone),
 	}
 }
 
