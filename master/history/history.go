@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/tenderhq/tender/internal/wallclock"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -41,6 +42,9 @@ const (
 	syncEvery = time.Second
 	// trimEvery is how often old events are looked for.
 	trimEvery = time.Minute
+	// clockProof is for how long the wall clock must have gone right before anything is too old by it: as long as the
+	// history runs and nobody has set the clock. (Protocol rule R23.)
+	clockProof = time.Hour
 )
 
 // History keeps events. Add, Missed, Last and Select may be called from any goroutine; Run is called once.
@@ -59,6 +63,8 @@ type History struct {
 
 	// What follows belongs to Run.
 	syncedAt, trimmedAt time.Time
+	clock               wallclock.Calendar
+	believed            time.Time // from when on the wall clock has gone right for clockProof; zero: nothing was written yet
 	failed              string // why the last write has failed; "": it has not
 }
 
@@ -271,16 +277,27 @@ func (h *History) write(now time.Time) {
 		h.syncedAt = now
 		err = errors.Join(err, h.routine.sync())
 	}
+	h.lookAtClock(now)
 	old := now.Sub(h.trimmedAt) >= trimEvery
 	for _, r := range []*ring{h.notable, h.routine} {
 		if old || r.bytes > h.config.Bytes {
 			h.trimmedAt = now
-			err = errors.Join(err, r.trim(now))
+			err = errors.Join(err, r.trim(now, !now.Before(h.believed)))
 		}
 	}
 	h.Counts.Notable.Store(h.notable.bytes)
 	h.Counts.Routine.Store(h.routine.bytes)
 	h.tellFailure(err)
+}
+
+// lookAtClock begins to prove the wall clock anew when somebody has set it, and at first.
+func (h *History) lookAtClock(now time.Time) {
+	if h.believed.IsZero() {
+		h.clock = wallclock.Began(now)
+	} else if h.clock.Look(now) == 0 {
+		return
+	}
+	h.believed = now.Add(clockProof)
 }
 
 // tellFailure logs that the history can't be written, once for each reason.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/testing/clock"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -308,6 +309,31 @@ func TestOldEventsGo(t *testing.T) {
 	entries, err := os.ReadDir(config.Folder)
 	if err != nil || len(entries) > 0 {
 		t.Errorf("their files are %v, %v", entries, err)
+	}
+}
+
+// TestAClockThatIsAheadForgetsNothing: what is too old by a clock that is a year ahead as the master starts, or that
+// somebody sets ahead while it runs, stays for an hour, in which the clock may be put right. (R23)
+func TestAClockThatIsAheadForgetsNothing(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	config := small
+	config.Folder = t.TempDir()
+	h := start(t, config, realDisk())
+	told := lives(3, 1, "f1", 3)
+	h.Add(packed(told...))
+	h.write(clock.At(began, 0))
+	if err := h.end(); err != nil {
+		t.Fatal(err)
+	}
+	h = start(t, config, realDisk())
+	for _, look := range []struct{ ahead, passed time.Duration }{{year, 0}, {year, 59 * time.Minute}, {0, time.Hour}, {0, 3 * time.Hour}, {year, 4 * time.Hour}, {year, 299 * time.Minute}} {
+		h.write(clock.At(began.Add(look.ahead+look.passed), look.passed))
+		got, _ := pages(t, h, Query{})
+		isNewestFirst(t, got, told)
+	}
+	h.write(clock.At(began.Add(year+5*time.Hour), 5*time.Hour))
+	if got, _ := pages(t, h, Query{}); len(got) > 0 {
+		t.Errorf("a clock that has shown its time for an hour is not believed: there are %v", got)
 	}
 }
 

@@ -301,15 +301,16 @@ func (r *ring) syncFolder() error {
 	return errors.Join(r.disk.sync(dir), dir.Close())
 }
 
-// trim drops what is too old, and then, if the ring is too large, the oldest of those that take most.
-func (r *ring) trim(now time.Time) error {
+// trim drops what is too old, if the clock is believed, and then, if the ring is too large, the oldest of those that take
+// most.
+func (r *ring) trim(now time.Time, believed bool) error {
 	oldest := now.Add(-r.config.Age)
 	if r.file != nil && r.grows.Records > 0 && r.grows.Oldest.Before(now.Add(-r.config.Age/segmentsMin)) {
 		if err := r.seal(); err != nil {
 			return err
 		}
 	}
-	for len(r.sealed()) > 0 && r.segments[0].summary.Newest.Before(oldest) {
+	for believed && len(r.sealed()) > 0 && r.segments[0].summary.Newest.Before(oldest) {
 		if err := r.replace(r.segments[:1], nil); err != nil {
 			return err
 		}

@@ -107,7 +107,7 @@ var floors = []floor{
 	{"master/internal/registrar", "api api/v1 internal/protocol internal/trust/rights internal/trust/transport internal/trust internal/wire master/registry"},
 	{"master/internal/intake", "api api/v1 internal/allowance internal/pause internal/protocol internal/strangers internal/wire allocator/constraint"},
 	{"master/internal/outbox", "api"},
-	{"master/history", "api/v1 internal/datafolder internal/wire"},
+	{"master/history", "api/v1 internal/datafolder internal/wallclock internal/wire"},
 	{"master/internal/raftlog", shell + "internal/logpb master/internal/logcache master/internal/registrycodec master/quorum master/registry"},
 	{"master/internal/logcache", ""},
 	{"master/internal/statehash", "api/v1 internal/pause master/registry"},
