@@ -244,7 +244,9 @@ type StoreWrite struct {
 
 // request proposes a framework's store write to the quorum (R5, R17).
 func (action StoreWrite) request(c *Core, id RequestID, by rights.Scope) *api.Error {
-	op, framework, session := "", api.FrameworkID(""), uint64(0)
+	var op string
+	var framework api.FrameworkID
+	var session uint64
 	switch change := action.Change.(type) {
 	case registry.PutEntry:
 		op, framework, session = "store.put", change.Framework, change.Session
