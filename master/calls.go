@@ -20,7 +20,6 @@ type calls struct {
 	log     *zerolog.Logger
 	guard   *guard.Guard
 	metrics *metrics
-	leading *leadership
 	proof   *proof
 
 	calls, streams atomic.Int64 // under way

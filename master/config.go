@@ -92,9 +92,6 @@ type Config struct {
 	Listen func(address string) (net.Listener, error)
 	// Dial connects to another master. Default: TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Format is the newest format of the registry that this master uses. Default: the newest that it knows. With it a
-	// test can act as an older version.
-	Format uint64
 	// Logger logs each decision. Default: nothing is logged.
 	Logger *zerolog.Logger
 	// Log says what is known of Logger, and how the process was started.
@@ -134,7 +131,6 @@ const (
 
 // kept is the part of a Config that is stored in the folder.
 type kept struct {
-	// Format is keptFormat; 0, which the first versions wrote, means the same.
 	Format    int    `json:"format"`
 	GRPC      string `json:"grpc"`
 	HTTP      string `json:"http"`
@@ -142,7 +138,7 @@ type kept struct {
 	Advertise string `json:"advertise"`
 	Insecure  bool   `json:"insecure"`
 	Profile   string `json:"profile"`
-	// Sum is the checksum of all other fields; "" if a version without checksums wrote it.
+	// Sum is the checksum of all other fields.
 	Sum string `json:"sum,omitempty"`
 }
 
@@ -158,23 +154,28 @@ const (
 	keptFormat = 1
 )
 
-// checkFolder refuses a data folder that belongs to somebody else, because this master would deny all others access to
-// it.
-func (c Config) checkFolder() error {
-	if c.DataDir == "" {
-		return nil
-	}
+// withFolder fills empty fields with what an earlier start has left in the data folder: the cluster's key, the flags, and
+// the master's ID, which must not be another one. It refuses the folder of somebody else, because this master would deny
+// all others access to it.
+func (c Config) withFolder() (_ Config, err error) {
 	if err := datafolder.Check(c.DataDir, datafolder.Master); err != nil {
-		return api.E("master.config", api.Invalid, c.DataDir, err)
+		return c, api.E("master.config", api.Invalid, c.DataDir, err)
 	}
-	return nil
+	if c.Trust.Key.IsZero() {
+		if c.Trust.Key, err = trust.ReadKey(c.DataDir); err != nil {
+			return c, err
+		}
+	}
+	if c, err = c.withKept(); err != nil {
+		return c, err
+	}
+	id, err := raftlog.IDIn(c.DataDir, c.ID)
+	c.ID = cmp.Or(id, c.ID)
+	return c, err
 }
 
 // withKept fills empty fields with those that an earlier start stored in the folder.
 func (c Config) withKept() (Config, error) {
-	if c.DataDir == "" {
-		return c, nil
-	}
 	data, err := os.ReadFile(filepath.Join(c.DataDir, keptFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return c, nil
@@ -186,39 +187,10 @@ func (c Config) withKept() (Config, error) {
 	if err != nil {
 		return c, api.E("master.config", api.Invalid, c.DataDir, fmt.Errorf("%s can't be read: %w", keptFile, err))
 	}
-	or := func(field *string, value string) {
-		if *field == "" {
-			*field = value
-		}
-	}
-	or(&c.GRPC, k.GRPC)
-	or(&c.HTTP, k.HTTP)
-	or(&c.Raft, k.Raft)
-	or(&c.Advertise, k.Advertise)
-	or(&c.Profile, k.Profile)
+	c.GRPC, c.HTTP, c.Raft = cmp.Or(c.GRPC, k.GRPC), cmp.Or(c.HTTP, k.HTTP), cmp.Or(c.Raft, k.Raft)
+	c.Advertise, c.Profile = cmp.Or(c.Advertise, k.Advertise), cmp.Or(c.Profile, k.Profile)
 	c.Trust.Insecure = c.Trust.Insecure || k.Insecure && c.Trust.Key.IsZero() && c.Trust.Obtain == nil
 	return c, nil
-}
-
-// withID takes the master's ID from the data folder. A master that starts again need not name its ID, and must not name
-// another one.
-func (c Config) withID() (Config, error) {
-	if c.DataDir == "" {
-		return c, nil
-	}
-	id, err := raftlog.IDIn(c.DataDir, c.ID)
-	c.ID = cmp.Or(id, c.ID)
-	return c, err
-}
-
-// withKey takes the cluster's key from the data folder, unless it is given.
-func (c Config) withKey() (Config, error) {
-	if c.DataDir == "" || !c.Trust.Key.IsZero() {
-		return c, nil
-	}
-	var err error
-	c.Trust.Key, err = trust.ReadKey(c.DataDir)
-	return c, err
 }
 
 // withObtained obtains the key if the folder has none, or one that is no longer valid.
@@ -249,7 +221,7 @@ func (k *kept) read(data []byte) error {
 	if err := json.Unmarshal(data, k); err != nil {
 		return fmt.Errorf("it is damaged: %w; %s", err, howToKeepAnew)
 	}
-	if k.Sum != "" && k.Sum != k.summed().Sum {
+	if k.Sum != k.summed().Sum {
 		return fmt.Errorf("it is damaged: its checksum is wrong; %s", howToKeepAnew)
 	}
 	return nil
@@ -269,17 +241,9 @@ func (c Config) keep() error {
 }
 
 func (c Config) withDefaults() Config {
-	or := func(field *string, value string) {
-		if *field == "" {
-			*field = value
-		}
-	}
-	or(&c.GRPC, defaultGRPC)
-	or(&c.HTTP, defaultHTTP)
-	or(&c.Raft, defaultRaft)
-	or(&c.Profile, string(raftlog.ProfileLAN))
-	or(&c.Allocator, defaultAllocator)
-	or(&c.Version, version.String())
+	c.GRPC, c.HTTP, c.Raft = cmp.Or(c.GRPC, defaultGRPC), cmp.Or(c.HTTP, defaultHTTP), cmp.Or(c.Raft, defaultRaft)
+	c.Profile, c.Allocator = cmp.Or(c.Profile, string(raftlog.ProfileLAN)), cmp.Or(c.Allocator, defaultAllocator)
+	c.Version = cmp.Or(c.Version, version.String())
 	if c.Listen == nil {
 		c.Listen = transport.ListenTCP
 	}

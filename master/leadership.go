@@ -129,11 +129,16 @@ func (d *leadership) act(ctx context.Context, op string, action core.Action) (an
 
 // commit makes a change of the registry, if this master leads.
 func (d *leadership) commit(ctx context.Context, op string, change registry.Change) error {
+	return d.onLeader(op, func(l *leader) error { return l.commit(ctx, op, change) })
+}
+
+// onLeader has this master change something, if it leads. If it ceases to meanwhile, the error names the leader.
+func (d *leadership) onLeader(op string, change func(*leader) error) error {
 	l, err := d.mine(op)
 	if err != nil {
 		return err
 	}
-	err = l.commit(ctx, op, change)
+	err = change(l)
 	if api.Is(err, api.NotLeader) {
 		return d.notLeader(op)
 	}

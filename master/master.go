@@ -54,18 +54,11 @@ type Master struct {
 
 // New checks the configuration, locks the folder, reads it and opens the listeners. It starts nothing; Run does that.
 func New(config Config) (*Master, error) {
-	err := config.checkFolder()
-	if err == nil {
-		config, err = config.withKey()
-	}
-	if err == nil {
-		config, err = config.withKept()
-	}
-	if err == nil {
-		config, err = config.withID()
-	}
-	if err != nil {
-		return nil, err
+	if config.DataDir != "" {
+		var err error
+		if config, err = config.withFolder(); err != nil {
+			return nil, err
+		}
 	}
 	config = config.withDefaults()
 	if err := config.check(); err != nil {
@@ -128,7 +121,6 @@ func (m *Master) open() (err error) {
 		Dial:      m.proof.dialRaft,
 		Profile:   raftlog.Profile(m.config.Profile),
 		Version:   m.config.Version,
-		Format:    m.config.Format,
 		Logger:    *m.log,
 		Committed: m.metrics.committed,
 		Changed:   m.leading.news.fire,
@@ -164,7 +156,7 @@ func (m *Master) open() (err error) {
 func (m *Master) build() {
 	m.saver = &saver{config: m.config, log: m.log, raft: m.raft, slots: make(chan struct{}, snapshotsMax)}
 	m.masters = &masters{config: m.config, log: m.log, raft: m.raft, listeners: m.listeners, leading: m.leading, proof: m.proof, saver: m.saver}
-	m.calls = &calls{log: m.log, guard: m.guard, metrics: m.metrics, leading: m.leading, proof: m.proof}
+	m.calls = &calls{log: m.log, guard: m.guard, metrics: m.metrics, proof: m.proof}
 	m.watches = &watchLogs{
 		config: m.config, log: m.log, raft: m.raft, leading: m.leading, proof: m.proof, masters: m.masters,
 		events: watching.NewLog(false), views: watching.NewLog(true), over: make(chan struct{}),

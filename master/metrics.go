@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
@@ -41,58 +40,40 @@ type metrics struct {
 }
 
 func newMetrics() *metrics {
-	m := &metrics{
-		registry: prometheus.NewRegistry(),
-		commits: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "tender_raft_commit_seconds", Help: "From handing an entry to the quorum until it is applied here.",
-			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
-		}),
-		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "tender_raft_entry_commands", Help: "Commands in one entry of the log.",
-			Buckets: prometheus.ExponentialBuckets(1, 4, 8),
-		}),
-		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tender_calls_total", Help: "Calls and streams that have ended, by method and kind of error.",
-		}, []string{"method", "kind"}),
-		broken: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tender_core_broken_total", Help: "Leaderships that ended because the core broke a rule of its own.",
-		}),
-		stuck: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tender_loop_stuck_total", Help: "Leaderships that ended because a round of the loop took too long.",
-		}),
-		dropped: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tender_messages_dropped_total", Help: "Messages between executors and frameworks for which too many waited already, on the leader.",
-		}),
-		returns: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "tender_offer_return_seconds",
-			Help:    "From the arrival of what frees an agent's resources (a task's end, an answer) until their next offer is on its way.",
-			Buckets: prometheus.ExponentialBuckets(0.000025, 1.5, 30), // to 3.2 s
-		}),
-		rounds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "tender_loop_round_seconds",
-			Help:    "How long a round of the leader's loop takes: what comes meanwhile waits for its end.",
-			Buckets: prometheus.ExponentialBuckets(0.000025, 1.5, 30), // to 3.2 s
-		}),
-		allocates: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "tender_allocator_run_seconds",
-			Help:    "How long a run of the allocation policy takes, with the making of its offers, on the leader.",
-			Buckets: prometheus.ExponentialBuckets(0.000025, 1.5, 30), // to 3.2 s
-		}),
-		starts: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "tender_task_start_seconds",
-			Help:    "From the launch of a task until it is RUNNING, on the leader.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 2, 16), // to 33 s
-		}),
-		elections: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tender_elections_won_total", Help: "How often this master has begun to lead.",
-		}),
-		held: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tender_peers_held_seconds_total", Help: "How long peers were not read on as they had used up an allowance, by what it is of, and by principal where all that it has together was the reason; of addresses the log says which.",
-		}, []string{"of", "principal"}),
+	registry := prometheus.NewRegistry()
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		made := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+		registry.MustRegister(made)
+		return made
 	}
-	m.registry.MustRegister(m.commits, m.batch, m.calls, m.broken, m.stuck, m.dropped, m.returns, m.rounds, m.allocates, m.starts, m.elections, m.held,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return m
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		made := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		registry.MustRegister(made)
+		return made
+	}
+	counter := func(name, help string) prometheus.Counter { return counters(name, help).WithLabelValues() }
+	short := prometheus.ExponentialBuckets(0.000025, 1.5, 30) // to 3.2 s
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return &metrics{
+		registry: registry,
+		commits: histogram("tender_raft_commit_seconds", "From handing an entry to the quorum until it is applied here.",
+			prometheus.ExponentialBuckets(0.0005, 2, 14)),
+		batch:   histogram("tender_raft_entry_commands", "Commands in one entry of the log.", prometheus.ExponentialBuckets(1, 4, 8)),
+		calls:   counters("tender_calls_total", "Calls and streams that have ended, by method and kind of error.", "method", "kind"),
+		broken:  counter("tender_core_broken_total", "Leaderships that ended because the core broke a rule of its own."),
+		stuck:   counter("tender_loop_stuck_total", "Leaderships that ended because a round of the loop took too long."),
+		dropped: counter("tender_messages_dropped_total", "Messages between executors and frameworks for which too many waited already, on the leader."),
+		returns: histogram("tender_offer_return_seconds",
+			"From the arrival of what frees an agent's resources (a task's end, an answer) until their next offer is on its way.", short),
+		rounds: histogram("tender_loop_round_seconds", "How long a round of the leader's loop takes: what comes meanwhile waits for its end.", short),
+		allocates: histogram("tender_allocator_run_seconds",
+			"How long a run of the allocation policy takes, with the making of its offers, on the leader.", short),
+		starts: histogram("tender_task_start_seconds", "From the launch of a task until it is RUNNING, on the leader.",
+			prometheus.ExponentialBuckets(0.001, 2, 16)), // to 33 s
+		elections: counter("tender_elections_won_total", "How often this master has begun to lead."),
+		held: counters("tender_peers_held_seconds_total", "How long peers were not read on as they had used up an allowance, by what it is of, and by principal where all that it has together was the reason; of addresses the log says which.",
+			"of", "principal"),
+	}
 }
 
 func (m *metrics) committed(commands int, took time.Duration) {
@@ -204,30 +185,15 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put := func(desc *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	if log := c.config.Log.Written; log != nil {
-		out <- prometheus.MustNewConstMetric(droppedTotal, prometheus.CounterValue, float64(log.Dropped()))
+	count := func(desc *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value, labels...)
 	}
-	out <- prometheus.MustNewConstMetric(refusedTotal, prometheus.CounterValue, float64(c.intake.Refused.Load()))
-	unread := &c.intake.Peers.Unread
-	put(unreadGauge, float64(unread.Bytes.Load()))
-	out <- prometheus.MustNewConstMetric(unreadTotal, prometheus.CounterValue, float64(unread.Closed.Load()))
-	if h := c.watches.history; h != nil {
-		put(historyGauge, float64(h.Counts.Notable.Load()), "notable")
-		put(historyGauge, float64(h.Counts.Routine.Load()), "routine")
-		out <- prometheus.MustNewConstMetric(historyLost, prometheus.CounterValue, float64(h.Counts.Lost.Load()))
-	}
-	status := c.raft.Members.Status()
-	put(termGauge, float64(status.Term))
-	put(appliedGauge, float64(status.Applied))
-	put(lastGauge, float64(status.Last))
-	put(diskGauge, oneIf(c.raft.Disk() != ""))
-	c.collectOwn(put)
+	c.collectOwn(put, count)
 	l := c.leading.now.Load()
+	put(leadingGauge, oneIf(l != nil))
 	if l == nil {
-		put(leadingGauge, 0)
 		return
 	}
-	put(leadingGauge, 1)
 	if standings := c.masters.standings.Load(); standings != nil {
 		for id, found := range *standings { // order: irrelevant because the registry sorts
 			put(lagGauge, float64(found.lag), id)
@@ -246,38 +212,15 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}) != nil {
 		return
 	}
-	collectCapacity(put, counts)
-	collectRoles(put, roles)
-	collectFrameworks(put, counts, l.tally.NameOf)
-	for state := api.AgentIniting; state <= api.AgentTombstone; state++ {
-		put(agentsGauge, float64(counts.Agents[state]), state.String())
-	}
-	for state := api.TaskStaging; state <= api.TaskUnreachable; state++ {
-		put(tasksGauge, float64(counts.Tasks[state]), state.String())
-	}
-	count := func(desc *prometheus.Desc, value float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value, labels...)
-	}
 	sum := func(desc *prometheus.Desc, starts tally.Starts, label string) {
 		out <- prometheus.MustNewConstSummary(desc, starts.Ran, starts.Waited.Seconds(), nil, label)
 	}
+	collectCapacity(put, counts)
+	collectRoles(put, roles)
+	collectFrameworks(put, count, counts, l.tally.NameOf)
+	collectAgents(put, count, counts)
 	collectTally(put, count, sum, counted)
 	collectUsage(count, counts.Spent)
-	for id, placed := range counts.Placed { // order: irrelevant because the registry sorts
-		count(placedTotal, float64(placed.Node), string(id), "node")
-		count(placedTotal, float64(placed.Near), string(id), "near")
-		count(placedTotal, float64(placed.Any), string(id), "any")
-		count(placedWait, placed.Waited.Seconds(), string(id))
-		count(placedIdle, placed.Idle.Seconds(), string(id))
-	}
-	put(frameworks, float64(counts.Frameworks.All))
-	put(activeGauge, float64(counts.Frameworks.Active))
-	put(detachedGauge, float64(counts.Frameworks.Detached))
-	put(offersGauge, float64(counts.Offers))
-	count(voicesTotal, float64(counts.Voices))
-	put(apartGauge, float64(counts.Apart))
-	count(givenTotal, float64(counts.Given))
-	count(versionTotal, float64(counts.Versions.Count))
 	for principal, has := range c.metrics.holdings(counts.Principals) { // order: irrelevant because the registry sorts
 		put(sharesGauge, float64(has.Frameworks), principal, "frameworks")
 		put(sharesGauge, float64(has.Tasks), principal, "tasks")
@@ -285,10 +228,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		put(sharesGauge, float64(has.Offers), principal, "offers")
 		put(sharesGauge, float64(has.Filters), principal, "filters")
 	}
-	for _, illness := range view.Illnesses {
-		put(illGauge, float64(counts.Ill[illness]), string(illness))
-	}
-	put(overdueGauge, float64(counts.Overdue))
+	put(offersGauge, float64(counts.Offers))
 	put(streamsGauge, float64(counts.Schedulers), "schedulers")
 	put(streamsGauge, float64(counts.Links), "agents")
 }

@@ -72,7 +72,23 @@ const rolesMax = 100
 type putter = func(desc *prometheus.Desc, value float64, labels ...string)
 
 // collectOwn puts what each master says of itself, whether it leads or not.
-func (c collector) collectOwn(put putter) {
+func (c collector) collectOwn(put, count putter) {
+	if log := c.config.Log.Written; log != nil {
+		count(droppedTotal, float64(log.Dropped()))
+	}
+	count(refusedTotal, float64(c.intake.Refused.Load()))
+	put(unreadGauge, float64(c.intake.Peers.Unread.Bytes.Load()))
+	count(unreadTotal, float64(c.intake.Peers.Unread.Closed.Load()))
+	if h := c.watches.history; h != nil {
+		put(historyGauge, float64(h.Counts.Notable.Load()), "notable")
+		put(historyGauge, float64(h.Counts.Routine.Load()), "routine")
+		count(historyLost, float64(h.Counts.Lost.Load()))
+	}
+	status := c.raft.Members.Status()
+	put(termGauge, float64(status.Term))
+	put(appliedGauge, float64(status.Applied))
+	put(lastGauge, float64(status.Last))
+	put(diskGauge, oneIf(c.raft.Disk() != ""))
 	put(buildGauge, 1, c.config.Version, runtime.Version(), c.config.Allocator)
 	put(snapshotGauge, unixSeconds(c.raft.Snapshots.Newest().At))
 	if holder := c.proof.holder; holder != nil && holder.Pass().IsSigned() {
@@ -155,8 +171,36 @@ func collectRoles(put putter, roles []view.Role) {
 	}
 }
 
+// collectAgents puts how agents and their tasks do.
+func collectAgents(put, count putter, counts view.Counts) {
+	for state := api.AgentIniting; state <= api.AgentTombstone; state++ {
+		put(agentsGauge, float64(counts.Agents[state]), state.String())
+	}
+	for state := api.TaskStaging; state <= api.TaskUnreachable; state++ {
+		put(tasksGauge, float64(counts.Tasks[state]), state.String())
+	}
+	for _, illness := range view.Illnesses {
+		put(illGauge, float64(counts.Ill[illness]), string(illness))
+	}
+	count(voicesTotal, float64(counts.Voices))
+	put(apartGauge, float64(counts.Apart))
+	count(givenTotal, float64(counts.Given))
+	put(overdueGauge, float64(counts.Overdue))
+	count(versionTotal, float64(counts.Versions.Count))
+}
+
 // collectFrameworks puts what frameworks have and want. Those without lines of their own are summed.
-func collectFrameworks(put putter, counts view.Counts, nameOf func(api.FrameworkID) string) {
+func collectFrameworks(put, count putter, counts view.Counts, nameOf func(api.FrameworkID) string) {
+	put(frameworks, float64(counts.Frameworks.All))
+	put(activeGauge, float64(counts.Frameworks.Active))
+	put(detachedGauge, float64(counts.Frameworks.Detached))
+	for id, placed := range counts.Placed { // order: irrelevant because the registry sorts
+		count(placedTotal, float64(placed.Node), string(id), "node")
+		count(placedTotal, float64(placed.Near), string(id), "near")
+		count(placedTotal, float64(placed.Any), string(id), "any")
+		count(placedWait, placed.Waited.Seconds(), string(id))
+		count(placedIdle, placed.Idle.Seconds(), string(id))
+	}
 	sums := make(map[string]view.Standing)
 	for id, standing := range counts.Standings { // order: irrelevant because it sums
 		name := nameOf(id)

@@ -41,32 +41,19 @@ func (s raftService) ListPeers(context.Context, *apiv1.ListPeersRequest) (*apiv1
 	return answer, nil
 }
 
-// onLeader makes a change of the quorum if this master leads.
-func (s raftService) onLeader(op string, change func(*leader) error) error {
-	l, err := s.leading.mine(op)
-	if err != nil {
-		return err
-	}
-	err = change(l)
-	if api.Is(err, api.NotLeader) {
-		return s.leading.notLeader(op)
-	}
-	return err
-}
-
 func (s raftService) AddPeer(ctx context.Context, r *apiv1.AddPeerRequest) (*apiv1.ActionResponse, error) {
 	const op = "raft.add"
 	peer, err := ParsePeer(r.GetId() + "=" + r.GetRaftAddress())
 	if err != nil {
 		return nil, api.E(op, api.Invalid, r.GetId(), err)
 	}
-	err = s.onLeader(op, func(*leader) error { return s.raft.Members.Add(ctx, peer) })
+	err = s.leading.onLeader(op, func(*leader) error { return s.raft.Members.Add(ctx, peer) })
 	return actionResponse(r.GetId(), fmt.Sprintf("master %s is a voter", peer.ID), err)
 }
 
 func (s raftService) RemovePeer(ctx context.Context, r *apiv1.RemovePeerRequest) (*apiv1.ActionResponse, error) {
 	id, done := api.MasterID(r.GetId()), fmt.Sprintf("master %s has left the quorum", r.GetId())
-	err := s.onLeader("raft.remove", func(l *leader) error {
+	err := s.leading.onLeader("raft.remove", func(l *leader) error {
 		// The registry comes first, because a leader that has removed itself can't write to it any more.
 		forget := func() error {
 			if err := l.commit(ctx, "raft.remove", registry.RemoveMaster{ID: id}); err != nil && !api.Is(err, api.NotFound) {
@@ -85,7 +72,7 @@ func (s raftService) RemovePeer(ctx context.Context, r *apiv1.RemovePeerRequest)
 
 func (s raftService) TransferLeader(ctx context.Context, r *apiv1.TransferLeaderRequest) (*apiv1.ActionResponse, error) {
 	id := api.MasterID(r.GetId())
-	err := s.onLeader("raft.transfer", func(*leader) error { return s.raft.Members.Transfer(ctx, id) })
+	err := s.leading.onLeader("raft.transfer", func(*leader) error { return s.raft.Members.Transfer(ctx, id) })
 	return actionResponse(r.GetId(), "leadership was handed over", err)
 }
 

@@ -443,12 +443,12 @@ func TestAForgottenAgentStaysOut(t *testing.T) {
 			"a removed one, as a new one":         {old, protocol.RegisterAgent{Nonce: "n2"}, true},
 			"a removed one, as one of the future": {old, again("n2", "agent-99"), true},
 		} {
-			if err := w.leading.admitsAgent(test.signed, test.first); (err != nil) != test.out || test.out && err.Kind != api.Denied {
+			if err := w.leading.admitsAgent(rights.Caller{}, test.signed, test.first); (err != nil) != test.out || test.out && err.Kind != api.Denied {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		w.commit(registry.RaiseEpoch{Epoch: 1}) // restored: it has forgotten agents
-		if err := w.leading.admitsAgent(old, again("n4", "agent-99")); err != nil {
+		if err := w.leading.admitsAgent(rights.Caller{}, old, again("n4", "agent-99")); err != nil {
 			t.Errorf("one that a restored registry has forgotten: %v", err)
 		}
 	})

@@ -155,61 +155,47 @@ func sameSession(events []agentEvent) (one []protocol.AgentEvent, rest []agentEv
 // readScheduler brings a scheduler's calls into the loop until the stream ends. It returns the error that the writer
 // should send to the scheduler.
 func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc.BidiStreamingServer[apiv1.SchedulerCalls, apiv1.SchedulerEvents]) *api.Error {
+	const op = "scheduler.session"
 	ctx, opened, from := stream.Context(), false, out.by
 	by := l.inbox.Front.Inlet(from)
-	heard := firstCall("scheduler.session", from, out.Close)
+	heard := firstCall(op, from, out.Close)
 	defer func() {
 		heard()
 		if opened {
 			by.PutLast(arrival{what: core.SchedulerClosed{Conn: conn, Why: cutOff(out.Why())}, at: time.Now()})
 		}
 	}()
-	take := func(calls []protocol.NumberedCall, bytes int) *api.Error {
-		if !from.Pay(ctx, intake.CallsExpense, float64(bytes+intake.SchedulerPrice(calls))) {
-			return nil // the stream has ended
-		}
+	return intake.SchedulerCalls.ReadAll(stream, l.leading.intake.Desk, from, func(calls []protocol.NumberedCall, bytes int) *api.Error {
 		l.leading.intake.Programs.Prepare(ctx, from, calls)
 		if !opened && len(calls) > 0 {
 			first, ok := calls[0].Call.(protocol.Subscribe)
 			if !ok {
-				return api.E("scheduler.session", api.Invalid, "", errors.New("the first call must be Subscribe"))
+				return api.E(op, api.Invalid, "", errors.New("the first call must be Subscribe"))
 			}
 			heard()
 			if wait, ok := from.PayForSession(ctx, intake.SubscribedSessions); !ok {
-				return tooManySessions("scheduler.session", wait)
+				return tooManySessions(op, wait)
 			}
 			opened = l.send(ctx, by, arrival{what: core.SchedulerOpened{Conn: conn, By: guard.ScopeOf(ctx), Subscribe: first}, scheduler: out, bytes: bytes})
 			if !opened {
-				return l.leading.notLeader("scheduler.session")
+				return l.leading.notLeader(op)
 			}
 			calls = calls[1:]
 		}
 		if len(calls) > 0 && !l.send(ctx, by, arrival{what: core.SchedulerCalled{Conn: conn, Calls: calls}, bytes: bytes}) {
-			return l.leading.notLeader("scheduler.session")
+			return l.leading.notLeader(op)
 		}
 		return nil
-	}
-	for {
-		if !from.Pay(ctx, intake.CallsExpense, 0) { // its debts, while nothing of the next message is in memory
-			return nil
-		}
-		frame := new(wire.Frame)
-		if err := stream.RecvMsg(frame); err != nil {
-			return nil // the stream has ended or is ending
-		}
-		if err := intake.ReadParts(ctx, l.leading.intake.Desk, from, frame, (*wire.Frame).SchedulerParts, intake.SchedulerCalls, take); err != nil {
-			from.Charge(intake.CallsExpense, intake.EndedPrice)
-			return err
-		}
-	}
+	})
 }
 
 // readAgent does the same for an agent. From its first call until the end of its report, the agent holds one of the
 // gate's places.
 func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]) *api.Error {
+	const op = "agent.session"
 	ctx, opened, from := stream.Context(), false, out.by
 	by := l.inbox.Agents.Inlet(from)
-	leave, heard := func() {}, firstCall("agent.session", from, out.Close)
+	leave, heard := func() {}, firstCall(op, from, out.Close)
 	defer func() {
 		heard()
 		if opened {
@@ -217,23 +203,14 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 		}
 		leave()
 	}()
-	take := func(calls []protocol.AgentCall, bytes int) *api.Error {
-		if !from.Pay(ctx, intake.CallsExpense, float64(bytes+intake.AgentPrice(calls))) {
-			return nil // the stream has ended
-		}
+	return intake.AgentCalls.ReadAll(stream, l.leading.intake.Desk, from, func(calls []protocol.AgentCall, bytes int) *api.Error {
 		if !opened && len(calls) > 0 {
-			if !opensAgent(calls[0]) {
-				return api.E("agent.session", api.Invalid, "", errors.New("the first call must be Register or Reregister"))
-			}
-			if err := ownNonce(guard.CallerOf(ctx), calls[0]); err != nil {
-				return err
-			}
-			if err := l.leading.admitsAgent(transport.SignedAt(ctx), calls[0]); err != nil {
+			if err := l.leading.admitsAgent(guard.CallerOf(ctx), transport.SignedAt(ctx), calls[0]); err != nil {
 				return err
 			}
 			heard()
 			if wait, ok := from.PayForSession(ctx, 1); !ok {
-				return tooManySessions("agent.session", wait)
+				return tooManySessions(op, wait)
 			}
 			place, entered := l.inbox.Gate.Enter(ctx, l.over)
 			if !entered {
@@ -242,7 +219,7 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 			leave = place
 			opened = l.send(ctx, by, arrival{what: core.AgentOpened{Conn: conn, First: calls[0]}, agent: out, bytes: bytes})
 			if !opened {
-				return l.leading.notLeader("agent.session")
+				return l.leading.notLeader(op)
 			}
 			calls = calls[1:]
 		}
@@ -254,23 +231,10 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 			arrived.taken = leave
 		}
 		if !l.send(ctx, by, arrived) {
-			return l.leading.notLeader("agent.session")
+			return l.leading.notLeader(op)
 		}
 		return nil
-	}
-	for {
-		if !from.Pay(ctx, intake.CallsExpense, 0) { // its debts, while nothing of the next message is in memory
-			return nil
-		}
-		frame := new(wire.Frame)
-		if err := stream.RecvMsg(frame); err != nil {
-			return nil
-		}
-		if err := intake.ReadParts(ctx, l.leading.intake.Desk, from, frame, (*wire.Frame).AgentParts, intake.AgentCalls, take); err != nil {
-			from.Charge(intake.CallsExpense, intake.EndedPrice)
-			return err
-		}
-	}
+	})
 }
 
 func tooManySessions(op string, wait time.Duration) *api.Error {
@@ -309,10 +273,12 @@ func endsReport(calls []protocol.AgentCall) bool {
 // once.
 const newAgentMax = 24 * time.Hour
 
-// admitsAgent refuses an agent that the registry does not know and whose certificate was signed long ago. So an agent
-// that was removed, or marked gone so long ago that it is forgotten, does not come back with an old certificate (R47).
-// Signed is zero in a cluster without certificates.
-func (d *leadership) admitsAgent(signed time.Time, first protocol.AgentCall) *api.Error {
+// admitsAgent refuses an agent whose first call is none that opens a session, or names another nonce than its certificate
+// (R7). It also refuses one that the registry does not know and whose certificate was signed long ago. So an agent that was
+// removed, or marked gone so long ago that it is forgotten, does not come back with an old certificate (R47). Signed is zero
+// in a cluster without certificates.
+func (d *leadership) admitsAgent(caller rights.Caller, signed time.Time, first protocol.AgentCall) *api.Error {
+	const op = "agent.session"
 	var nonce api.Nonce
 	var id api.AgentID
 	switch first := first.(type) {
@@ -320,7 +286,12 @@ func (d *leadership) admitsAgent(signed time.Time, first protocol.AgentCall) *ap
 		nonce = first.Nonce
 	case protocol.ReregisterAgent:
 		nonce, id = first.Nonce, first.Agent.ID
-	default: // no other call opens a session
+	default:
+		return api.E(op, api.Invalid, "", errors.New("the first call must be Register or Reregister"))
+	}
+	// A caller of another kind is one whose identity is not checked.
+	if caller.Kind == rights.Agent && string(nonce) != caller.Name {
+		return api.E(op, api.Denied, caller.Name, fmt.Errorf("its certificate is not that of the agent that says %q", nonce))
 	}
 	if signed.IsZero() || time.Since(signed) < newAgentMax {
 		return nil
@@ -330,34 +301,6 @@ func (d *leadership) admitsAgent(signed time.Time, first protocol.AgentCall) *ap
 	if !isNew {
 		return nil
 	}
-	return api.E("agent.session", api.Denied, nonce, fmt.Errorf(
+	return api.E(op, api.Denied, nonce, fmt.Errorf(
 		"its certificate is of %s, and no such agent is known: it was removed; start it with an empty data folder and --join FILE, as a new one", signed.UTC().Format(time.RFC3339)))
-}
-
-// ownNonce refuses an agent whose nonce is not the one in its certificate (R7).
-func ownNonce(caller rights.Caller, first protocol.AgentCall) *api.Error {
-	if caller.Kind != rights.Agent {
-		return nil // a caller whose identity is not checked
-	}
-	nonce := api.Nonce("")
-	switch first := first.(type) {
-	case protocol.RegisterAgent:
-		nonce = first.Nonce
-	case protocol.ReregisterAgent:
-		nonce = first.Nonce
-	default: // no other call opens a session
-	}
-	if string(nonce) != caller.Name {
-		return api.E("agent.session", api.Denied, caller.Name, fmt.Errorf("its certificate is not that of the agent that says %q", nonce))
-	}
-	return nil
-}
-
-func opensAgent(call protocol.AgentCall) bool {
-	switch call.(type) {
-	case protocol.RegisterAgent, protocol.ReregisterAgent:
-		return true
-	default: // no other call opens a session
-	}
-	return false
 }

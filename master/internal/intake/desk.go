@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/api"
@@ -91,24 +92,55 @@ func (d *Desk) restAfter(worked time.Duration) time.Duration {
 	return due
 }
 
-// ReadParts reads a message part by part. Each part is read at the desk and taken before the next one is read, so that
-// only one of them is in memory. The frame is freed.
-func ReadParts[C any](
-	ctx context.Context, d *Desk, by *Sender, frame *wire.Frame, cut func(*wire.Frame) ([]wire.Part, error),
-	read func(before int, part []byte) ([]C, error), take func(calls []C, weight int) *api.Error,
-) *api.Error {
+// Calls says how the messages of a kind of peer are read.
+type Calls[C any] struct {
+	cut   func(*wire.Frame) ([]wire.Part, error)
+	read  func(before int, part []byte) ([]C, error) // before is how many calls the parts before have
+	price func([]C) int                              // what they cost beside the memory that they take
+}
+
+// SchedulerCalls and AgentCalls read what schedulers and agents say.
+var (
+	SchedulerCalls = Calls[protocol.NumberedCall]{(*wire.Frame).SchedulerParts, schedulerCalls, schedulerPrice}
+	AgentCalls     = Calls[protocol.AgentCall]{(*wire.Frame).AgentParts, agentCalls, agentPrice}
+)
+
+// ReadAll reads the messages of a stream until it ends, part by part. Each part is read at the desk, paid by its sender
+// and taken before the next one is read, so that only one of them is in memory. It returns why the stream has to end;
+// nil if it has ended.
+func (how Calls[C]) ReadAll(stream grpc.ServerStream, d *Desk, by *Sender, take func(calls []C, weight int) *api.Error) *api.Error {
+	for {
+		if !by.Pay(stream.Context(), CallsExpense, 0) { // its debts, while nothing of the next message is in memory
+			return nil
+		}
+		frame := new(wire.Frame)
+		if err := stream.RecvMsg(frame); err != nil {
+			return nil // the stream has ended or is ending
+		}
+		if err := how.readParts(stream.Context(), d, by, frame, take); err != nil {
+			by.Charge(CallsExpense, EndedPrice)
+			return err
+		}
+	}
+}
+
+// readParts reads one message, and frees its frame.
+func (how Calls[C]) readParts(ctx context.Context, d *Desk, by *Sender, frame *wire.Frame, take func(calls []C, weight int) *api.Error) *api.Error {
 	defer frame.Free()
-	parts, err := cut(frame)
+	parts, err := how.cut(frame)
 	if err != nil {
 		return wire.Error(err)
 	}
 	before := 0
 	for _, part := range parts {
 		var calls []C
-		if !d.During(ctx, by, part.Weight, func() { calls, err = read(before, part.Bytes) }) {
+		if !d.During(ctx, by, part.Weight, func() { calls, err = how.read(before, part.Bytes) }) {
 			return nil // the stream has ended
 		}
 		before += part.Calls
+		if !by.Pay(ctx, CallsExpense, float64(part.Weight+how.price(calls))) {
+			return nil
+		}
 		if refused := take(calls, part.Weight); refused != nil {
 			return refused
 		}
@@ -119,8 +151,7 @@ func ReadParts[C any](
 	return nil
 }
 
-// SchedulerCalls decodes a part of a scheduler's message.
-func SchedulerCalls(_ int, part []byte) ([]protocol.NumberedCall, error) {
+func schedulerCalls(_ int, part []byte) ([]protocol.NumberedCall, error) {
 	m := new(apiv1.SchedulerCalls)
 	if err := proto.Unmarshal(part, m); err != nil {
 		return nil, wire.Unreadable("wire.scheduler")
@@ -128,8 +159,7 @@ func SchedulerCalls(_ int, part []byte) ([]protocol.NumberedCall, error) {
 	return wire.SchedulerCallsFromProto(m)
 }
 
-// AgentCalls decodes a part of an agent's message.
-func AgentCalls(before int, part []byte) ([]protocol.AgentCall, error) {
+func agentCalls(before int, part []byte) ([]protocol.AgentCall, error) {
 	m := new(apiv1.AgentCalls)
 	if err := proto.Unmarshal(part, m); err != nil {
 		return nil, wire.Unreadable("wire.agent")

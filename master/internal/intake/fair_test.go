@@ -170,7 +170,7 @@ func TestOnePartIsReadAtATime(t *testing.T) {
 		if taken != before {
 			t.Errorf("%d calls are read and %d are taken", before, taken)
 		}
-		calls, err := SchedulerCalls(before, data)
+		calls, err := schedulerCalls(before, data)
 		read = append(read, len(calls))
 		return calls, err
 	}
@@ -187,7 +187,8 @@ func TestOnePartIsReadAtATime(t *testing.T) {
 		if err := wire.Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, frame); err != nil {
 			t.Fatal(err)
 		}
-		return ReadParts(t.Context(), NewDesk(), NewSender(), frame, (*wire.Frame).SchedulerParts, part, take)
+		how := Calls[protocol.NumberedCall]{(*wire.Frame).SchedulerParts, part, schedulerPrice}
+		return how.readParts(t.Context(), NewDesk(), NewSender(), frame, take)
 	}
 	if err := of(tasks(4000), tasks(4000), tasks(4000), tasks(1), tasks(1)); err != nil || taken != 5 {
 		t.Fatalf("%d calls were taken: %v", taken, err)

@@ -54,8 +54,8 @@ func RefusalPrice(refused, calls, weight int) float64 {
 	return float64(refused*refusedPrice) + float64(refusedTimes*weight)*float64(refused)/float64(max(calls, refused))
 }
 
-// SchedulerPrice returns the price of a scheduler's calls.
-func SchedulerPrice(calls []protocol.NumberedCall) int {
+// schedulerPrice returns the price of a scheduler's calls.
+func schedulerPrice(calls []protocol.NumberedCall) int {
 	price := 0
 	for _, call := range calls {
 		price += schedulerCallPrice(call.Call)
@@ -98,8 +98,8 @@ func askedOrAll(named int) int {
 	return askedPrice * named
 }
 
-// AgentPrice returns the price of an agent's calls.
-func AgentPrice(calls []protocol.AgentCall) int {
+// agentPrice returns the price of an agent's calls.
+func agentPrice(calls []protocol.AgentCall) int {
 	price := 0
 	for _, call := range calls {
 		switch call := call.(type) {

@@ -1,11 +1,9 @@
 package raftlog
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"strings"
 	"sync"
@@ -119,12 +117,16 @@ func isGoodbye(message string, fields []any) bool {
 }
 
 // raftLogger writes Raft's log lines to our log. Raft's info becomes our debug, because we log elections in our own
-// words. What Raft repeats is logged once, then counted.
+// words. What Raft repeats is logged once, then counted. What the library does not use of the interface does nothing.
 type raftLogger struct {
+	hclog.Logger
 	log     zerolog.Logger
 	chatter *chatter
-	name    string
 	with    []any
+}
+
+func newRaftLogger(log zerolog.Logger, chatter *chatter) raftLogger {
+	return raftLogger{Logger: hclog.NewNullLogger(), log: log, chatter: chatter}
 }
 
 var levels = map[hclog.Level]zerolog.Level{
@@ -169,35 +171,9 @@ func (l raftLogger) Info(msg string, args ...any)  { l.Log(hclog.Info, msg, args
 func (l raftLogger) Warn(msg string, args ...any)  { l.Log(hclog.Warn, msg, args...) }
 func (l raftLogger) Error(msg string, args ...any) { l.Log(hclog.Error, msg, args...) }
 
-func (l raftLogger) IsTrace() bool { return l.log.GetLevel() <= levels[hclog.Trace] }
-func (l raftLogger) IsDebug() bool { return l.log.GetLevel() <= levels[hclog.Debug] }
-func (l raftLogger) IsInfo() bool  { return l.log.GetLevel() <= levels[hclog.Info] }
-func (l raftLogger) IsWarn() bool  { return l.log.GetLevel() <= levels[hclog.Warn] }
-func (l raftLogger) IsError() bool { return l.log.GetLevel() <= levels[hclog.Error] }
-
-func (l raftLogger) ImpliedArgs() []any { return l.with }
-
 func (l raftLogger) With(args ...any) hclog.Logger {
 	l.with = append(append([]any{}, l.with...), args...)
 	return l
 }
 
-func (l raftLogger) Name() string                     { return l.name }
-func (l raftLogger) Named(name string) hclog.Logger   { l.name += "." + name; return l }
-func (l raftLogger) ResetNamed(n string) hclog.Logger { l.name = n; return l }
-func (l raftLogger) SetLevel(hclog.Level)             {}
-func (l raftLogger) GetLevel() hclog.Level            { return hclog.Trace }
-
-func (l raftLogger) StandardLogger(*hclog.StandardLoggerOptions) *log.Logger {
-	return log.New(l.StandardWriter(nil), "", 0)
-}
-
-func (l raftLogger) StandardWriter(*hclog.StandardLoggerOptions) io.Writer { return lineWriter{l} }
-
-// lineWriter writes a log line for each write.
-type lineWriter struct{ log raftLogger }
-
-func (w lineWriter) Write(p []byte) (int, error) {
-	w.log.Info(string(bytes.TrimSpace(p)))
-	return len(p), nil
-}
+func (l raftLogger) Named(string) hclog.Logger { return l }

@@ -17,7 +17,7 @@ import (
 func TestChatter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		logger := raftLogger{log: zerolog.New(&out).Level(zerolog.InfoLevel), chatter: newChatter()}
+		logger := newRaftLogger(zerolog.New(&out).Level(zerolog.InfoLevel), newChatter())
 		lines := func() []string {
 			defer out.Reset()
 			return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")

@@ -123,7 +123,7 @@ func wrap(op, subject string, err error) error {
 	return api.E(op, api.Unavailable, subject, err)
 }
 
-func (l *Log) raftLogger() raftLogger { return raftLogger{log: l.config.Logger, chatter: l.chatter} }
+func (l *Log) raftLogger() raftLogger { return newRaftLogger(l.config.Logger, l.chatter) }
 
 // ID returns this master's ID.
 func (l *Log) ID() api.MasterID { return l.self.id() }

@@ -19,7 +19,6 @@ type Outline struct {
 	Cluster api.ClusterID
 	Epoch   uint64
 	Index   uint64
-	Format  uint64
 	Masters map[api.MasterID]registry.Master
 }
 
@@ -144,7 +143,7 @@ func (m *machine) outline() Outline {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.state
-	return Outline{Cluster: s.Cluster, Epoch: s.Epoch, Index: s.Index, Format: max(s.Format, 1), Masters: maps.Clone(s.Masters)}
+	return Outline{Cluster: s.Cluster, Epoch: s.Epoch, Index: s.Index, Masters: maps.Clone(s.Masters)}
 }
 
 // principals returns the registry's present principals. Nobody changes that map.

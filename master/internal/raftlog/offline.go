@@ -110,7 +110,7 @@ func strandedTransport(self Peer) raft.Transport {
 	return transport
 }
 
-func quietLogger() raftLogger { return raftLogger{log: zerolog.Nop(), chatter: newChatter()} }
+func quietLogger() raftLogger { return newRaftLogger(zerolog.Nop(), newChatter()) }
 
 // Survivor describes what Recover could bring back from a folder.
 type Survivor struct {

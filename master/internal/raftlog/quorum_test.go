@@ -283,7 +283,7 @@ func TestLaggard(t *testing.T) {
 		if err := q.nodes[id].engine.running().ReloadConfig(config); err != nil {
 			t.Fatal(err)
 		}
-		if err := q.nodes[id].Snapshots.Compact(); err != nil {
+		if err := q.nodes[id].engine.running().snapshot().Error(); err != nil {
 			t.Fatal(err)
 		}
 		back := q.start(away, memory)

@@ -77,7 +77,7 @@ func TestUnreadableSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := q.nodes["m1"]
-	if err := n.Snapshots.Compact(); err != nil {
+	if err := n.engine.running().snapshot().Error(); err != nil {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "m1", raftFolder, "snapshots", "*", "state.bin"))

@@ -31,7 +31,7 @@ func TestAFollowerThatWasSentASnapshotStartsAgain(t *testing.T) {
 		if err := q.nodes[id].engine.running().ReloadConfig(config); err != nil {
 			t.Fatal(err)
 		}
-		if err := q.nodes[id].Snapshots.Compact(); err != nil {
+		if err := q.nodes[id].engine.running().snapshot().Error(); err != nil {
 			t.Fatal(err)
 		}
 		q.onDisk(Peer{ID: away, Addr: addr}, filepath.Join(dir, string(away)))

@@ -16,7 +16,7 @@ import (
 )
 
 // Snapshots is this master's snapshots: whether the newest can be read, when it was made, how much of the log stays behind
-// the next. Newest, Write and Compact may be called by any goroutine.
+// the next. Newest and Write may be called by any goroutine.
 type Snapshots struct {
 	config  *Config
 	folder  *folder
@@ -121,17 +121,4 @@ func (s *Snapshots) Write(w io.Writer) error {
 	s.machine.shown = nil
 	s.machine.mu.Unlock()
 	return registrycodec.WriteSnapshot(w, state, term)
-}
-
-// Compact makes Raft take a snapshot now.
-func (s *Snapshots) Compact() error {
-	r := s.engine.running()
-	if r == nil {
-		return api.E("raft.compact", api.Unavailable, s.self.id(), errors.New("raft is not running"))
-	}
-	err := r.snapshot().Error()
-	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
-		return nil
-	}
-	return wrap("raft.compact", string(s.self.id()), err)
 }
