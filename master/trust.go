@@ -52,11 +52,16 @@ type trustService struct {
 	proof   *proof
 }
 
-func (s trustService) Sign(ctx context.Context, request *apiv1.SignRequest) (*apiv1.SignResponse, error) {
-	if _, err := s.leading.mine("trust.sign"); err != nil {
-		return nil, err
+// asLeader makes a call if this master leads, as a follower may not know the latest tokens and grants.
+func asLeader[A any](d *leadership, op string, call func() (A, error)) (none A, err error) {
+	if _, err := d.mine(op); err != nil {
+		return none, err
 	}
-	return s.proof.registrar.Sign(ctx, request)
+	return call()
+}
+
+func (s trustService) Sign(ctx context.Context, request *apiv1.SignRequest) (*apiv1.SignResponse, error) {
+	return asLeader(s.leading, "trust.sign", func() (*apiv1.SignResponse, error) { return s.proof.registrar.Sign(ctx, request) })
 }
 
 func (s operatorService) CreateToken(ctx context.Context, request *apiv1.CreateTokenRequest) (*apiv1.CreateTokenResponse, error) {
@@ -71,10 +76,7 @@ func (s operatorService) CreateToken(ctx context.Context, request *apiv1.CreateT
 }
 
 func (s operatorService) ListTokens(ctx context.Context, request *apiv1.ListTokensRequest) (*apiv1.ListTokensResponse, error) {
-	if _, err := s.leading.mine("token.list"); err != nil {
-		return nil, err
-	}
-	return s.proof.registrar.ListTokens(ctx, request)
+	return asLeader(s.leading, "token.list", func() (*apiv1.ListTokensResponse, error) { return s.proof.registrar.ListTokens(ctx, request) })
 }
 
 func (s operatorService) RevokeToken(ctx context.Context, request *apiv1.RevokeTokenRequest) (*apiv1.ActionResponse, error) {
@@ -82,24 +84,15 @@ func (s operatorService) RevokeToken(ctx context.Context, request *apiv1.RevokeT
 }
 
 func (s operatorService) GetAuthority(ctx context.Context, request *apiv1.GetAuthorityRequest) (*apiv1.AuthorityView, error) {
-	if _, err := s.leading.mine("authority.get"); err != nil {
-		return nil, err
-	}
-	return s.proof.registrar.GetAuthority(ctx, request)
+	return asLeader(s.leading, "authority.get", func() (*apiv1.AuthorityView, error) { return s.proof.registrar.GetAuthority(ctx, request) })
 }
 
 func (s operatorService) RotateAuthority(ctx context.Context, request *apiv1.RotateAuthorityRequest) (*apiv1.AuthorityView, error) {
-	if _, err := s.leading.mine("authority.rotate"); err != nil {
-		return nil, err
-	}
-	return s.proof.registrar.RotateAuthority(ctx, request, guard.ScopeOf(ctx))
+	return asLeader(s.leading, "authority.rotate", func() (*apiv1.AuthorityView, error) { return s.proof.registrar.RotateAuthority(ctx, request, guard.ScopeOf(ctx)) })
 }
 
 func (s operatorService) SignHosts(ctx context.Context, request *apiv1.SignHostsRequest) (*apiv1.SignResponse, error) {
-	if _, err := s.leading.mine("trust.hosts"); err != nil {
-		return nil, err
-	}
-	return s.proof.registrar.SignHosts(ctx, request)
+	return asLeader(s.leading, "trust.hosts", func() (*apiv1.SignResponse, error) { return s.proof.registrar.SignHosts(ctx, request) })
 }
 
 // Tickets let whoever was granted it look into tasks at their agents, which do not know the grants.

@@ -67,9 +67,6 @@ func (a Anchors) hasSigned(leaf *x509.Certificate, now time.Time) bool {
 	return leaf.CheckSignatureFrom(a.Root) == nil || a.Former != nil && counts(a.Former, now) && leaf.CheckSignatureFrom(a.Former) == nil
 }
 
-// roots returns the authority's own certificate as the trusted root, without its limit on the length of a chain.
-func (a Anchors) roots() *x509.CertPool { return poolOf(a.Root) }
-
 // crossings returns the certificates that may lie between a root and the certificate that is shown.
 func (a Anchors) crossings(shown []*x509.Certificate) *x509.CertPool {
 	pool := x509.NewCertPool()
@@ -85,6 +82,7 @@ func (a Anchors) crossings(shown []*x509.Certificate) *x509.CertPool {
 // shownMax is how many of the certificates that a peer shows are looked at.
 const shownMax = 4
 
+// poolOf returns an authority's own certificate as the trusted root, without its limit on the length of a chain.
 func poolOf(root *x509.Certificate) *x509.CertPool {
 	trusted := *root
 	trusted.MaxPathLen, trusted.MaxPathLenZero = -1, false

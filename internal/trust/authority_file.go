@@ -12,35 +12,40 @@ import (
 )
 
 // marshal returns the authority as it is in files and sealed messages: its private key, then its anchors.
-func (a *Authority) marshal() ([]byte, error) {
-	der, err := x509.MarshalPKCS8PrivateKey(a.key)
+func (a *Authority) marshal() ([]byte, error) { return marshalPEM(a.key, a.anchors.List()...) }
+
+func marshalPEM(key crypto.Signer, certificates ...*x509.Certificate) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return nil, err
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: privatePEMType, Bytes: der})
-	for _, anchor := range a.anchors.List() {
-		text = append(text, MarshalCertificate(anchor)...)
+	for _, certificate := range certificates {
+		text = append(text, MarshalCertificate(certificate)...)
 	}
 	return text, nil
 }
 
-// parseAuthority reads what marshal wrote, or PEM in another form in which keys of authorities are kept.
-func parseAuthority(cluster string, text []byte) (*Authority, error) {
-	var key crypto.Signer
-	var anchors []*x509.Certificate
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		var err error
+// parsePEM reads what marshalPEM wrote, or PEM in another form in which keys are kept; the key is nil if there is none.
+func parsePEM(text []byte) (key crypto.Signer, certificates []*x509.Certificate, err error) {
+	for block, rest := pem.Decode(text); block != nil && err == nil; block, rest = pem.Decode(rest) {
 		switch block.Type {
 		case certificatePEMType:
 			var certificate *x509.Certificate
 			certificate, err = x509.ParseCertificate(block.Bytes)
-			anchors = append(anchors, certificate)
+			certificates = append(certificates, certificate)
 		case privatePEMType, "EC PRIVATE KEY", "RSA PRIVATE KEY":
 			key, err = parsePrivate(block)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("an authority can't be read: %w", err)
-		}
+	}
+	return key, certificates, err
+}
+
+// parseAuthority reads an authority of a cluster.
+func parseAuthority(cluster string, text []byte) (*Authority, error) {
+	key, anchors, err := parsePEM(text)
+	if err != nil {
+		return nil, fmt.Errorf("an authority can't be read: %w", err)
 	}
 	if key == nil || len(anchors) == 0 {
 		return nil, errors.New("an authority is a private key and a certificate, in PEM; one of them is missing")

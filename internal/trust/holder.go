@@ -103,12 +103,17 @@ func (h *Holder) dialerFor(name string, dial Dial, kinds []Kind) Dial {
 	if h == nil {
 		return plainDialer(dial)
 	}
+	return secureDialer(dial, func(string) *tls.Config { return h.client(name, kinds) })
+}
+
+// secureDialer does a TLS handshake on each connection that dial opens, as config says for its address.
+func secureDialer(dial Dial, config func(address string) *tls.Config) Dial {
 	return func(ctx context.Context, address string) (net.Conn, error) {
 		conn, err := dial(ctx, address)
 		if err != nil {
 			return nil, err
 		}
-		return handshake(ctx, address, tls.Client(conn, h.client(name, kinds)))
+		return handshake(ctx, address, tls.Client(conn, config(address)))
 	}
 }
 
@@ -179,16 +184,9 @@ func (h *Holder) ForHosts() *tls.Config {
 
 // HostDialer opens connections to such servers, which have to show that the authority knows them by their host.
 func (h *Holder) HostDialer(dial Dial) Dial {
-	return func(ctx context.Context, address string) (net.Conn, error) {
-		host, _, err := net.SplitHostPort(address)
-		if err != nil {
-			return nil, err
-		}
-		conn, err := dial(ctx, address)
-		if err != nil {
-			return nil, err
-		}
-		return handshake(ctx, address, tls.Client(conn, &tls.Config{
+	return secureDialer(dial, func(address string) *tls.Config {
+		host, _, _ := net.SplitHostPort(address) // dial has read the address
+		return &tls.Config{
 			MinVersion: tls.VersionTLS13, ServerName: host,
 			InsecureSkipVerify: true, //nolint:gosec // VerifyConnection knows the authority, which may change
 			VerifyConnection: func(state tls.ConnectionState) error {
@@ -197,8 +195,8 @@ func (h *Holder) HostDialer(dial Dial) Dial {
 				}
 				return state.PeerCertificates[0].VerifyHostname(host)
 			},
-		}))
-	}
+		}
+	})
 }
 
 // Shown is what a peer has shown on a connection.
@@ -229,18 +227,14 @@ func (h *Holder) check(state tls.ConnectionState, kinds []Kind) (Shown, error) {
 
 // Look returns what a master shows now. It always makes a new session, because a resumed one would show nothing new.
 func (h *Holder) Look(ctx context.Context, dial Dial, address string) (Shown, error) {
-	conn, err := dial(ctx, address)
-	if err != nil {
-		return Shown{}, err
-	}
 	var shown Shown
 	config := h.client(memberName, []Kind{Master})
 	config.ClientSessionCache = nil
-	config.VerifyConnection = func(state tls.ConnectionState) error {
+	config.VerifyConnection = func(state tls.ConnectionState) (err error) {
 		shown, err = h.check(state, []Kind{Master})
 		return err
 	}
-	secure, err := handshake(ctx, address, tls.Client(conn, config))
+	secure, err := secureDialer(dial, func(string) *tls.Config { return config })(ctx, address)
 	if err != nil {
 		return Shown{}, err
 	}
@@ -301,7 +295,7 @@ func (h *Holder) Server(door Door) *tls.Config {
 		MinVersion: tls.VersionTLS13, NextProtos: door.Protocols, SessionTicketsDisabled: true,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return h.Pass().withRoots(), nil },
 	}
-	tickets := newTicketKeys(door.Tickets, member)
+	tickets := &ticketKeys{from: door.Tickets, config: member}
 	member.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if door.Joiners && hello.ServerName == joinName {
 			return joiner, nil
@@ -332,10 +326,6 @@ type ticketKeys struct {
 	turn   atomic.Int64
 }
 
-func newTicketKeys(from Key, config *tls.Config) *ticketKeys {
-	return &ticketKeys{from: from, config: config}
-}
-
 // change sets the keys of the present period and of the one before.
 func (t *ticketKeys) change(now time.Time) {
 	turn := now.Unix() / int64(ticketsEvery/time.Second)
@@ -357,13 +347,7 @@ func JoinDialer(dial Dial, digest Digest) Dial {
 		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection knows the authority by its digest
 		VerifyConnection:   func(state tls.ConnectionState) error { return checkDigest(state.PeerCertificates, digest) },
 	}
-	return func(ctx context.Context, address string) (net.Conn, error) {
-		conn, err := dial(ctx, address)
-		if err != nil {
-			return nil, err
-		}
-		return handshake(ctx, address, tls.Client(conn, config))
-	}
+	return secureDialer(dial, func(string) *tls.Config { return config })
 }
 
 // checkDigest refuses a server that is not a master of the authority with this digest. The master itself names the

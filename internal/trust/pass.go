@@ -59,7 +59,7 @@ func (p *Pass) Signed(leaf *x509.Certificate, anchors []*x509.Certificate) (*Pas
 		return nil, api.E(op, api.Invalid, identity.Name, errors.New("the certificate is for another key"))
 	}
 	signed := &Pass{key: p.key, leaf: leaf, anchors: anchorsOf(anchors), identity: identity}
-	signed.pool = signed.anchors.roots()
+	signed.pool = poolOf(signed.anchors.Root)
 	if _, err := signed.verify([]*x509.Certificate{leaf}, leaf.NotBefore.Add(clocksApart)); err != nil {
 		return nil, err
 	}
@@ -256,19 +256,10 @@ const (
 
 // Marshal returns the pass as it is in a file: its key and, if it is signed, its certificate and the anchors.
 func (p *Pass) Marshal() ([]byte, error) {
-	der, err := x509.MarshalPKCS8PrivateKey(p.key)
-	if err != nil {
-		return nil, err
-	}
-	text := pem.EncodeToMemory(&pem.Block{Type: privatePEMType, Bytes: der})
 	if !p.IsSigned() {
-		return text, nil
+		return marshalPEM(p.key)
 	}
-	text = append(text, MarshalCertificate(p.leaf)...)
-	for _, anchor := range p.anchors.List() {
-		text = append(text, MarshalCertificate(anchor)...)
-	}
-	return text, nil
+	return marshalPEM(p.key, append([]*x509.Certificate{p.leaf}, p.anchors.List()...)...)
 }
 
 // MarshalCertificate returns a certificate in PEM.
@@ -278,29 +269,17 @@ func MarshalCertificate(certificate *x509.Certificate) []byte {
 
 // ParsePass reads what Marshal wrote.
 func ParsePass(text []byte) (*Pass, error) {
-	var p Pass
-	var certificates []*x509.Certificate
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		switch block.Type {
-		case privatePEMType:
-			key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-			if err != nil {
-				return nil, err
-			}
-			p.key, _ = key.(*ecdsa.PrivateKey)
-		case certificatePEMType:
-			certificate, err := x509.ParseCertificate(block.Bytes)
-			if err != nil {
-				return nil, err
-			}
-			certificates = append(certificates, certificate)
-		}
+	key, certificates, err := parsePEM(text)
+	if err != nil {
+		return nil, err
 	}
+	p := &Pass{}
+	p.key, _ = key.(*ecdsa.PrivateKey)
 	switch {
 	case p.key == nil:
 		return nil, errors.New("it holds no private key of ECDSA P-256")
 	case len(certificates) == 0:
-		return &p, nil
+		return p, nil
 	}
 	return p.Signed(certificates[0], certificates[1:])
 }

@@ -108,10 +108,7 @@ func (r *Registrar) newAuthority(request *apiv1.RotateAuthorityRequest, now time
 // GetAuthority shows the present authority, the certificates of those who came to this master, and the masters and
 // agents that have not come. Whether the former authority may end depends on the latter too.
 func (r *Registrar) GetAuthority(context.Context, *apiv1.GetAuthorityRequest) (*apiv1.AuthorityView, error) {
-	if err := r.check("authority.get"); err != nil {
-		return nil, err
-	}
-	if _, err := r.Follow(); err != nil {
+	if err := r.ready("authority.get"); err != nil {
 		return nil, err
 	}
 	present, now := r.present.Load(), time.Now()

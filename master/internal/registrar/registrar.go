@@ -80,13 +80,19 @@ func (r *Registrar) check(op string) error {
 	return nil
 }
 
+// ready is check before something is signed, or said of the authority that signs: the one that the registry names.
+func (r *Registrar) ready(op string) error {
+	if err := r.check(op); err != nil {
+		return err
+	}
+	_, err := r.Follow()
+	return err
+}
+
 // Sign signs a certificate for a peer that joins by a token, or for one that shows the certificate that it renews.
 func (r *Registrar) Sign(ctx context.Context, request *apiv1.SignRequest) (*apiv1.SignResponse, error) {
 	const op = "trust.sign"
-	if err := r.check(op); err != nil {
-		return nil, err
-	}
-	if _, err := r.Follow(); err != nil {
+	if err := r.ready(op); err != nil {
 		return nil, err
 	}
 	if request.GetTokenId() == "" {
@@ -121,10 +127,7 @@ const hostsMax = 16
 // SignHosts signs a certificate for the caller that names the hosts at which it serves.
 func (r *Registrar) SignHosts(ctx context.Context, request *apiv1.SignHostsRequest) (*apiv1.SignResponse, error) {
 	const op = "trust.hosts"
-	if err := r.check(op); err != nil {
-		return nil, err
-	}
-	if _, err := r.Follow(); err != nil {
+	if err := r.ready(op); err != nil {
 		return nil, err
 	}
 	if n := len(request.GetHosts()); n == 0 || n > hostsMax {
@@ -142,10 +145,7 @@ func (r *Registrar) SignHosts(ctx context.Context, request *apiv1.SignHostsReque
 // It changes nothing. It tells a caller with a wrong token no more than Sign does.
 func (r *Registrar) Known(token trust.Token) (who trust.Identity, ends time.Time, err error) {
 	const op = "trust.login"
-	if err := r.check(op); err != nil {
-		return who, ends, err
-	}
-	if _, err := r.Follow(); err != nil {
+	if err := r.ready(op); err != nil {
 		return who, ends, err
 	}
 	known, err := r.admit(&apiv1.SignRequest{TokenId: token.ID, Secret: token.Secret})
@@ -354,10 +354,7 @@ const FirstPrincipal = "admin"
 // principal what it needs.
 func (r *Registrar) CreateToken(ctx context.Context, request *apiv1.CreateTokenRequest, by rights.Scope, who string) (*apiv1.CreateTokenResponse, error) {
 	const op = "token.create"
-	if err := r.check(op); err != nil {
-		return nil, err
-	}
-	if _, err := r.Follow(); err != nil {
+	if err := r.ready(op); err != nil {
 		return nil, err
 	}
 	token := trust.NewToken(r.present.Load().Digest())
