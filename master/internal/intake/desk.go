@@ -114,7 +114,7 @@ func (how Calls[C]) ReadAll(stream grpc.ServerStream, d *Desk, by *Sender, take 
 			return nil
 		}
 		frame := new(wire.Frame)
-		if err := stream.RecvMsg(frame); err != nil {
+		if stream.RecvMsg(frame) != nil {
 			return nil // the stream has ended or is ending
 		}
 		if err := how.readParts(stream.Context(), d, by, frame, take); err != nil {
