@@ -450,10 +450,11 @@ func TestNoAddressLeadsElsewhere(t *testing.T) {
 	}
 }
 
-// ours says whether an address is one of this host.
+// ours says whether an address is one of this host. A backslash is a slash to browsers, but not in a query.
 func ours(address string) bool {
+	path, _, _ := strings.Cut(address, "?")
 	return address == "" || strings.HasPrefix(address, "#") || strings.HasPrefix(address, "?") ||
-		strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//") && !strings.ContainsAny(address, "\\\r\n\t")
+		strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") && !strings.Contains(path, "\\") && !strings.ContainsAny(address, "\r\n\t")
 }
 
 // TestFormsAreWhatACookieMayChange: each change that the table of rights gives to cookies has a form, and no other has.

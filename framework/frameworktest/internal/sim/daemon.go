@@ -126,7 +126,7 @@ func (d *daemon) Perform(effect agentcore.Effect) {
 	case agentcore.ToExecutor:
 		d.toExecutor(e.Conn, e.Event)
 	case agentcore.HandOver:
-		w.truth.handsOver(d, e.Task.TaskRef, e.Launch.Task.Secrets)
+		w.truth.handsOver(d, e.Task, e.Launch.Task)
 		d.toExecutor(e.Conn, e.Launch)
 	case agentcore.CloseExecutor:
 		if line := d.executors[e.Conn]; line != nil {
@@ -196,6 +196,9 @@ func (d *daemon) work(work agentcore.Work) {
 			done := agentcore.TaskPrepared{Task: e.Task}
 			if w.chance(6) {
 				done.Reason, done.Message = api.ReasonFetchFailed, "the files are not there"
+			}
+			if !d.dead {
+				m.stored.prepared[e.Task] = done.Reason
 			}
 			d.step(done)
 		})
@@ -430,7 +433,7 @@ func (d *daemon) fork(e agentcore.StartExecutor) {
 		return
 	}
 	w, m := d.world, d.machine
-	if !wanted || w.chance(60) {
+	if !wanted || w.chance(30) {
 		d.step(agentcore.ExecutorFailed{Run: e.Run, Reason: api.ReasonLaunchFailed, Message: "it could not be forked"})
 		return
 	}

@@ -19,11 +19,12 @@ type stored struct {
 	gone     map[api.VolumeID]bool // volumes that were forgotten
 	starting map[agentcore.Run]bool
 	started  map[agentcore.Run]bool
+	prepared map[agentcore.TaskLaunch]api.Reason // how the latest preparation of a launch's files has ended; no entry: none has
 }
 
 func newStored() *stored {
 	return &stored{launched: map[api.TaskRef]uint64{}, killed: map[api.TaskRef]bool{}, gone: map[api.VolumeID]bool{},
-		starting: map[agentcore.Run]bool{}, started: map[agentcore.Run]bool{}}
+		starting: map[agentcore.Run]bool{}, started: map[agentcore.Run]bool{}, prepared: map[agentcore.TaskLaunch]api.Reason{}}
 }
 
 func (s *stored) take(records []agentcore.Record) {
@@ -60,7 +61,7 @@ func (s *stored) compacted(records []agentcore.Record) {
 	for ref, number := range before.launched { // order: irrelevant because it fills a map
 		s.launched[ref] = max(s.launched[ref], number)
 	}
-	s.gone = before.gone
+	s.gone, s.prepared = before.gone, before.prepared
 }
 
 // toldLeader checks that what the agent tells its leader is on its disk (promise 6).
@@ -79,6 +80,7 @@ func (t *truth) toldLeader(d *daemon, call protocol.AgentCall) {
 			early("its identity", c.Agent.ID)
 		}
 	case protocol.StatusUpdate:
+		t.failsToFetch(m, c.Status)
 		if c.Status.Number > disk.launched[c.Status.Ref()] {
 			early("a status", describe(c.Status))
 		}

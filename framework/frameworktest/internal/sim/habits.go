@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	agentcore "github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
 	sdk "github.com/tenderhq/tender/framework/internal/core"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -82,10 +83,23 @@ func (d *daemon) takesSecrets(event protocol.AgentEvent) {
 	}
 }
 
-// handsOver checks that a task that names secrets is handed to its executor only when its agent has them (R48).
-func (t *truth) handsOver(d *daemon, task api.TaskRef, named []api.Secret) {
-	if len(named) > 0 && !d.secrets[task] {
-		t.world.breaks("%s hands %s to its executor without the secrets that it names (R48)", d.machine.name, task)
+// handsOver checks that a task that names secrets is handed to its executor only when its agent has them (R48), and one
+// that names files only when those of this very launch are there.
+func (t *truth) handsOver(d *daemon, of agentcore.TaskLaunch, task api.Task) {
+	if len(task.Secrets) > 0 && !d.secrets[of.TaskRef] {
+		t.world.breaks("%s hands %s to its executor without the secrets that it names (R48)", d.machine.name, of.TaskRef)
+	}
+	if why, ended := d.machine.stored.prepared[of]; task.Command != nil && len(task.Command.URIs) > 0 && (!ended || why != api.ReasonNone) {
+		t.world.breaks("%s hands launch %v of %s to its executor without the files that it names", d.machine.name, of.Launch, of.TaskRef)
+	}
+}
+
+// failsToFetch checks that a launch fails for its files only if its own could not be fetched, not those of a former
+// launch of its ID (R9).
+func (t *truth) failsToFetch(m *machine, status api.Status) {
+	of := agentcore.TaskLaunch{TaskRef: status.Ref(), Launch: status.Launch}
+	if status.Reason == api.ReasonFetchFailed && m.stored.prepared[of] != status.Reason {
+		t.world.breaks("%s tells that the files of launch %v of %s could not be fetched, and they could (R9)", m.name, of.Launch, of.TaskRef)
 	}
 }
 

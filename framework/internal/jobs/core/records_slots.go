@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -78,6 +79,9 @@ func (list *slotRecords) UnmarshalJSON(text []byte) error {
 	var form shortRecords
 	if err := json.Unmarshal(text, &form); err != nil {
 		return err
+	}
+	if slices.ContainsFunc(form.Slots, func(s *slot) bool { return s == nil || slices.Contains(s.Attempts, nil) }) {
+		return errors.New("a slot or an attempt of one is null")
 	}
 	if form.Tasks == "" {
 		*list = form.Slots

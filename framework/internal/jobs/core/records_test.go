@@ -39,6 +39,32 @@ func TestPartsAreReadAsTheyWereWritten(t *testing.T) {
 	})
 }
 
+// FuzzPart: whatever the store says of a part, what can be read can be written and read again.
+func FuzzPart(f *testing.F) {
+	for _, text := range []string{
+		`{"run":"r1","attempts":3,"done":[1],"slots":{"since":5,"agents":[{"id":"a","bound":true}],"tasks":"0 1 1 0 1 0 1 1 1 0 1 9"}}`,
+		`{"slots":{"slots":[{"Index":3,"Attempts":[{"Number":1}]},null]}}`, `{"slots":{"slots":[{"Attempts":[null]}]}}`, `{"slots":{"tasks":"1 "}}`, `{"slots":null}`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var once, again partRecord
+		if json.Unmarshal(text, &once) != nil {
+			return
+		}
+		written, err := json.Marshal(once)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(written, &again); err != nil {
+			t.Fatalf("%v in %s", err, written)
+		}
+		if rewritten, err := json.Marshal(again); err != nil || string(rewritten) != string(written) {
+			t.Fatalf("%s is read as %s (%v)", written, rewritten, err)
+		}
+	})
+}
+
 func drawSlot(t *rapid.T, index int) *slot {
 	often := func(name string) bool { return rapid.IntRange(0, 7).Draw(t, name) > 0 }
 	version := rapid.IntRange(1, 3).Draw(t, "version")
