@@ -61,6 +61,9 @@ func TestABrokenCoreEndsItsLeadership(t *testing.T) {
 		if fuse.Load() {
 			t.Errorf("nothing broke: %v", err)
 		}
+		if !strings.Contains(h.metricsOf(first), "\ntender_core_broken_total 1\n") {
+			t.Error("it is not counted")
+		}
 		next := h.leader()
 		if again, _ := next.Leading(); again.Compare(term) <= 0 {
 			t.Errorf("term %v after %v", again, term)

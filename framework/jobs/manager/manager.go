@@ -90,7 +90,7 @@ var _ interface {
 // it loads those of the store.
 func New(config Config) *Manager {
 	m := &Manager{config: config.withDefaults(), roles: roles{refused: make(map[api.Role]error)}, watches: newWatches(), writing: newWriting()}
-	m.keeper = keeper.New(keeper.Config{HistoryMost: m.config.HistoryMost, HistoryAge: m.config.HistoryAge, Calendar: m.config.Calendar, Judge: m.config.Judge,
+	m.keeper = keeper.New(keeper.Config{JobsMax: m.config.JobsMax, HistoryMost: m.config.HistoryMost, HistoryAge: m.config.HistoryAge, Calendar: m.config.Calendar, Judge: m.config.Judge,
 		Log: m.config.Logger, Changed: func(name string, _ keeper.Step) { m.watches.tell(name) }}, time.Now())
 	return m
 }

@@ -4,28 +4,20 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/internal/jobs/core"
+	"github.com/tenderhq/tender/framework/internal/jobs/keeper"
 	"github.com/tenderhq/tender/framework/internal/jobs/writes"
 	"github.com/tenderhq/tender/framework/jobs"
 )
 
-var (
-	errBusy    = errors.New("another request is changing this job; try again")
-	errSteps   = errors.New("the steps of a DAG that runs can't change; stop it and submit it anew, or choose another name")
-	errGang    = errors.New("the members of a gang that runs can't change; stop it and submit it anew, or choose another name")
-	errNoJob   = errors.New("no job has this name")
-	errDiffers = errors.New("a job of this name runs already and is another; update it, or choose another name")
-)
+var errBusy = errors.New("another request is changing this job; try again")
 
 // runBytes is the length of the random word that distinguishes a run of a job from earlier runs of the same name.
 const runBytes = 6
@@ -72,37 +64,88 @@ func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 	if err := m.checkJob(op, job); err != nil {
 		return jobs.Version{}, err
 	}
+	return m.keepFresh(ctx, op, job.Name, func(who caller, there *core.JobMaster) (version jobs.Version, fresh *keeper.Fresh, err error) {
+		if job, err = m.settle(who, there, job); err != nil {
+			return version, nil, err
+		}
+		version = jobs.Version{At: time.Now(), Job: job, Owner: who.scope.Who}
+		return m.keeper.Submit(op, version, strings.ToLower(rand.Text()[:runBytes]))
+	})
+}
+
+// UpdateJob makes a new version of a job. A service changes its tasks step by step; a batch uses the new version for
+// tasks that have not begun. A job that is the same already stays as it is.
+func (m *Manager) UpdateJob(ctx context.Context, job jobs.Job) (jobs.Version, error) {
+	const op = "job.update"
+	if err := m.checkJob(op, job); err != nil {
+		return jobs.Version{}, err
+	}
+	return m.keepFresh(ctx, op, job.Name, func(who caller, there *core.JobMaster) (version jobs.Version, fresh *keeper.Fresh, err error) {
+		if there != nil {
+			if job, err = m.settle(who, there, job); err != nil {
+				return version, nil, err
+			}
+		}
+		return m.keeper.Update(op, jobs.Version{At: time.Now(), Job: job, Owner: who.scope.Who})
+	})
+}
+
+// RollbackJob makes a job again what one of its versions says; 0 is the version before the present one.
+func (m *Manager) RollbackJob(ctx context.Context, name string, to int) (jobs.Version, error) {
+	return m.keepFresh(ctx, "job.rollback", name, func(who caller, there *core.JobMaster) (version jobs.Version, fresh *keeper.Fresh, err error) {
+		if there != nil {
+			if err := m.permit(who, there.Job.Role); err != nil {
+				return version, nil, err
+			}
+		}
+		if version, fresh, err = m.keeper.Rollback("job.rollback", name, to); err == nil {
+			_, err = m.settle(who, there, version.Job)
+		}
+		return version, fresh, err
+	})
+}
+
+// keepFresh stores what is decided of a job, and then has it count. It returns the version that the job has.
+func (m *Manager) keepFresh(ctx context.Context, op, name string, decide func(caller, *core.JobMaster) (jobs.Version, *keeper.Fresh, error)) (jobs.Version, error) {
 	m.mu.Lock()
-	master, err := m.claimName(op, job.Name)
+	there, err := m.claimName(op, name)
 	if err != nil {
 		m.mu.Unlock()
 		return jobs.Version{}, err
 	}
-	version, fresh, err := m.prepareJob(callerOf(ctx), op, master, job)
-	client, before, turn := m.client, m.pendingOf(master), m.turn.number
+	defer m.releaseName(name)
+	version, fresh, err := decide(callerOf(ctx), there)
+	var before *outcome
+	if err == nil && fresh != nil && fresh.Begins {
+		before = m.pendingOf(there)
+	}
+	client, turn := m.client, m.turn.number
 	m.mu.Unlock()
-	defer m.releaseName(job.Name)
 	if err != nil || fresh == nil {
 		return version, err
 	}
 	if err := m.joinRole(ctx, op, client, version.Job); err != nil {
-		return jobs.Version{}, err
+		return version, err
 	}
 	// The end of an older job must be stored first: behind the new header that write would undo the new job.
-	if err := before.await(ctx, op, job.Name); err != nil {
-		return jobs.Version{}, err
+	if err := before.await(ctx, op, name); err != nil {
+		return version, err
 	}
-	if err := m.keepNew(ctx, op, client, fresh, core.VersionKey(version.Number), core.HeaderKey); err != nil {
-		return jobs.Version{}, err
+	if err := m.putFresh(ctx, op, name, client, fresh); err != nil {
+		return version, err
 	}
+	var done *outcome
 	m.do(func(now time.Time) {
-		if m.turn.number != turn { // another manager may have begun it, and it was read from the store
-			err = api.E(op, api.Unavailable, job.Name, errLeft)
-			return
+		if m.turn.number != turn { // another manager may have taken it over, and it was read from the store
+			err = api.E(op, api.Unavailable, name, errLeft)
+		} else if err = fresh.Stored(now); err == nil && !fresh.Begins {
+			done = m.outcomeOfAll()
 		}
-		m.keeper.Add(fresh, now)
 	})
-	return version, err
+	if err != nil {
+		return version, err
+	}
+	return version, done.await(ctx, op, name)
 }
 
 // pendingOf returns the outcome of what is yet to be written of a job; nil: nothing.
@@ -115,63 +158,25 @@ func (m *Manager) pendingOf(master *core.JobMaster) *outcome {
 	return m.outcomeOfAll()
 }
 
-// prepareJob makes the JobMaster of a job that is submitted; nil: the job runs already.
-func (m *Manager) prepareJob(who caller, op string, master *core.JobMaster, job jobs.Job) (version jobs.Version, fresh *core.JobMaster, err error) {
-	if job, err = m.settle(who, master, job); err != nil {
-		return version, nil, err
-	}
-	version = jobs.Version{Number: 1, At: time.Now(), Why: "submitted", Job: job, Owner: who.scope.Who}
-	var older map[int]jobs.Version
-	switch {
-	case master == nil && len(m.keeper.Names()) >= m.config.JobsMax:
-		return version, nil, api.E(op, api.Limit, job.Name, fmt.Errorf("there are %d jobs, at most %d are allowed; delete some", len(m.keeper.Names()), m.config.JobsMax))
-	case master == nil:
-	case master.Phase.Ended():
-		version.Number, version.Why = master.Next(), "submitted again"
-		older = master.Versions
-	case master.Phase == jobs.Stopping: // whoever stops a job and begins it at once waits for its tasks
-		return version, nil, api.E(op, api.Unavailable, job.Name,
-			errors.New("it was stopped and its tasks are still ending; it can begin anew when they have")).RetryIn(time.Second)
-	case same(master.Versions[master.Version].Job, job) && master.Phase == jobs.Running:
-		return master.Versions[master.Version], nil, nil
-	default:
-		return version, nil, api.E(op, api.Exists, job.Name, fmt.Errorf("%w (it is %s)", errDiffers, master.Phase))
-	}
-	fresh = core.New(version, strings.ToLower(rand.Text()[:runBytes]))
-	fresh.Inherit(older)
-	return version, fresh, nil
-}
-
-func same(a, b jobs.Job) bool { return reflect.DeepEqual(a.WithDefaults(), b.WithDefaults()) }
-
-// keepNew writes records of a new job to the store before the manager uses them. If the store refuses one, those before it
-// are deleted again.
-func (m *Manager) keepNew(ctx context.Context, op string, client masters, master *core.JobMaster, keys ...string) error {
-	name := master.Job.Name
-	for i, key := range keys {
-		value, err := master.Record(key)
-		if err != nil {
-			return err
-		}
-		err = putNew(ctx, op, client, name, key, value)
+// putFresh writes what is to be in the store before a job or a version counts.
+func (m *Manager) putFresh(ctx context.Context, op, name string, client masters, fresh *keeper.Fresh) error {
+	list, err := fresh.Writes()
+	for i, change := range list {
+		err = putNew(ctx, op, client, name, change)
 		if api.Is(err, api.Limit) || api.Is(err, api.Invalid) { // surely not written
-			m.do(func(time.Time) {
-				for _, written := range keys[:i] {
-					m.keeper.MarkDirty(name, written)
-				}
-			})
+			m.do(func(time.Time) { fresh.Refused(i) })
 		}
 		if err != nil {
-			return err
+			break
 		}
 	}
-	return nil
+	return err
 }
 
 // putNew writes a record of a job that a person wants to be new or changed, if that leaves room for the jobs that there
 // are.
-func putNew(ctx context.Context, op string, client masters, name, key string, value []byte) error {
-	err := client.Put(ctx, writes.KeyOf(name, key), value, writes.FreeForAll)
+func putNew(ctx context.Context, op string, client masters, name string, change writes.Write) error {
+	err := client.Put(ctx, change.Key, change.Value, change.KeepFree)
 	switch {
 	case api.Is(err, api.Fenced):
 		return api.E(op, api.Unavailable, name, errLeft)
@@ -179,58 +184,6 @@ func putNew(ctx context.Context, op string, client masters, name, key string, va
 		return api.E(op, api.Limit, name, fmt.Errorf("there is no room for more jobs; delete some that nobody needs (tender job delete NAME): %w", err))
 	}
 	return err
-}
-
-// UpdateJob makes a new version of a job. A service changes its tasks step by step; a batch uses the new version for
-// tasks that have not begun. A job that is the same already stays as it is.
-func (m *Manager) UpdateJob(ctx context.Context, job jobs.Job) (jobs.Version, error) {
-	const op = "job.update"
-	if err := m.checkJob(op, job); err != nil {
-		return jobs.Version{}, err
-	}
-	return m.changeJob(ctx, op, job.Name, func(master *core.JobMaster) (jobs.Version, error) {
-		current := master.Versions[master.Version]
-		job.Role = cmp.Or(job.Role, current.Job.Role)
-		if same(current.Job, job) {
-			return current, nil
-		}
-		if err := mayBecome(current.Job, job); err != nil {
-			return current, err
-		}
-		return jobs.Version{Number: master.Next(), At: time.Now(), Why: "updated", Job: job, Owner: callerOf(ctx).scope.Who}, nil
-	})
-}
-
-// mayBecome returns why a running job can't be changed into the other, or nil.
-func mayBecome(job, other jobs.Job) error {
-	switch {
-	case job.Type != other.Type:
-		return fmt.Errorf("it is a %s and can't become a %s; submit one of another name", job.Type, other.Type)
-	case job.Type == jobs.DAGType:
-		return errSteps
-	case job.Type == jobs.GangType:
-		return errGang
-	}
-	return nil
-}
-
-// RollbackJob makes a job again what one of its versions says; 0 is the version before the present one.
-func (m *Manager) RollbackJob(ctx context.Context, name string, to int) (jobs.Version, error) {
-	return m.changeJob(ctx, "job.rollback", name, func(master *core.JobMaster) (jobs.Version, error) {
-		numbers := slices.Sorted(maps.Keys(master.Versions))
-		if at := slices.Index(numbers, master.Version); to == 0 && at > 0 {
-			to = numbers[at-1]
-		}
-		version, known := master.Versions[to]
-		if !known {
-			return version, fmt.Errorf("version %d is not kept; there are %v", to, numbers)
-		}
-		version.Why = "asked for"
-		if to == master.Version {
-			return version, nil
-		}
-		return version, mayBecome(master.Job, version.Job)
-	})
 }
 
 // RunNow begins a run of a cron job at once, and returns the run's number once it is stored. The schedule stays as it is.
@@ -248,68 +201,10 @@ func (m *Manager) RunNow(ctx context.Context, name string, number int) (int, err
 	})
 }
 
-// changeJob gives a job another version.
-func (m *Manager) changeJob(ctx context.Context, op, name string, choose func(*core.JobMaster) (jobs.Version, error)) (jobs.Version, error) {
-	m.mu.Lock()
-	master, err := m.claimName(op, name)
-	if err != nil {
-		m.mu.Unlock()
-		return jobs.Version{}, err
-	}
-	defer m.releaseName(name)
-	version, fresh, err := m.prepareChange(callerOf(ctx), op, name, master, choose)
-	client := m.client
-	m.mu.Unlock()
-	if err != nil || !fresh {
-		return version, err
-	}
-	if err := m.joinRole(ctx, op, client, version.Job); err != nil {
-		return version, err
-	}
-	value, err := json.Marshal(version)
-	if err != nil {
-		return version, err
-	}
-	if err := putNew(ctx, op, client, name, core.VersionKey(version.Number), value); err != nil {
-		return version, err
-	}
-	err = m.tellJob(ctx, op, name, core.Updated{Version: version}, func(master *core.JobMaster) error {
-		if master.Phase != jobs.Running {
-			return api.E(op, api.Stale, name, fmt.Errorf("it is %s meanwhile; submit it to begin it anew", master.Phase))
-		}
-		return nil
-	})
-	if api.Is(err, api.Stale) || api.Is(err, api.NotFound) { // the job has ended meanwhile, and knows nothing of the version
-		m.do(func(time.Time) { m.keeper.MarkDirty(name, core.VersionKey(version.Number)) })
-	}
-	return version, err
-}
-
-// prepareChange chooses the version that the job is to have; not fresh: it has that version already.
-func (m *Manager) prepareChange(who caller, op, name string, master *core.JobMaster, choose func(*core.JobMaster) (jobs.Version, error)) (version jobs.Version, fresh bool, err error) {
-	if master == nil {
-		return version, false, api.E(op, api.NotFound, name, errNoJob)
-	}
-	if err := m.permit(who, master.Job.Role); err != nil {
-		return version, false, err
-	}
-	if master.Phase != jobs.Running {
-		return version, false, api.E(op, api.Stale, name, fmt.Errorf("it is %s; submit it to begin it anew", master.Phase))
-	}
-	version, err = choose(master)
-	if err != nil {
-		return version, false, api.E(op, api.Invalid, name, err)
-	}
-	if _, err := m.settle(who, master, version.Job); err != nil {
-		return version, false, err
-	}
-	return version, version.Number != master.Version, nil
-}
-
 // tellJob passes an event to a job that does not refuse it, and waits until what it has changed is in the store.
 func (m *Manager) tellJob(ctx context.Context, op, name string, happened core.Event, refuse func(*core.JobMaster) error) error {
 	var done *outcome
-	var err error = api.E(op, api.NotFound, name, errNoJob)
+	var err error = api.E(op, api.NotFound, name, keeper.ErrNoJob)
 	m.do(func(now time.Time) {
 		if master := m.keeper.Job(name); master != nil && m.client != nil {
 			if err = refuse(master); err != nil {
@@ -370,7 +265,7 @@ func (m *Manager) endJob(ctx context.Context, op, name string, how core.Asked) e
 	}
 	defer m.releaseName(name)
 	if master == nil {
-		return api.E(op, api.NotFound, name, errNoJob)
+		return api.E(op, api.NotFound, name, keeper.ErrNoJob)
 	}
 	if denied != nil {
 		return denied
@@ -450,7 +345,7 @@ func (m *Manager) lookAtJob(ctx context.Context, op, name string, see func(*core
 	}
 	master := m.keeper.Job(name)
 	if master == nil {
-		return api.E(op, api.NotFound, name, errNoJob)
+		return api.E(op, api.NotFound, name, keeper.ErrNoJob)
 	}
 	if err := m.permit(callerOf(ctx), master.Job.Role); err != nil {
 		return err

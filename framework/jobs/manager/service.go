@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/framework/internal/jobs/keeper"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/framework/jobs/jobfile"
 	"github.com/tenderhq/tender/internal/wire"
@@ -125,7 +126,7 @@ func (s service) PlanJob(ctx context.Context, r *apiv1.PlanJobRequest) (*apiv1.P
 	case len(answer.Changes) == 0:
 		answer.Action = "nothing"
 	default:
-		if err := mayBecome(current, job); err != nil {
+		if err := keeper.MayBecome(current, job); err != nil {
 			return nil, api.E("job.plan", api.Invalid, job.Name, err)
 		}
 		answer.Action = "update"

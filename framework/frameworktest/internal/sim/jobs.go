@@ -47,7 +47,7 @@ func (o *office) begins(s *scheduler) {
 	p := o.managers[s]
 	if p == nil || p.life != s.life || p.turn != s.takeovers {
 		p = &manager{office: o, s: s, life: s.life, turn: s.takeovers}
-		p.Keeper = keeper.New(keeper.Config{HistoryMost: 1000, HistoryAge: 7 * 24 * time.Hour, Calendar: everyFew, Log: p, Changed: p.changed}, p.now())
+		p.Keeper = keeper.New(keeper.Config{JobsMax: 1000, HistoryMost: 1000, HistoryAge: 7 * 24 * time.Hour, Calendar: everyFew, Log: p, Changed: p.changed}, p.now())
 		o.managers[s] = p
 		s.demand(api.Demand{Role: s.info.Roles[0]})
 		p.load()

@@ -55,8 +55,8 @@ func hasJobs(seed uint64) bool { return rand.New(rand.NewPCG(seed, 3)).IntN(3) =
 // keepStores makes the masters keep what job managers store; some have little room for it.
 func (q *quorum) keepStores() {
 	q.keepsStores, q.config.StoreBytesMax = true, 0
-	if q.world.random.IntN(3) == 0 {
-		q.config.StoreBytesMax = 6000 + q.world.random.Int64N(20_000)
+	if q.world.random.IntN(2) == 0 {
+		q.config.StoreBytesMax = 4000 + q.world.random.Int64N(8000)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	jobcore "github.com/tenderhq/tender/framework/internal/jobs/core"
+	"github.com/tenderhq/tender/framework/internal/jobs/keeper"
 	"github.com/tenderhq/tender/framework/internal/jobs/writes"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/master/core"
@@ -140,93 +141,78 @@ func (s *scheduler) takeLane() *storeLane {
 	return lane
 }
 
-// keep writes records of a new job, one after the other, as long as that leaves room for the jobs that there are. Those
-// before one that is refused are deleted again.
-func (p *manager) keep(m *jobcore.JobMaster, records []string, then func(error)) {
-	var next func(at int)
-	next = func(at int) {
-		if at == len(records) {
-			then(nil)
-			return
-		}
-		value, err := m.Record(records[at])
-		if err != nil {
-			then(err)
-			return
-		}
-		p.send(writes.Write{Key: writes.KeyOf(m.Job.Name, records[at]), Value: value, KeepFree: writes.FreeForAll}, func(err *api.Error) {
-			if err == nil {
-				next(at + 1)
-				return
-			}
-			p.do(func(time.Time) {
-				for _, written := range records[:at] {
-					p.MarkDirty(m.Job.Name, written)
-				}
-			})
-			then(err)
-		})
-	}
-	next(0)
-}
-
-// submit begins a job; one that is there already is not begun again.
+// submit begins a job. Nobody submits a name again.
 func (p *manager) submit(job jobs.Job, run string, reply func(error)) {
 	if p.Job(job.Name) != nil {
 		reply(nil)
 		return
 	}
-	if !p.Claim(job.Name) {
-		reply(api.E("job.submit", api.Unavailable, job.Name, nil))
-		return
-	}
-	fresh := jobcore.New(jobs.Version{Number: 1, At: p.now(), Why: "submitted", Job: job}, run)
-	p.keep(fresh, []string{jobcore.VersionKey(1), jobcore.HeaderKey}, func(err error) {
-		p.Release(job.Name)
-		if err == nil {
-			p.do(func(now time.Time) { p.Add(fresh, now) })
-		}
-		reply(err)
+	p.keepFresh(job.Name, reply, func() (*keeper.Fresh, error) {
+		_, fresh, err := p.Submit("job.submit", jobs.Version{At: p.now(), Job: job}, run)
+		return fresh, err
 	})
 }
 
 // update gives a job another version.
 func (p *manager) update(job jobs.Job, reply func(error)) {
-	m := p.Job(job.Name)
-	if m == nil || m.Phase != jobs.Running {
-		reply(api.E("job.update", api.Stale, job.Name, nil))
-		return
-	}
-	version := jobs.Version{Number: m.Next(), At: p.now(), Why: "updated", Job: job}
-	next := m.Clone()
-	next.Versions[version.Number] = version
-	p.keep(next, []string{jobcore.VersionKey(version.Number)}, func(err error) {
-		if err != nil {
-			reply(err)
-			return
-		}
-		p.tell(job.Name, jobcore.Updated{Version: version}, func(err error) {
-			if kind := api.KindOf(err); kind == api.Stale || kind == api.NotFound {
-				p.do(func(time.Time) { p.MarkDirty(job.Name, jobcore.VersionKey(version.Number)) })
-			}
-			reply(err)
-		})
+	p.keepFresh(job.Name, reply, func() (*keeper.Fresh, error) {
+		_, fresh, err := p.Update("job.update", jobs.Version{At: p.now(), Job: job})
+		return fresh, err
 	})
 }
 
-// tell passes an event to a job, and answers once the store has what that has changed.
-func (p *manager) tell(name string, happened jobcore.Event, reply func(error)) {
-	p.do(func(now time.Time) {
-		m := p.Job(name)
-		_, changes := happened.(jobcore.Updated)
-		switch {
-		case m == nil:
-			reply(api.E("job.ask", api.NotFound, name, nil))
-		case changes && m.Phase != jobs.Running:
-			reply(api.E("job.update", api.Stale, name, nil))
-		default:
-			p.Tell(name, now, happened)
-			p.await(name, reply)
+// keepFresh stores what is decided of a job, and then has it count.
+func (p *manager) keepFresh(name string, reply func(error), decide func() (*keeper.Fresh, error)) {
+	if !p.Claim(name) {
+		reply(api.E("job.claim", api.Unavailable, name, nil))
+		return
+	}
+	done := func(err error) {
+		p.Release(name)
+		reply(err)
+	}
+	fresh, err := decide()
+	if err != nil || fresh == nil {
+		done(err)
+		return
+	}
+	list, err := fresh.Writes()
+	if err != nil {
+		done(err)
+		return
+	}
+	var next func(at int)
+	next = func(at int) {
+		if at == len(list) {
+			p.do(func(now time.Time) {
+				if err := fresh.Stored(now); err != nil || fresh.Begins {
+					done(err)
+					return
+				}
+				p.await(name, done)
+			})
+			return
 		}
+		p.send(list[at], func(err *api.Error) {
+			if err == nil {
+				next(at + 1)
+				return
+			}
+			p.do(func(time.Time) { fresh.Refused(at) })
+			done(err)
+		})
+	}
+	next(0)
+}
+
+// tell asks for a job's end, and answers once the store has what that has changed.
+func (p *manager) tell(name string, asked jobcore.Asked, reply func(error)) {
+	p.do(func(now time.Time) {
+		if p.Job(name) == nil {
+			reply(api.E("job.ask", api.NotFound, name, nil))
+			return
+		}
+		p.Tell(name, now, asked)
+		p.await(name, reply)
 	})
 }

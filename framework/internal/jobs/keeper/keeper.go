@@ -39,6 +39,7 @@ type Log interface {
 
 // Config is what a keeper goes by.
 type Config struct {
+	JobsMax     int           // jobs, including those that have ended
 	HistoryMost int           // ended jobs that are kept, by number
 	HistoryAge  time.Duration // and by age
 	Calendar    jobs.Calendar // reads schedules
