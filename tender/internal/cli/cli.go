@@ -16,12 +16,17 @@ import (
 	"golang.org/x/term"
 
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/internal/heap"
 	"github.com/tenderhq/tender/internal/logging"
 	"github.com/tenderhq/tender/internal/version"
 	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/tender/internal/cli/jobcmd"
 )
+
+// heapBytes is how far the heap of a command grows before garbage is collected. What people type ends before that. The
+// executor for commands has little in use, and would otherwise collect at every few hundred of its tasks.
+const heapBytes = 16 << 20
 
 // Main runs the command of this process and ends it.
 func Main() {
@@ -37,6 +42,9 @@ func Main() {
 		Asks:     term.IsTerminal(int(os.Stderr.Fd())) && term.IsTerminal(int(os.Stdin.Fd())),
 		Stdin:    os.Stdin,
 	}}
+	if os.Getenv("GOGC") == "" {
+		app.releaseHeap = heap.HoldFloor(heapBytes)
+	}
 	code := app.Run(ctx, args)
 	stop()
 	os.Exit(code)
@@ -87,6 +95,8 @@ type App struct {
 	writers []*logging.Writer // the writers of logs
 	// logFiles are the files to which these write.
 	logFiles []*logging.File
+	// releaseHeap ends the floor that this process has for its heap; nil: it has none.
+	releaseHeap func()
 }
 
 // lastLinesMax is how long writing the last lines of a log may take.

@@ -184,8 +184,12 @@ func (a *App) newLogger(out io.Writer, name string, console, color bool) logs {
 // errInputEnded is why a daemon ends that was told to end with its standard input.
 var errInputEnded = errors.New("standard input has ended")
 
-// serve runs until the context ends, or, if that was asked for, until standard input ends.
+// serve runs until the context ends, or, if that was asked for, until standard input ends. A daemon is idle for most of
+// its life and is to be small, so Go's own rule decides when it collects garbage, until it takes a floor of its own.
 func (d *daemon) serve(ctx context.Context, run func(context.Context) error) error {
+	if d.app.releaseHeap != nil {
+		d.app.releaseHeap()
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if d.stopOnEOF {
