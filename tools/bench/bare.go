@@ -1,99 +1,170 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/transport"
+	"github.com/tenderhq/tender/tools/devcluster"
 )
 
-// bare measures a replicated write without Tender: three nodes of the same library on the same disk, over TCP on
-// loopback, with a state machine that does nothing.
+// bare is three processes that do what the log, the disk, TLS and gRPC have to do for a cluster, and nothing else. What is
+// measured beside them can't be faster.
 type bare struct {
-	dir    string
-	nodes  []*raft.Raft
-	stores []*raftboltdb.BoltStore
-	leader *raft.Raft
+	dir     string
+	proof   *proof
+	serving []string // where they serve gRPC
+	nodes   []*exec.Cmd
 }
 
-func startBare(parent string) (*bare, error) {
-	dir, err := os.MkdirTemp(parent, "bare-")
+// What a bare process serves: streams of messages that each hold records of one size.
+const (
+	bareWrites = "/bare/writes" // each record is committed by the library of the masters' log, and comes back
+	bareLives  = "/bare/lives"  // each record goes to the third process, is answered there by two, and acknowledged
+	bareHolds  = "/bare/holds"  // nothing comes
+
+	bareBytes   = 2 * commitValueBytes // of a record: a command contains names besides the value
+	bareWaiting = 8192                 // records that may wait to be sent
+)
+
+// The first byte of a record of bareLives says what it is.
+const (
+	bareTask = iota
+	bareRunning
+	bareFinished
+	bareAck
+)
+
+func startBare(parent string) (b *bare, err error) {
+	b = &bare{}
+	b.dir, err = os.MkdirTemp(parent, "bare-")
+	proof, unproven := newProof()
+	ports, full := devcluster.FreePorts(6)
+	if err = errors.Join(err, unproven, full); err != nil {
+		return b, err
+	}
+	if b.proof, err = proof, trust.WriteKey(b.dir, proof.key); err != nil {
+		return b, err
+	}
+	all := make([]string, len(ports))
+	for i, port := range ports {
+		all[i] = fmt.Sprint("127.0.0.1:", port)
+	}
+	b.serving = all[:3]
+	self, err := os.Executable()
+	for i := 0; i < 3 && err == nil; i++ {
+		node := exec.Command(self, "-only", fmt.Sprint("bare/", i), "-key", b.dir, "-masters", strings.Join(all, ","))
+		node.Stderr, node.SysProcAttr = os.Stderr, ofOurs()
+		b.nodes, err = append(b.nodes, node), node.Start()
+	}
+	return b, err
+}
+
+func (b *bare) stop() error {
+	for _, node := range b.nodes {
+		if node.Process != nil {
+			_ = node.Process.Kill() // it has nothing to clean up
+			_ = node.Wait()         // killed
+		}
+	}
+	return os.RemoveAll(b.dir)
+}
+
+// bareMain is the main function of such a process.
+func bareMain(ctx context.Context, o options) error {
+	authority, err := o.authority()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	b := &bare{dir: dir}
-	var servers []raft.Server
-	var transports []*raft.NetworkTransport
-	for i := range 3 {
-		transport, err := raft.NewTCPTransport("127.0.0.1:0", nil, 3, 10*time.Second, io.Discard)
-		if err != nil {
-			return b, err
-		}
-		transports = append(transports, transport)
-		servers = append(servers, raft.Server{ID: raft.ServerID(fmt.Sprint("n", i)), Address: transport.LocalAddr()})
+	pass, err := authority.Issue(trust.Identity{Kind: trust.Master, Name: "bare"}, time.Now())
+	if err != nil {
+		return err
 	}
-	for i, transport := range transports {
-		if err := b.start(i, transport, raft.Configuration{Servers: servers}); err != nil {
-			return b, err
-		}
+	_, which, _ := strings.Cut(o.only, "/")
+	self, err := strconv.Atoi(which)
+	if err != nil {
+		return err
 	}
-	return b, b.awaitLeader()
+	n := bareNode{self: self, dir: o.key, addresses: strings.Split(o.masters, ","), holder: trust.NewHolder(pass)}
+	if n.log, err = n.startRaft(); err != nil {
+		return err
+	}
+	listener, err := transport.ListenTCP(n.addresses[n.self])
+	if err != nil {
+		return err
+	}
+	server := grpc.NewServer(grpc.Creds(transport.ServerCredentials(n.holder, trust.Door{})), grpc.ReadBufferSize(0),
+		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error { return n.serve(stream) }))
+	defer context.AfterFunc(ctx, server.Stop)()
+	return server.Serve(listener)
 }
 
-func (b *bare) start(i int, transport *raft.NetworkTransport, founders raft.Configuration) error {
+type bareNode struct {
+	self      int
+	dir       string
+	addresses []string // of all three for gRPC, then for Raft
+	holder    *trust.Holder
+	log       *raft.Raft
+}
+
+// bareRaft connects the nodes as masters are connected: by TLS.
+type bareRaft struct {
+	net.Listener
+	dial trust.Dial
+}
+
+func (l bareRaft) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return l.dial(ctx, string(address))
+}
+
+func (n *bareNode) startRaft() (*raft.Raft, error) {
+	var founders raft.Configuration
+	for _, address := range n.addresses[3:] {
+		founders.Servers = append(founders.Servers, raft.Server{ID: raft.ServerID(address), Address: raft.ServerAddress(address)})
+	}
 	// With the options that the masters use.
 	store, err := raftboltdb.New(raftboltdb.Options{
-		Path:                    filepath.Join(b.dir, fmt.Sprint("n", i, ".db")),
+		Path:                    filepath.Join(n.dir, fmt.Sprint("n", n.self, ".db")),
 		BoltOptions:             &bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType},
 		MsgpackUseNewTimeFormat: true,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	b.stores = append(b.stores, store)
+	listener, err := transport.ListenTCP(n.addresses[3+n.self])
+	if err != nil {
+		return nil, err
+	}
+	peers := raft.NewNetworkTransport(bareRaft{n.holder.Listener(listener, trust.Door{}), n.holder.Dialer(transport.DialTCP, trust.Master)}, 3, 10*time.Second, io.Discard)
 	config := raft.DefaultConfig()
-	config.LocalID = founders.Servers[i].ID
-	config.LogOutput = io.Discard
+	config.LocalID, config.LogOutput, config.BatchApplyCh = founders.Servers[n.self].ID, io.Discard, true
 	snapshots := raft.NewInmemSnapshotStore()
-	if err := raft.BootstrapCluster(config, store, store, snapshots, transport, founders); err != nil {
-		return err
+	if err := raft.BootstrapCluster(config, store, store, snapshots, peers, founders); err != nil {
+		return nil, err
 	}
-	node, err := raft.NewRaft(config, nothing{}, store, store, snapshots, transport)
-	if err == nil {
-		b.nodes = append(b.nodes, node)
-	}
-	return err
-}
-
-func (b *bare) awaitLeader() error {
-	for end := time.Now().Add(electionMax); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		for _, node := range b.nodes {
-			if node.VerifyLeader().Error() == nil {
-				b.leader = node
-				return nil
-			}
-		}
-	}
-	return errors.New("no bare node leads")
-}
-
-func (b *bare) write(data []byte) error { return b.leader.Apply(data, 0).Error() }
-
-func (b *bare) stop() error {
-	var failed []error
-	for _, node := range b.nodes {
-		failed = append(failed, node.Shutdown().Error())
-	}
-	for _, store := range b.stores {
-		failed = append(failed, store.Close())
-	}
-	return errors.Join(append(failed, os.RemoveAll(b.dir))...)
+	return raft.NewRaft(config, nothing{}, store, store, snapshots, peers)
 }
 
 // nothing is a state machine without state.
@@ -104,3 +175,219 @@ func (nothing) Snapshot() (raft.FSMSnapshot, error) { return nothing{}, nil }
 func (nothing) Restore(r io.ReadCloser) error       { return r.Close() }
 func (nothing) Persist(s raft.SnapshotSink) error   { return s.Close() }
 func (nothing) Release()                            {}
+
+func (n *bareNode) serve(stream grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(stream)
+	switch {
+	case method == bareHolds:
+		return stream.RecvMsg(new(wrapperspb.BytesValue))
+	case method == bareLives && n.self < 2:
+		return n.relay(stream)
+	case method == bareWrites:
+		if err := n.log.VerifyLeader().Error(); err != nil {
+			return err
+		}
+	}
+	out := make(chan []byte, bareWaiting)
+	go func() { _ = sendBare(stream, out, nil) }() // the client sees it, too
+	return receiveBare(stream, func(record []byte) error {
+		switch {
+		case method == bareWrites:
+			future := n.log.Apply(record, 0)
+			go func() {
+				if future.Error() == nil { // else the client waits until its end
+					out <- record
+				}
+			}()
+		case record[0] == bareTask:
+			out <- bareRecord(bareRunning)
+			out <- bareRecord(bareFinished)
+		}
+		return nil
+	})
+}
+
+// relay stands between a stream and the next process, as masters and agents do. The second process writes what it passes
+// on to its disk before, as agents do.
+func (n *bareNode) relay(up grpc.ServerStream) (err error) {
+	var checkpoint *os.File
+	if n.self == 1 {
+		if checkpoint, err = os.OpenFile(filepath.Join(n.dir, "checkpoint"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+			return err
+		}
+		defer checkpoint.Close()
+	}
+	both, ctx := errgroup.WithContext(up.Context())
+	down, err := openBare(ctx, n.addresses[n.self+1], n.holder.Dialer(transport.DialTCP, trust.Master), bareLives)
+	if err != nil {
+		return err
+	}
+	for _, way := range []struct{ from, to bareStream }{{up, down}, {down, up}} {
+		waiting := make(chan []byte, bareWaiting)
+		both.Go(func() error { return sendBare(way.to, waiting, checkpoint) })
+		both.Go(func() error {
+			defer close(waiting)
+			return receiveBare(way.from, func(record []byte) error { waiting <- record; return nil })
+		})
+	}
+	return both.Wait()
+}
+
+// bareStream is either end of a stream.
+type bareStream interface {
+	SendMsg(message any) error
+	RecvMsg(message any) error
+}
+
+// openBare opens a stream over a connection of its own, which ends with the context.
+func openBare(ctx context.Context, address string, dial trust.Dial, method string) (grpc.ClientStream, error) {
+	connection, err := transport.Connect(address, dial, grpc.WithReadBufferSize(0))
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { connection.Close() }) //nolint:errcheck // all of it is over
+	return connection.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method, grpc.WaitForReady(true))
+}
+
+func bareRecord(what byte) []byte {
+	record := make([]byte, bareBytes)
+	record[0] = what
+	return record
+}
+
+// receiveBare hands on each record that comes until the stream ends.
+func receiveBare(stream bareStream, take func(record []byte) error) error {
+	for {
+		message := new(wrapperspb.BytesValue)
+		if err := stream.RecvMsg(message); err != nil {
+			return err
+		}
+		for record := range slices.Chunk(message.GetValue(), bareBytes) {
+			if err := take(record); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// sendBare sends what waits, together, after it was written to a file if there is one.
+func sendBare(stream bareStream, waiting <-chan []byte, file *os.File) (err error) {
+	for records := range waiting {
+		for range min(len(waiting), bareWaiting/8) {
+			records = append(records, <-waiting...)
+		}
+		if file != nil {
+			_, err = file.Write(records)
+			err = errors.Join(err, file.Sync())
+		}
+		if err = errors.Join(err, stream.SendMsg(wrapperspb.Bytes(records))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errBareOver = errors.New("all lives are over")
+
+// lives runs so many lives, at most a window of them at once. It returns lives per second, and the µs of CPU of each.
+func (b *bare) lives(ctx context.Context, total, window int) (rate, cpu float64, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := openBare(ctx, b.serving[0], b.proof.dialer(), bareLives)
+	if err != nil {
+		return 0, 0, err
+	}
+	before, began := cpuOf(os.Getpid()), time.Now()
+	out := make(chan []byte, 4*window)             // as much as can be under way
+	go func() { _ = sendBare(stream, out, nil) }() // the error comes below, too
+	for range window {
+		out <- bareRecord(bareTask)
+	}
+	launched, done := window, 0
+	err = receiveBare(stream, func(state []byte) error {
+		out <- bareRecord(bareAck)
+		if state[0] == bareRunning {
+			return nil
+		}
+		if launched < total {
+			launched++
+			out <- bareRecord(bareTask)
+		}
+		if done++; done == total {
+			return errBareOver
+		}
+		return nil
+	})
+	if !errors.Is(err, errBareOver) {
+		return 0, 0, err
+	}
+	return float64(total) / time.Since(began).Seconds(), (cpuOf(os.Getpid()) - before) * 1e6 / float64(total), nil
+}
+
+// hold opens so many sessions, each with a connection and a certificate of its own, and returns how many MB the process
+// takes that serves them.
+func (b *bare) hold(ctx context.Context, sessions int) (float64, error) {
+	authority, err := b.proof.key.Authority()
+	if err != nil {
+		return 0, err
+	}
+	var open errgroup.Group
+	open.SetLimit(16)
+	for i := range sessions {
+		open.Go(func() error {
+			pass, err := authority.Issue(trust.Identity{Kind: trust.Agent, Name: fmt.Sprint("nonce-", i)}, time.Now())
+			if err == nil {
+				_, err = openBare(ctx, b.serving[0], trust.NewHolder(pass).Dialer(transport.DialTCP, trust.Master), bareHolds)
+			}
+			return err
+		})
+	}
+	err = open.Wait()
+	pause.For(ctx, lookTime)
+	return residentMB(b.nodes[0].Process.Pid), err
+}
+
+// writer returns a function that has a record committed, over one stream to the process that leads. At one time a key may
+// be written once.
+func (b *bare) writer(ctx context.Context) (func(key string) error, error) {
+	for end := time.Now().Add(electionMax); time.Now().Before(end); pause.For(ctx, 10*time.Millisecond) {
+		for _, address := range b.serving {
+			stream, err := openBare(ctx, address, b.proof.dialer(), bareWrites)
+			if err != nil {
+				return nil, err
+			}
+			if write := writesOver(stream); write("first") == nil {
+				return write, nil
+			}
+		}
+	}
+	return nil, errors.New("no bare process leads")
+}
+
+func writesOver(stream grpc.ClientStream) func(key string) error {
+	var waits sync.Map // of channels, by records
+	out, over := make(chan []byte, bareWaiting), make(chan error)
+	go func() { _ = sendBare(stream, out, nil) }() // the error comes below, too
+	go func() {
+		err := receiveBare(stream, func(record []byte) error {
+			wait, _ := waits.LoadAndDelete(string(record))
+			close(wait.(chan struct{}))
+			return nil
+		})
+		for { // for whoever writes
+			over <- err
+		}
+	}()
+	return func(key string) error {
+		record, done := make([]byte, bareBytes), make(chan struct{})
+		copy(record, key)
+		waits.Store(string(record), done)
+		out <- record
+		select {
+		case <-done:
+			return nil
+		case err := <-over:
+			return err
+		}
+	}
+}

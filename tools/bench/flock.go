@@ -68,7 +68,7 @@ func flockMain(ctx context.Context, o options) error {
 	for i := range o.agents {
 		m := newMember(f, i)
 		if authority != nil {
-			if err := m.proven(authority, o.anew); err != nil {
+			if err := m.proven(authority); err != nil {
 				cancel()
 				return err
 			}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -39,18 +38,13 @@ func withHerd(ctx context.Context, o options, each int, measure func(context.Con
 	if err := enoughFiles(o.agents); err != nil {
 		return err
 	}
-	q := &quorum{flags: append([]string{"--log-level", "info"}, beating(o.heartbeat)...)}
-	if !o.insecure {
-		if q.proof, err = newProof(); err != nil {
-			return err
-		}
-	}
+	q, err := startQuorum(ctx, o, append([]string{"--log-level", "info"}, beating(o.heartbeat)...)...)
 	defer func() { err = errors.Join(err, q.stop()) }()
-	if err := q.found(ctx, o.binary, o.dir); err != nil {
+	if err != nil {
 		return err
 	}
 	h := &herding{quorum: q, agents: o.agents}
-	if h.flock, err = startFlock(o.agents, q.addresses(), q.flockArguments(o.anew)...); err != nil {
+	if h.flock, err = startFlock(o.agents, q.addresses(), q.flockArguments()...); err != nil {
 		return err
 	}
 	defer h.flock.stop()
@@ -93,13 +87,12 @@ func enoughFiles(agents int) error {
 	return nil
 }
 
-// flockArguments are the arguments by which the agents of a flock have certificates, if there are any; anew: they resume
-// no sessions.
-func (q *quorum) flockArguments(anew bool) []string {
+// flockArguments are the arguments by which the agents of a flock have certificates, if there are any.
+func (q *quorum) flockArguments() []string {
 	if q.proof == nil {
 		return nil
 	}
-	return []string{"-key", q.nodes[0].dir, "-anew=" + strconv.FormatBool(anew)}
+	return []string{"-key", q.nodes[0].dir}
 }
 
 // beating returns the flags for masters whose agents send heartbeats this often; 0: the default.

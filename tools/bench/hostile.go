@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -26,9 +28,6 @@ import (
 
 // hostileOffers is how many offers the honest framework takes the time of in each half of a turn, at least.
 const hostileOffers = 100
-
-// loopRounds is the metric of how long the leader's loop takes for a round, for which what comes meanwhile waits.
-const loopRounds = "tender_loop_round_seconds"
 
 // hostilePeers measures what hostile peers do to an honest framework and to the leader's memory, in turns: alone and
 // beside them. The peers are other processes, which yield the processors to everybody else, and the leader and the
@@ -74,10 +73,9 @@ type siege struct {
 
 // half is what was measured in the same half of all turns.
 type half struct {
-	times  []time.Duration
-	rounds buckets // of the leader's loop
-	cpu    float64 // processors that the leader used, summed over all turns
-	worst  float64 // its own memory, in MB
+	times []time.Duration
+	cpu   float64 // processors that the leader used, summed over all turns
+	worst float64 // its own memory, in MB
 }
 
 func (s *siege) run(ctx context.Context) error {
@@ -117,16 +115,25 @@ func (s *siege) collectGarbage(ctx context.Context) error {
 }
 
 // collections returns how often a master has collected garbage.
-func collections(ctx context.Context, master devcluster.Node) (n float64, err error) {
-	n = -1
-	err = metrics(ctx, master, "go_gc_duration_seconds_count", func(_ string, value float64) error {
-		n = value
-		return nil
-	})
-	if err == nil && n < 0 {
-		err = errors.New("the leader does not say how often it has collected garbage")
+func collections(ctx context.Context, master devcluster.Node) (n int, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+master.HTTP+"/metrics", nil)
+	if err != nil {
+		return 0, err
 	}
-	return n, err
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err
+	}
+	_, number, _ := strings.Cut(string(text), "\ngo_gc_duration_seconds_count ")
+	if _, err := fmt.Sscan(number, &n); err != nil {
+		return 0, fmt.Errorf("the leader does not say how often it has collected garbage: %w", err)
+	}
+	return n, nil
 }
 
 // turn takes the honest framework's times alone, then beside the hostile peers.
@@ -156,10 +163,6 @@ func (s *siege) turn(ctx context.Context) error {
 
 // measure takes the honest framework's times and what the leader uses meanwhile.
 func (h *half) measure(ctx context.Context, s *siege) error {
-	rounds, err := histogram(ctx, s.cluster, loopRounds)
-	if err != nil {
-		return err
-	}
 	began, had := time.Now(), ownCPU(s.leader.PID)
 	worst := watchMemory(s.leader.PID)
 	times, err := offerTimes(ctx, s.cluster, wishes{number: hostileOffers, least: s.storm, pause: wishPause})
@@ -169,9 +172,7 @@ func (h *half) measure(ctx context.Context, s *siege) error {
 	}
 	h.times = append(h.times, times...)
 	h.cpu += (ownCPU(s.leader.PID) - had) / time.Since(began).Seconds()
-	now, err := histogram(ctx, s.cluster, loopRounds)
-	h.rounds = h.rounds.and(now.less(rounds))
-	return err
+	return nil
 }
 
 func (s *siege) print() {
@@ -188,7 +189,6 @@ func (s *siege) print() {
 	}
 	line("demand to offer, p50", " ms", "", offers(0.5))
 	line("demand to offer, p99", " ms", ", aim 2", offers(0.99))
-	line("of that a round of the leader's loop, p99", " ms", "", func(h *half) float64 { return 1000 * h.rounds.quantile(0.99) })
 	line("the leader's own memory, worst", " MB", ", aim 1.5", func(h *half) float64 { return h.worst })
 	line("processors of the leader", "", "", func(h *half) float64 { return h.cpu / float64(s.runs) })
 	row("offers", fmt.Sprint(len(s.beside.times)), fmt.Sprintf("%d alone; the peers sent %s messages; load %.0f", len(s.alone.times), strings.Join(s.sent, ", "), machineLoad()))

@@ -7,22 +7,19 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/tenderhq/tender/agent/walls/cell"
 )
 
-// within is how much slower than a bare loop something may be that misses its aim: then the machine is the limit.
-const within = 1.3
-
 // someUser is nobody's number, as a dynamic user's is.
 const someUser = 62_000
 
 // walledSpawn runs /bin/true n times with so many workers, each time with what a task has by default: a control group with
-// limits, a user, a folder and two files for its output. Each worker makes these once. So it does what the kernel has
-// to for each task, and nothing else. It returns processes per second.
+// limits that nothing else is in, a user, and a folder with two files for its output, which stays. Groups are proven
+// empty and used again, and so are the oldest of as many folders as an agent keeps. So it does what the kernel has to for
+// each task, and nothing else. It returns processes per second.
 func walledSpawn(parent string, n, of int) (rate float64, err error) {
 	folder, err := os.MkdirTemp(parent, "walls-")
 	if err != nil {
@@ -35,15 +32,20 @@ func walledSpawn(parent string, n, of int) (rate float64, err error) {
 	if err := errors.Join(os.Chmod(folder, 0o711), all.MakeParent()); err != nil {
 		return 0, err
 	}
-	var left atomic.Int64
-	left.Store(int64(n))
+	each := make([]walledWorker, of)
+	for i := range each {
+		each[i] = walledWorker{all: all, number: i, folder: folder}
+		if err := each[i].prepare(spawnsBefore / of); err != nil {
+			return 0, err
+		}
+	}
 	var workers sync.WaitGroup
 	failed := make(chan error, of)
 	began := time.Now()
-	for i := range of {
+	for _, w := range each {
 		workers.Go(func() {
 			runtime.LockOSThread() // never unlocked: the thread, which moves between control groups, ends with its goroutine
-			failed <- spawnWithin(all.Child(fmt.Sprint("worker-", i)), filepath.Join(folder, fmt.Sprint(i)), &left)
+			failed <- errors.Join(w.spawn(n/of), w.its.Remove())
 		})
 	}
 	workers.Wait()
@@ -55,27 +57,65 @@ func walledSpawn(parent string, n, of int) (rate float64, err error) {
 	return float64(n) / took, errors.Join(err, all.Remove())
 }
 
-// spawnWithin runs /bin/true in a cell and a folder until nothing is left to run.
-func spawnWithin(its cell.Cell, sandbox string, left *atomic.Int64) (err error) {
-	if err := errors.Join(its.Make(), its.Limit(cell.Limits{CPUs: 10, Memory: 64 << 20}), os.Mkdir(sandbox, 0o700), os.Chown(sandbox, someUser, someUser)); err != nil {
+// walledWorker is one worker, with the group and the folder of its last task.
+type walledWorker struct {
+	all, its, home cell.Cell
+	folder         string
+	number, kept   int
+}
+
+var walledLimits = cell.Limits{CPUs: 10, Memory: 64 << 20}
+
+func (w *walledWorker) cell(task int) cell.Cell {
+	return w.all.Child(fmt.Sprint("task-", w.number, "-", task)).Brief()
+}
+
+func (w *walledWorker) sandbox(task int) string {
+	return filepath.Join(w.folder, fmt.Sprint(w.number, "-", task))
+}
+
+// prepare makes a group, and the folders of tasks that have ended.
+func (w *walledWorker) prepare(kept int) (err error) {
+	w.its, w.kept = w.cell(-1), kept
+	if err := errors.Join(w.its.Make(), w.its.Limit(walledLimits)); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, its.Remove()) }()
-	home, err := its.Home()
-	if err != nil {
+	if w.home, err = w.its.Home(); err != nil {
 		return err
 	}
-	for err == nil && left.Add(-1) >= 0 {
-		err = spawnOnce(its, home, sandbox)
+	for i := 0; i < kept && err == nil; i++ {
+		err = errors.Join(os.Mkdir(w.sandbox(i), 0o700), os.Chown(w.sandbox(i), someUser, someUser))
+		for _, name := range []string{"stdout", "stderr"} {
+			err = errors.Join(err, os.WriteFile(filepath.Join(w.sandbox(i), name), nil, 0o600))
+		}
 	}
 	return err
 }
 
-// spawnOnce runs /bin/true in a cell, as its user, with the files of its output.
-func spawnOnce(its, home cell.Cell, sandbox string) error {
+func (w *walledWorker) spawn(n int) (err error) {
+	aside := w.all.Child(cell.SpareName(uint64(w.number))).Brief()
+	for i := 0; i < n && err == nil; i++ {
+		sandbox := w.sandbox(w.kept + i)
+		if err = errors.Join(os.Rename(w.sandbox(i), sandbox), w.spawnOnce(sandbox)); err != nil {
+			return err
+		}
+		ended, next := w.its, w.cell(i)
+		if ended.CanSpare() {
+			if ended, err = ended.SetAside(aside); err == nil && ended.IsAsNew() {
+				w.its, err = next.TakeOver(ended)
+				continue
+			}
+		}
+		w.its, err = next, errors.Join(err, ended.Remove(), next.Make(), next.Limit(walledLimits))
+	}
+	return err
+}
+
+// spawnOnce runs /bin/true in the cell, as its user, with the files of its output.
+func (w *walledWorker) spawnOnce(sandbox string) error {
 	files := []*os.File{nil}
 	for _, name := range []string{"stdout", "stderr"} {
-		file, err := os.OpenFile(filepath.Join(sandbox, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		file, err := os.OpenFile(filepath.Join(sandbox, name), os.O_APPEND|os.O_WRONLY|os.O_TRUNC, 0)
 		if err != nil {
 			return err
 		}
@@ -83,13 +123,13 @@ func spawnOnce(its, home cell.Cell, sandbox string) error {
 		files = append(files, file)
 	}
 	attr := &syscall.SysProcAttr{Setpgid: true, Credential: &syscall.Credential{Uid: someUser, Gid: someUser}}
-	closing, err := its.Start(attr)
+	closing, err := w.its.Start(attr)
 	if err != nil {
 		return err
 	}
 	process, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{Dir: sandbox, Files: files, Sys: attr})
 	closing()
-	if err = errors.Join(err, home.Return()); err != nil {
+	if err = errors.Join(err, w.home.Return()); err != nil {
 		return err
 	}
 	_, err = process.Wait()

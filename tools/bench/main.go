@@ -33,7 +33,6 @@ type options struct {
 	agents    int
 	heartbeat time.Duration
 	insecure  bool
-	anew      bool
 	peer      string
 	storm     time.Duration
 	masters   string
@@ -49,7 +48,7 @@ func main() {
 	if executor.Active() {
 		is, failed := hostileExecutor(ctx)
 		if err = failed; !is {
-			err = executor.Run(ctx, sleep)
+			err = executor.Run(ctx, noop)
 		}
 	} else {
 		err = run(ctx, parse())
@@ -71,7 +70,6 @@ func parse() options {
 	flag.IntVar(&o.agents, "agents", 0, "`number` of agents that are only sessions: 10,000 in a herd and where somebody looks (0), none beside hostile peers (0). Their process and the leader need a file descriptor for each")
 	flag.DurationVar(&o.heartbeat, "heartbeat", 0, "`time` between two heartbeats of a herd's agents; 0 = the masters' default, where somebody looks 5s")
 	flag.BoolVar(&o.insecure, "insecure", false, "clusters without certificates")
-	flag.BoolVar(&o.anew, "anew", false, "a herd whose agents resume no TLS sessions")
 	flag.StringVar(&o.peer, "peer", "", "only the hostile peers whose `name` holds this word; -only hostile prints all names")
 	flag.DurationVar(&o.storm, "storm", 10*time.Second, "how `long` each half of a turn of -only hostile takes: alone, and beside hostile peers")
 	flag.StringVar(&o.masters, "masters", "", "`addresses` of masters, for the processes that a herd and hostile peers are")
@@ -93,7 +91,6 @@ func parts() []part {
 		{"lives", false, inCluster(lives)},
 		{"spawn", false, inCluster(spawn)},
 		{"latency", false, inCluster(latency)},
-		{"return", false, inCluster(returns)},
 		{"idle", false, idle},
 		{"commit", false, commit},
 		{"watch", true, watch},
@@ -119,6 +116,8 @@ func run(ctx context.Context, o options) error {
 	switch name {
 	case "flock": // a process that a herd starts
 		return flockMain(ctx, o)
+	case "bare": // a process that startBare starts
+		return bareMain(ctx, o)
 	case "hostiles": // a process that hostilePeers starts
 		return hostilesMain(ctx, o)
 	}

@@ -65,10 +65,15 @@ type node struct {
 // electionMax is how long a benchmark waits for a leader before it gives up.
 const electionMax = 2 * time.Minute
 
-// startQuorum founds a quorum and returns when it has a leader.
-func startQuorum(ctx context.Context, binary, parent string) (*quorum, error) {
-	q := &quorum{flags: []string{"--log-level", "warn"}}
-	return q, q.found(ctx, binary, parent)
+// startQuorum founds a quorum, with certificates unless that is declined, and returns when it has a leader.
+func startQuorum(ctx context.Context, o options, flags ...string) (q *quorum, err error) {
+	q = &quorum{flags: flags}
+	if !o.insecure {
+		if q.proof, err = newProof(); err != nil {
+			return q, err
+		}
+	}
+	return q, q.found(ctx, o.binary, o.dir)
 }
 
 func (q *quorum) found(ctx context.Context, binary, parent string) (err error) {

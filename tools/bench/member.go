@@ -28,8 +28,8 @@ import (
 // member is one agent of a flock. The fields below mu change with the session.
 type member struct {
 	flock  *flock
-	from   int                  // the number of its address
-	holder func() *trust.Holder // returns its certificate; nil: it has none
+	from   int           // the number of its address
+	holder *trust.Holder // its certificate; nil: it has none
 	info   api.Agent
 	nonce  api.Nonce
 	boot   string
@@ -49,19 +49,13 @@ type herdTask struct {
 	acked    uint64
 }
 
-// proven gives a member a certificate. It resumes TLS sessions, unless anew is set.
-func (m *member) proven(authority *trust.Authority, anew bool) error {
+// proven gives a member a certificate. It resumes TLS sessions.
+func (m *member) proven(authority *trust.Authority) error {
 	pass, err := authority.Issue(trust.Identity{Kind: trust.Agent, Name: string(m.nonce)}, time.Now())
 	if err != nil {
 		return err
 	}
-	holder := trust.NewHolder(pass)
-	m.holder = func() *trust.Holder {
-		if anew {
-			holder = trust.NewHolder(pass)
-		}
-		return holder
-	}
+	m.holder = trust.NewHolder(pass)
 	return nil
 }
 
@@ -96,10 +90,7 @@ func (m *member) plainly(ctx context.Context, to string) (net.Conn, error) {
 
 // dial connects to a master, whether it leads or not.
 func (m *member) dial(address string) (*grpc.ClientConn, error) {
-	if m.holder == nil {
-		return m.dialBy(m.plainly, address)
-	}
-	return m.dialBy(m.holder().Dialer(m.plainly, trust.Master), address)
+	return m.dialBy(m.holder.Dialer(m.plainly, trust.Master), address)
 }
 
 // dialNext connects to the master that is tried next for a session, as an agent does; refused is called if it does not
@@ -108,7 +99,7 @@ func (m *member) dialNext(address string, refused func()) (*grpc.ClientConn, err
 	if m.holder == nil || !m.seek.LeaderOnly() {
 		return m.dial(address)
 	}
-	return m.dialBy(m.holder().LeaderDialer(m.plainly, refused), address)
+	return m.dialBy(m.holder.LeaderDialer(m.plainly, refused), address)
 }
 
 func (m *member) dialBy(dial trust.Dial, address string) (*grpc.ClientConn, error) {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -19,19 +21,40 @@ func leaderMemory(ctx context.Context, o options) error {
 	if o.heartbeat == 0 {
 		o.heartbeat = lookedBeats
 	}
+	o.agents = cmp.Or(o.agents, herdAgents)
+	bare, err := bareSessions(ctx, o)
+	if err != nil {
+		return fmt.Errorf("bare: %w", err)
+	}
+	row(fmt.Sprintf("memory of a server of %d sessions and nothing else", o.agents), fmt.Sprintf("%.0f MB resident", bare), "gRPC and TLS, a connection, a certificate and a stream each")
 	return withHerd(ctx, o, tasksEach, func(ctx context.Context, h *herding) error {
-		if err := h.weighed(ctx, "to which they came one by one", filepath.Join(o.dir, "heap-came.pprof")); err != nil {
+		if err := h.weighed(ctx, "to which they came one by one", filepath.Join(o.dir, "heap-came.pprof"), bare); err != nil {
 			return err
 		}
 		if _, err := h.round(ctx); err != nil {
 			return err
 		}
-		return h.weighed(ctx, "to which they came back", filepath.Join(o.dir, "heap-came-back.pprof"))
+		return h.weighed(ctx, "to which they came back", filepath.Join(o.dir, "heap-came-back.pprof"), bare)
 	})
 }
 
+// bareSessions returns what a process takes that only holds the sessions of so many agents.
+func bareSessions(ctx context.Context, o options) (mb float64, err error) {
+	if err := enoughFiles(o.agents); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	b, err := startBare(o.dir)
+	defer func() { err = errors.Join(err, b.stop()) }()
+	if err != nil {
+		return 0, err
+	}
+	return b.hold(ctx, o.agents)
+}
+
 // weighed reports the memory of the present leader, and writes a profile of its heap.
-func (h *herding) weighed(ctx context.Context, which, file string) error {
+func (h *herding) weighed(ctx context.Context, which, file string, bare float64) error {
 	leader, err := h.quorum.leader(ctx)
 	if err != nil {
 		return err
@@ -45,6 +68,7 @@ func (h *herding) weighed(ctx context.Context, which, file string) error {
 	}
 	h.row("memory of a leader "+which, fmt.Sprintf("%.0f MB resident, %.0f after %v", soon, later, lookTime), fmt.Sprintf("%d tasks; the profile of its heap is in %s", h.work.standing, file))
 	atMost(fmt.Sprintf("MB of a leader of %d agents, %s", h.agents, which), later, 450)
+	limited(bare)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -17,23 +18,33 @@ import (
 )
 
 // lives measures whole lives of tasks that do nothing: offered, launched, RUNNING, FINISHED, acknowledged.
-func lives(ctx context.Context, cluster *devcluster.Cluster, o options) error {
+func lives(ctx context.Context, cluster *devcluster.Cluster, o options) (err error) {
 	self, err := executor.Self("noop")
 	if err != nil {
 		return err
 	}
+	b, err := startBare(o.dir)
+	defer func() { err = errors.Join(err, b.stop()) }()
+	if err != nil {
+		return err
+	}
 	task := func(int) api.Task { return api.Task{Executor: self} }
-	var rates, cpus, ratios, shares []float64
+	var rates, cpus, ratios, shares, bareRates, bareCPUs []float64
 	for i := range o.runs + 1 {
 		plain, plainCPU, err := plainSpawn(o.spawns, spawners)
 		if err != nil {
 			return err
+		}
+		bareRate, bareCPU, err := b.lives(ctx, o.tasks, 2000)
+		if err != nil {
+			return fmt.Errorf("bare: %w", err)
 		}
 		rate, cpu, err := throughput(ctx, cluster, &load{task: task, total: o.tasks, window: 2000})
 		if err != nil {
 			return err
 		}
 		if i > 0 {
+			bareRates, bareCPUs = append(bareRates, bareRate/plain), append(bareCPUs, bareCPU/plainCPU)
 			rates, cpus = append(rates, rate), append(cpus, cpu)
 			ratios, shares = append(ratios, rate/plain), append(shares, cpu/plainCPU)
 		}
@@ -42,7 +53,17 @@ func lives(ctx context.Context, cluster *devcluster.Cluster, o options) error {
 		fmt.Sprintf("%.1f for each plain fork+exec+wait; %.0f µs of CPU a task, %.2f of such a spawn: masters, agents, executor and framework",
 			median(ratios), median(cpus), median(shares)))
 	atLeast("lives for each plain spawn", median(ratios), 6)
+	limited(median(bareRates))
 	atMost("CPU of a life, in plain spawns", median(shares), 0.2)
+	limited(median(bareCPUs))
+	return nil
+}
+
+// noop is a task that does nothing, or one that floods.
+func noop(ctx context.Context, task *executor.Task) error {
+	if string(task.Data) == floodWord {
+		return floodTask(ctx, task)
+	}
 	return nil
 }
 
@@ -66,7 +87,7 @@ const spawnsBefore = 1200
 // spawn runs /bin/true as command tasks, in turn with a plain fork, exec and wait.
 func spawn(ctx context.Context, cluster *devcluster.Cluster, o options) error {
 	task := func(int) api.Task { return api.Task{Command: &api.Command{Argv: []string{"/bin/true"}}} }
-	var rates, plains, ratios, cpus, walled, limits []float64
+	var rates, plains, ratios, cpus, walled, limits []float64 // limits are for each plain spawn
 	for i := range o.runs + 1 {
 		plain, _, err := plainSpawn(o.spawns, spawners)
 		if err != nil {
@@ -83,22 +104,22 @@ func spawn(ctx context.Context, cluster *devcluster.Cluster, o options) error {
 		if i > 0 {
 			rates, plains = append(rates, rate), append(plains, plain)
 			ratios, cpus = append(ratios, rate/plain), append(cpus, cpu)
-			walled, limits = append(walled, limit), append(limits, limit/rate)
+			walled, limits = append(walled, limit), append(limits, limit/plain)
 		}
 	}
 	row("a loop that makes the same walls and nothing else", fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(walled), slices.Min(walled), slices.Max(walled)),
-		fmt.Sprintf("%.2f of plain fork+exec+wait; %.1f times as fast as command tasks", median(walled)/median(plains), median(limits)))
+		fmt.Sprintf("%.2f of plain fork+exec+wait", median(limits)))
 	row("/bin/true as command tasks", fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
 		fmt.Sprintf("plain fork+exec+wait, two workers: %.0f/s; ratio %.2f (%.2f to %.2f); %.0f µs of CPU a task",
 			median(plains), median(ratios), slices.Min(ratios), slices.Max(ratios), median(cpus)))
 	atLeast("commands of a framework for each plain spawn", median(ratios), 0.6)
-	atMost("how many times as fast a loop is that makes the same walls", median(limits), within)
-	return spawnByRun(ctx, cluster, o)
+	limited(median(limits))
+	return spawnByRun(ctx, cluster, o, median(limits))
 }
 
 // spawnByRun runs /bin/true as the instances of one tender run, in turn with a plain fork, exec and wait. What the
-// command itself takes to begin and to end counts.
-func spawnByRun(ctx context.Context, cluster *devcluster.Cluster, o options) error {
+// command itself takes to begin and to end counts. limit is how many of them there could be for each plain spawn.
+func spawnByRun(ctx context.Context, cluster *devcluster.Cluster, o options, limit float64) error {
 	var rates, ratios []float64
 	for i := range o.runs + 1 {
 		plain, _, err := plainSpawn(o.spawns, spawners)
@@ -118,6 +139,7 @@ func spawnByRun(ctx context.Context, cluster *devcluster.Cluster, o options) err
 	row("/bin/true by tender run", fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
 		fmt.Sprintf("%.2f (%.2f to %.2f) of plain fork+exec+wait", median(ratios), slices.Min(ratios), slices.Max(ratios)))
 	atLeast("commands of tender run for each plain spawn", median(ratios), 0.6)
+	limited(limit)
 	return nil
 }
 

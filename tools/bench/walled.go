@@ -132,7 +132,6 @@ func measureWalls(ctx context.Context, o options, name string, args []string, he
 	}()
 	task := func(int) api.Task { return api.Task{Command: &api.Command{Argv: []string{"/bin/true"}}} }
 	var rates, ratios, cpus []float64
-	var idle float64
 	for i := range o.runs + 1 {
 		plain, _, err := plainSpawn(o.spawns, spawners)
 		if err != nil {
@@ -142,13 +141,9 @@ func measureWalls(ctx context.Context, o options, name string, args []string, he
 		if err != nil {
 			return err
 		}
-		if i == 0 {
-			if idle, err = a.idleMB(ctx); err != nil {
-				return err
-			}
-			continue
+		if i > 0 {
+			rates, ratios, cpus = append(rates, rate), append(ratios, rate/plain), append(cpus, cpu)
 		}
-		rates, ratios, cpus = append(rates, rate), append(ratios, rate/plain), append(cpus, cpu)
 	}
 	row("/bin/true as command tasks, "+name, fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
 		fmt.Sprintf("%.2f (%.2f to %.2f) of plain fork+exec+wait; %.0f µs of CPU a task", median(ratios), slices.Min(ratios), slices.Max(ratios), median(cpus)))
@@ -159,22 +154,9 @@ func measureWalls(ctx context.Context, o options, name string, args []string, he
 	if err != nil {
 		return err
 	}
-	row("memory, "+name, fmt.Sprintf("%.1f MB of an idle agent", idle), fmt.Sprintf("%.2f MB for each of %d running commands, its program not counted", each, held))
+	row("memory, "+name, fmt.Sprintf("%.2f MB", each), fmt.Sprintf("for each of %d running commands, its program not counted", held))
 	row(fmt.Sprintf("an agent with %d running commands, %s", held, name), fmt.Sprintf("%.1f %% of a core", busy*100), "heartbeats, and what is measured of tasks")
 	return nil
-}
-
-// restTime is how long an agent that has worked must have had nothing to do to count as idle.
-const restTime = 15 * time.Second
-
-// idleMB returns the memory of an agent that has worked, and on which nothing runs.
-func (a *alone) idleMB(ctx context.Context) (float64, error) {
-	select {
-	case <-time.After(restTime):
-		return shareMB(a.agent.PID()), nil
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
-	}
 }
 
 // heldTime is how long an agent that holds tasks is watched.
