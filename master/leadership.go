@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/pause"
-	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/internal/forward"
@@ -27,6 +25,7 @@ type leadership struct {
 	raft      *raftlog.Log
 	intake    *intake.Intake
 	listeners *listeners
+	listings  listings
 
 	now     atomic.Pointer[leader] // nil: this master does not lead
 	changed *broadcast             // fired whenever this master begins or ends to lead
@@ -204,16 +203,6 @@ func (d *leadership) awaitLeader(ctx context.Context) bool {
 			return false
 		}
 	}
-}
-
-// listRunning is ListTasks for this master's own use, while it leads.
-func (d *leadership) listRunning(ctx context.Context, r *apiv1.ListTasksRequest) (*apiv1.ListTasksResponse, error) {
-	var page view.Page[view.Task]
-	err := d.ask(ctx, "master.dns", func(c view.Cluster, _ time.Time) {
-		c.Sees = rights.All()
-		page = c.Tasks(queryOf(r))
-	})
-	return &apiv1.ListTasksResponse{Items: shown(page.Items, showTask), NextPageToken: page.Next}, err
 }
 
 // jobManagers returns the job managers that there are.

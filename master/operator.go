@@ -35,27 +35,8 @@ type operatorService struct {
 	masters *masters
 }
 
-// readPage reads a page of a list from the leader's state.
-func readPage[V any](ctx context.Context, d *leadership, op string, query view.Query, list func(view.Cluster, view.Query) view.Page[V]) (page view.Page[V], err error) {
-	err = d.ask(ctx, op, func(c view.Cluster, _ time.Time) { page = list(c, query) })
-	return page, err
-}
-
-// readList reads a page of a list from the leader's state. If the request accepts a stale list and this master follows,
-// it reads the page from this master's registry, and returns the index of that.
-func readList[V any](
-	ctx context.Context, d *leadership, op string, r *apiv1.ListRequest, list func(view.Cluster, view.Query) view.Page[V],
-) (page view.Page[V], index uint64, err error) {
-	if d.now.Load() == nil && r.GetStale() {
-		state := d.raft.Registry()
-		return list(view.Cluster{Registry: state, Sees: guard.ScopeOf(ctx)}, queryOf(r)), state.Index, nil
-	}
-	page, err = readPage(ctx, d, op, queryOf(r), list)
-	return page, 0, err
-}
-
-// listing is what all requests for lists have in common.
-type listing interface {
+// asksForList is what all requests for lists have in common.
+type asksForList interface {
 	GetLimit() int32
 	GetPageToken() string
 	GetPrefix() string
@@ -66,7 +47,7 @@ type listing interface {
 	GetAll() bool
 }
 
-func queryOf(r listing) view.Query {
+func queryOf(r asksForList) view.Query {
 	return view.Query{
 		Limit: int(r.GetLimit()), After: r.GetPageToken(), Prefix: r.GetPrefix(), Agent: api.AgentID(r.GetAgentId()),
 		Framework: api.FrameworkID(r.GetFrameworkId()), Role: api.Role(r.GetRole()), States: r.GetStates(), All: r.GetAll(),
@@ -105,37 +86,37 @@ func (s operatorService) ListMasters(ctx context.Context, r *apiv1.ListRequest) 
 }
 
 func (s operatorService) ListAgents(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListAgentsResponse, error) {
-	page, index, err := readList(ctx, s.leading, "operator.agents", r, view.Cluster.Agents)
+	page, index, err := readList(ctx, s.leading, "operator.agents", r, view.AgentList)
 	return &apiv1.ListAgentsResponse{Items: shown(page.Items, showAgent), NextPageToken: page.Next, AppliedIndex: index}, err
 }
 
 func (s operatorService) ListFrameworks(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListFrameworksResponse, error) {
-	page, index, err := readList(ctx, s.leading, "operator.frameworks", r, view.Cluster.Frameworks)
+	page, index, err := readList(ctx, s.leading, "operator.frameworks", r, view.FrameworkList)
 	return &apiv1.ListFrameworksResponse{Items: shown(page.Items, showFramework), NextPageToken: page.Next, AppliedIndex: index}, err
 }
 
 func (s operatorService) ListTasks(ctx context.Context, r *apiv1.ListTasksRequest) (*apiv1.ListTasksResponse, error) {
-	page, err := readPage(ctx, s.leading, "operator.tasks", queryOf(r), view.Cluster.Tasks)
+	page, err := readPage(ctx, s.leading, "operator.tasks", queryOf(r), view.TaskList)
 	return &apiv1.ListTasksResponse{Items: shown(page.Items, showTask), NextPageToken: page.Next}, err
 }
 
 func (s operatorService) ListOffers(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListOffersResponse, error) {
-	page, err := readPage(ctx, s.leading, "operator.offers", queryOf(r), view.Cluster.Offers)
+	page, err := readPage(ctx, s.leading, "operator.offers", queryOf(r), view.OfferList)
 	return &apiv1.ListOffersResponse{Items: shown(page.Items, showOffer), NextPageToken: page.Next}, err
 }
 
 func (s operatorService) ListExecutors(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListExecutorsResponse, error) {
-	page, err := readPage(ctx, s.leading, "operator.executors", queryOf(r), view.Cluster.Executors)
+	page, err := readPage(ctx, s.leading, "operator.executors", queryOf(r), view.ExecutorList)
 	return &apiv1.ListExecutorsResponse{Items: shown(page.Items, showExecutor), NextPageToken: page.Next}, err
 }
 
 func (s operatorService) ListOperations(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListOperationsResponse, error) {
-	page, err := readPage(ctx, s.leading, "operator.operations", queryOf(r), view.Cluster.Operations)
+	page, err := readPage(ctx, s.leading, "operator.operations", queryOf(r), view.OperationList)
 	return &apiv1.ListOperationsResponse{Items: shown(page.Items, showOperation), NextPageToken: page.Next}, err
 }
 
 func (s operatorService) ListRoles(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListRolesResponse, error) {
-	page, index, err := readList(ctx, s.leading, "operator.roles", r, view.Cluster.Roles)
+	page, index, err := readList(ctx, s.leading, "operator.roles", r, view.RoleList)
 	return &apiv1.ListRolesResponse{Items: shown(page.Items, showRole), NextPageToken: page.Next, AppliedIndex: index}, err
 }
 
@@ -335,7 +316,7 @@ func (s operatorService) SetRole(ctx context.Context, r *apiv1.SetRoleRequest) (
 	if _, err := s.leading.act(ctx, op, core.Set{Setting: setting}); err != nil {
 		return nil, err
 	}
-	page, err := readPage(ctx, s.leading, op, view.Query{Role: role}, view.Cluster.Roles)
+	page, err := readPage(ctx, s.leading, op, view.Query{Role: role}, view.RoleList)
 	if err != nil || len(page.Items) == 0 { // the role has no row of its own
 		return &apiv1.RoleView{Role: string(role), Weight: 1}, err
 	}
@@ -390,7 +371,7 @@ func (s operatorService) RemoveSecret(ctx context.Context, r *apiv1.RemoveSecret
 }
 
 func (s operatorService) ListSecrets(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListSecretsResponse, error) {
-	page, err := readPage(ctx, s.leading, "secret.list", queryOf(r), view.Cluster.Secrets)
+	page, err := readPage(ctx, s.leading, "secret.list", queryOf(r), view.SecretList)
 	return &apiv1.ListSecretsResponse{Items: shown(page.Items, showSecret), NextPageToken: page.Next}, err
 }
 

@@ -322,7 +322,7 @@ func showing[K, V any](one func(K) (V, bool), key K, kind, name string, show fun
 	return func() *apiv1.Change { return show(v) }
 }
 
-// readAll reads all agents, frameworks, tasks and offers, page by page. Changes meanwhile are told afterwards.
+// readAll reads all agents, frameworks, tasks and offers. Changes meanwhile are told afterwards.
 func (f *feeder) readAll(ctx context.Context) error {
 	at := f.log.Cursor()
 	put := func(changes []*apiv1.Change) {
@@ -333,40 +333,42 @@ func (f *feeder) readAll(ctx context.Context) error {
 		f.log.Put(entries, at, false)
 	}
 	return errors.Join(
-		readPages(ctx, f, view.Cluster.Agents, put, func(v view.Agent) *apiv1.Change {
+		readAllOf(ctx, f, view.AgentList, put, func(v view.Agent) *apiv1.Change {
 			return &apiv1.Change{View: &apiv1.Change_Agent{Agent: showAgent(v)}}
 		}),
-		readPages(ctx, f, view.Cluster.Frameworks, put, func(v view.Framework) *apiv1.Change {
+		readAllOf(ctx, f, view.FrameworkList, put, func(v view.Framework) *apiv1.Change {
 			return &apiv1.Change{View: &apiv1.Change_Framework{Framework: showFramework(v)}}
 		}),
-		readPages(ctx, f, view.Cluster.Tasks, put, func(v view.Task) *apiv1.Change {
+		readAllOf(ctx, f, view.TaskList, put, func(v view.Task) *apiv1.Change {
 			return &apiv1.Change{View: &apiv1.Change_Task{Task: showTask(v)}}
 		}),
-		readPages(ctx, f, view.Cluster.Offers, put, func(v view.Offer) *apiv1.Change {
+		readAllOf(ctx, f, view.OfferList, put, func(v view.Offer) *apiv1.Change {
 			return &apiv1.Change{View: &apiv1.Change_Offer{Offer: showOffer(v)}}
 		}),
 	)
 }
 
-// readPages reads the pages of a list of this leader.
-func readPages[V any](
-	ctx context.Context, f *feeder, list func(view.Cluster, view.Query) view.Page[V], put func([]*apiv1.Change), show func(V) *apiv1.Change,
-) error {
-	query := view.Query{Limit: sourceViewsMax}
-	for {
-		var page view.Page[V]
-		err := f.leader.read(ctx, "watch", func(c view.Cluster, _ time.Time) {
+// readAllOf reads a list of this leader, in pieces and in no order.
+func readAllOf[V any](ctx context.Context, f *feeder, list noter[V], put func([]*apiv1.Change), show func(V) *apiv1.Change) error {
+	look := func(read func(view.Cluster)) error {
+		return f.leader.read(ctx, "watch", func(c view.Cluster, _ time.Time) {
 			c.Sees = rights.All()
-			page = list(c, query)
+			read(c)
 		})
-		if err != nil {
+	}
+	query := view.Query{Limit: sourceViewsMax}
+	var rows view.Listing[V]
+	if err := look(func(c view.Cluster) { rows = list(c, query) }); err != nil {
+		return err
+	}
+	for at := 0; at < rows.Len(); {
+		var page view.Page[V]
+		if err := look(func(c view.Cluster) { at, _ = rows.Read(c, &query, at, &page) }); err != nil {
 			return err
 		}
 		put(shown(page.Items, show))
-		if query.After = page.Next; page.Next == "" {
-			return nil
-		}
 	}
+	return nil
 }
 
 // shortKinds are the kinds whose lists are short and are read whole.
@@ -376,10 +378,10 @@ var shortKinds = []string{"role", "master", "principal", "secret", "token"}
 func (f *feeder) shortLists(ctx context.Context) (all []*apiv1.Change) {
 	w := f.watches
 	put := func(changes []*apiv1.Change) { all = append(all, changes...) }
-	_ = readPages(ctx, f, view.Cluster.Roles, put, func(v view.Role) *apiv1.Change {
+	_ = readAllOf(ctx, f, view.RoleList, put, func(v view.Role) *apiv1.Change {
 		return &apiv1.Change{View: &apiv1.Change_Role{Role: showRole(v)}}
 	})
-	_ = readPages(ctx, f, view.Cluster.Secrets, put, func(v view.Secret) *apiv1.Change {
+	_ = readAllOf(ctx, f, view.SecretList, put, func(v view.Secret) *apiv1.Change {
 		return &apiv1.Change{View: &apiv1.Change_Secret{Secret: showSecret(v)}}
 	})
 	for _, master := range w.masters.list(&apiv1.ListRequest{}).GetItems() {

@@ -30,6 +30,29 @@ func (m *mill) fill(perOffer int) {
 	}
 }
 
+// BenchmarkPage reads a page of the noted tasks, by how many there are.
+func BenchmarkPage(b *testing.B) {
+	for _, tasks := range []int{1000, 20_000} {
+		b.Run(fmt.Sprint("tasks=", tasks), func(b *testing.B) {
+			m := newMill(tasks / 10)
+			for m.tasks < tasks {
+				m.fill(10)
+				m.settle()
+			}
+			rows := view.TaskList(m.core.View(), view.Query{})
+			rows.Sort()
+			b.ReportAllocs()
+			for b.Loop() {
+				page, query := view.Page[view.Task]{}, view.Query{Limit: 50}
+				rows.Read(m.core.View(), &query, tasks/2, &page)
+				if len(page.Items) != 50 {
+					b.Fatal(len(page.Items))
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkPages reads what people ask for, of 10,000 agents that run 100,000 tasks.
 func BenchmarkPages(b *testing.B) {
 	m := newMill(10_000)

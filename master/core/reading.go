@@ -33,6 +33,8 @@ func (r reader) Agents() iter.Seq[view.AgentBrief] {
 	}
 }
 
+func (r reader) StateOf(id api.AgentID) api.AgentState { return r.core.agentByID[id].state }
+
 func (r reader) Sizes() iter.Seq[view.AgentSize] {
 	return func(yield func(view.AgentSize) bool) {
 		for id, a := range r.core.agentByID { // order: irrelevant because the view sums
@@ -191,6 +193,33 @@ func (r reader) Tasks(of api.FrameworkID) iter.Seq[view.TaskBrief] {
 	}
 }
 
+func (r reader) TaskRefs(of api.FrameworkID, on api.AgentID) iter.Seq[api.TaskRef] {
+	return func(yield func(api.TaskRef) bool) {
+		a := r.core.agentByID[on]
+		if on != "" && a == nil {
+			return
+		}
+		if a != nil {
+			for ref := range a.tasks { // order: irrelevant because the view sorts
+				if (of == "" || of == ref.Framework) && !yield(ref) {
+					return
+				}
+			}
+			return
+		}
+		for id, fw := range r.core.frameworkByID { // order: irrelevant because the view sorts
+			if of != "" && of != id {
+				continue
+			}
+			for task := range fw.tasks { // order: irrelevant because the view sorts
+				if !yield(api.TaskRef{Framework: id, Task: task}) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // visitTasks calls yield for each task until it returns false. The framework may be nil.
 func (fw *framework) visitTasks(yield func(view.TaskBrief) bool) bool {
 	if fw == nil {
@@ -269,6 +298,19 @@ func (r reader) Apart() iter.Seq2[api.AgentID, *protocol.TaskStub] {
 	}
 }
 
+func (r reader) FindEnded(agent api.AgentID, ref api.TaskRef) *protocol.TaskStub {
+	a := r.core.agentByID[agent]
+	if a == nil {
+		return nil
+	}
+	for i := range slices.Backward(a.stubs) {
+		if a.stubs[i].TaskRef == ref {
+			return &a.stubs[i]
+		}
+	}
+	return nil
+}
+
 func (r reader) Ended() iter.Seq2[api.AgentID, *protocol.TaskStub] {
 	return func(yield func(api.AgentID, *protocol.TaskStub) bool) {
 		agents := sortedKeys(r.core.agentByID)
@@ -301,8 +343,11 @@ func (r reader) Executors(on api.AgentID) iter.Seq[view.ExecutorBrief] {
 	}
 }
 
-func (r reader) Executor(brief view.ExecutorBrief) view.Executor {
+func (r reader) Executor(brief view.ExecutorBrief) (view.Executor, bool) {
 	a := r.core.agentByID[brief.Agent]
+	if a == nil || a.executors[brief.Ref] == nil {
+		return view.Executor{}, false
+	}
 	x := a.executors[brief.Ref]
 	shown := view.Executor{
 		ExecutorBrief: brief, FrameworkName: x.framework.info.Name, Resources: x.resources, Launching: x.starter != nil, Usage: a.meter.Last().Executors[brief.Ref],
@@ -312,7 +357,7 @@ func (r reader) Executor(brief view.ExecutorBrief) view.Executor {
 			shown.Tasks++
 		}
 	}
-	return shown
+	return shown, true
 }
 
 func (r reader) Operations(over bool) iter.Seq2[int, view.Operation] {

@@ -58,8 +58,16 @@ func (w *world) verbOfViews(verb string, args transcript.Line) bool {
 				v.Framework.Roles, v.Session, v.Allocated, v.Offered, v.DominantShare, v.Tasks, v.Offers, demandWords(v.Demand))
 		}
 		next = page.Next
-	case "tasks":
-		page := w.core.View().Tasks(query)
+	case "list-tasks": // which read-tasks reads, page by page
+		w.rows, w.place = view.TaskList(cluster, query), 0
+		w.rows.Sort()
+	case "tasks", "read-tasks":
+		page := view.Page[view.Task]{}
+		if verb == "tasks" {
+			page = cluster.Tasks(query)
+		} else {
+			w.place, _ = w.rows.Read(cluster, &query, w.place, &page)
+		}
 		for _, v := range page.Items {
 			w.say("%s/%s %s%s on %s with %v", v.Framework, v.Task.ID, v.Status.State, because(v.Status.Reason.String()), v.Agent, v.Resources)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // world is what a core sees: a quorum, agents and schedulers, each as simple as can be.
@@ -40,12 +41,14 @@ type world struct {
 	quiet      bool
 	out        strings.Builder
 	onEffect   func(core.Effect)
-	other      api.ClusterID // to which the next peer that comes belongs
-	late       uint64        // how many sessions ago an agent's report was meant for
-	twins      *twins        // clones of the core; nil: none is made
-	held       holdings      // as the policy was told; nil: not checked
-	follows    *follower     // keeps a copy of the lists by what the core notes; nil: nobody does
-	spends     *spends       // nil: who has held how much is not checked
+	other      api.ClusterID           // to which the next peer that comes belongs
+	late       uint64                  // how many sessions ago an agent's report was meant for
+	twins      *twins                  // clones of the core; nil: none is made
+	held       holdings                // as the policy was told; nil: not checked
+	rows       view.Listing[view.Task] // noted by list-tasks, for read-tasks
+	place      int                     // in rows, from which read-tasks goes on
+	follows    *follower               // keeps a copy of the lists by what the core notes; nil: nobody does
+	spends     *spends                 // nil: who has held how much is not checked
 }
 
 // fakeAgent is an agent with its checkpoint.

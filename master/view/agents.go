@@ -88,25 +88,40 @@ type agentRow struct {
 }
 
 // Agents returns a page of the admitted agents, and of those that only frameworks have named.
-func (c Cluster) Agents(query Query) Page[Agent] {
-	list := newRows[agentRow](query)
-	for a := range c.agents() {
-		if query.wantsAgent(&a) && c.mayRun(a.ID, query.Framework) {
-			list.add(string(a.ID), agentRow{id: a.ID})
-		}
-	}
+func (c Cluster) Agents(query Query) Page[Agent] { return atOnce(AgentList, c, query) }
+
+// AgentList notes the rows of [Cluster.Agents].
+func AgentList(c Cluster, query Query) Listing[Agent] {
 	lost, since := c.lostAgents()
-	for id := range lost { // order: irrelevant because rows are sorted
-		if query.Framework == "" && query.wantsAgent(&AgentBrief{ID: id, State: api.AgentDisconnected}) {
-			list.add(string(id), agentRow{id, true})
+	list := &listing[agentRow, Agent]{name: func(row agentRow) string { return string(row.id) }}
+	list.reader = func(c Cluster, query *Query) func(agentRow) (Agent, bool) {
+		return func(row agentRow) (Agent, bool) {
+			_, admitted := c.Registry.Agents[row.id]
+			switch {
+			case admitted && c.wantsAgent(query, row.id):
+				return c.agent(row.id), true
+			case !admitted && row.lost && query.Framework == "" && query.wantsAgent(&AgentBrief{ID: row.id, State: api.AgentDisconnected}):
+				return lostAgent(row.id, len(lost[row.id]), since), true
+			}
+			return Agent{}, false
 		}
 	}
-	return pageOf(list, func(row agentRow) Agent {
-		if row.lost {
-			return lostAgent(row.id, len(lost[row.id]), since)
-		}
-		return c.agent(row.id)
-	})
+	for id := range c.Registry.Agents { // order: irrelevant because rows are sorted
+		list.note(agentRow{id: id})
+	}
+	for id := range lost { // order: irrelevant because rows are sorted
+		list.note(agentRow{id, true})
+	}
+	return list
+}
+
+// wantsAgent reports whether the query selects the admitted agent.
+func (c Cluster) wantsAgent(query *Query, id api.AgentID) bool {
+	brief := AgentBrief{ID: id, Hostname: c.Registry.Agents[id].Agent.Hostname}
+	if c.Leader != nil {
+		brief.State = c.Leader.StateOf(id)
+	}
+	return query.wantsAgent(&brief) && c.mayRun(id, query.Framework)
 }
 
 // lostAgent returns an agent that only frameworks have named, with so many tasks.

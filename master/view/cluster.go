@@ -68,7 +68,8 @@ type Leader interface {
 	// Executors returns the executors on agents, and those that launches will start: of this agent at least, or of all
 	// for "".
 	Executors(on api.AgentID) iter.Seq[ExecutorBrief]
-	Executor(ExecutorBrief) Executor
+	// Executor returns false when the executor is no more.
+	Executor(ExecutorBrief) (Executor, bool)
 	// Operations returns the operations that wait for the quorum, numbered; with over also those whose result is
 	// remembered.
 	Operations(over bool) iter.Seq2[int, Operation]
@@ -81,6 +82,8 @@ type Leader interface {
 // Agents is what the leader knows about agents.
 type Agents interface {
 	Agents() iter.Seq[AgentBrief]
+	// StateOf returns the state of an admitted agent.
+	StateOf(api.AgentID) api.AgentState
 	Sizes() iter.Seq[AgentSize]
 	// Reserved returns the scalars that are reserved on all agents together, one for each role and name.
 	Reserved() iter.Seq[api.Resource]
@@ -116,6 +119,8 @@ type Frameworks interface {
 type Tasks interface {
 	// Tasks returns the tasks of the framework, or of all frameworks; one for each ID.
 	Tasks(of api.FrameworkID) iter.Seq[TaskBrief]
+	// TaskRefs returns the references of the tasks of the framework, or of all, or of those of them on the agent.
+	TaskRefs(of api.FrameworkID, on api.AgentID) iter.Seq[api.TaskRef]
 	Task(api.TaskRef) Task
 	// FindTask returns the task with that ID, unless its end is acknowledged.
 	FindTask(api.TaskRef) (TaskBrief, bool)
@@ -126,6 +131,8 @@ type Tasks interface {
 	Untold() iter.Seq2[api.AgentID, api.TaskRef]
 	// FindUntold returns the agent of a task that only its framework has named. The registry may not know the agent.
 	FindUntold(api.TaskRef) (api.AgentID, bool)
+	// FindEnded returns what is remembered of a task that has ended on the agent; nil: nothing.
+	FindEnded(api.AgentID, api.TaskRef) *protocol.TaskStub
 	// Apart returns the tasks that agents report and no leader has launched there, in the same order (R40).
 	Apart() iter.Seq2[api.AgentID, *protocol.TaskStub]
 	// Ended returns the tasks that have ended and are remembered, agent by agent in the order of their IDs. Those that

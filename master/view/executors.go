@@ -25,22 +25,34 @@ type ExecutorBrief struct {
 }
 
 // Executors returns a page of the executors. Only the leader knows any.
-func (c Cluster) Executors(query Query) Page[Executor] {
-	if c.Leader == nil {
-		return Page[Executor]{}
-	}
-	list := newRows[ExecutorBrief](query)
-	for x := range c.Leader.Executors(query.Agent) {
-		name := strings.Join([]string{string(x.Ref.Framework), string(x.Ref.Executor), string(x.Agent)}, "/")
-		if c.selects(query, name, x.Agent, x.Ref.Framework, x.Role) {
-			list.add(name, x)
+func (c Cluster) Executors(query Query) Page[Executor] { return atOnce(ExecutorList, c, query) }
+
+// ExecutorList notes the rows of [Cluster.Executors].
+func ExecutorList(c Cluster, query Query) Listing[Executor] {
+	list := &listing[ExecutorBrief, Executor]{name: ExecutorBrief.name}
+	list.reader = func(c Cluster, query *Query) func(ExecutorBrief) (Executor, bool) {
+		return func(x ExecutorBrief) (Executor, bool) {
+			if !c.selects(query, x.name(), x.Agent, x.Ref.Framework, x.Role) {
+				return Executor{}, false
+			}
+			return c.Leader.Executor(x)
 		}
 	}
-	return pageOf(list, c.Leader.Executor)
+	if c.Leader != nil {
+		for x := range c.Leader.Executors(query.Agent) {
+			list.note(x)
+		}
+	}
+	return list
+}
+
+func (x ExecutorBrief) name() string {
+	return strings.Join([]string{string(x.Ref.Framework), string(x.Ref.Executor), string(x.Agent)}, "/")
 }
 
 // selects reports whether the query selects what a framework has in a role on an agent, and the caller may see it.
-func (c Cluster) selects(query Query, name string, agent api.AgentID, framework api.FrameworkID, role api.Role) bool {
+func (c Cluster) selects(query *Query, name string, agent api.AgentID, framework api.FrameworkID, role api.Role) bool {
 	return (query.Agent == "" || query.Agent == agent) && (query.Framework == "" || query.Framework == framework) &&
-		(query.Role == "" || query.Role == role) && strings.HasPrefix(name, query.Prefix) && c.Sees.Covers(c.on(agent, c.object(framework, role)))
+		(query.Role == "" || query.Role == role) && strings.HasPrefix(name, query.Prefix) &&
+		(c.Sees.Everything || c.Sees.Covers(c.on(agent, c.object(framework, role))))
 }

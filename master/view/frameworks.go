@@ -56,34 +56,48 @@ type Holding struct {
 
 // Frameworks returns a page of the frameworks. Removed ones of which nothing runs are included only when the query asks
 // for all, or for that state.
-func (c Cluster) Frameworks(query Query) Page[Framework] {
-	list := newRows[api.FrameworkID](query)
-	removed := query.All || len(query.States) > 0 && query.wantsState(Removed)
-	seen := make(map[api.FrameworkID]bool)
-	for f := range c.frameworks() {
-		if removed {
-			seen[f.ID] = true
-		}
-		if c.wantsFramework(&query, &f) {
-			list.add(string(f.ID), f.ID)
-		}
-	}
-	if removed {
-		for id, known := range c.Registry.Frameworks { // order: irrelevant because rows are sorted
-			if brief := briefOf(known, Removed); !seen[id] && c.wantsFramework(&query, &brief) && query.Agent == "" {
-				list.add(string(id), id)
-			}
-		}
-	}
+func (c Cluster) Frameworks(query Query) Page[Framework] { return atOnce(FrameworkList, c, query) }
+
+// FrameworkList notes the rows of [Cluster.Frameworks].
+func FrameworkList(c Cluster, _ Query) Listing[Framework] {
 	var shares map[api.FrameworkID]float64
 	if c.Leader != nil {
 		shares = c.Leader.Shares().Frameworks
 	}
-	return pageOf(list, func(id api.FrameworkID) Framework {
-		f := c.framework(id)
-		f.DominantShare = shares[id]
-		return f
-	})
+	list := &listing[api.FrameworkID, Framework]{name: func(id api.FrameworkID) string { return string(id) }}
+	list.reader = func(c Cluster, query *Query) func(api.FrameworkID) (Framework, bool) {
+		return func(id api.FrameworkID) (Framework, bool) {
+			if !c.listsFramework(query, id) {
+				return Framework{}, false
+			}
+			f := c.framework(id)
+			if !c.wantsFramework(query, &FrameworkBrief{ID: id, Name: f.Framework.Name, Roles: f.Framework.Roles, State: f.State}) {
+				return Framework{}, false
+			}
+			f.DominantShare = shares[id]
+			return f, true
+		}
+	}
+	for id := range c.Registry.Frameworks { // order: irrelevant because rows are sorted
+		list.note(id)
+	}
+	for f := range c.frameworks() {
+		if _, is := c.Registry.Frameworks[f.ID]; !is {
+			list.note(f.ID)
+		}
+	}
+	return list
+}
+
+// listsFramework reports whether the framework is in the list: it is not removed, something of it still runs, or the
+// query asks for removed ones too, which are on no agent.
+func (c Cluster) listsFramework(query *Query, id api.FrameworkID) bool {
+	known, is := c.Registry.Frameworks[id]
+	if _, lives := c.known(id); lives || !is {
+		return lives
+	}
+	removed := query.Agent == "" && (query.All || len(query.States) > 0 && query.wantsState(Removed))
+	return removed || c.Leader == nil && known.Removed.IsZero()
 }
 
 func (c Cluster) wantsFramework(query *Query, f *FrameworkBrief) bool {

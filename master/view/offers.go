@@ -23,15 +23,23 @@ type OfferBrief struct {
 }
 
 // Offers returns a page of the open offers. Only the leader knows any.
-func (c Cluster) Offers(query Query) Page[Offer] {
-	if c.Leader == nil {
-		return Page[Offer]{}
-	}
-	list := newRows[api.OfferID](query)
-	for o := range c.Leader.Offers() {
-		if c.selects(query, string(o.ID), o.Agent, o.Framework, o.Role) {
-			list.add(string(o.ID), o.ID)
+func (c Cluster) Offers(query Query) Page[Offer] { return atOnce(OfferList, c, query) }
+
+// OfferList notes the rows of [Cluster.Offers].
+func OfferList(c Cluster, _ Query) Listing[Offer] {
+	list := &listing[OfferBrief, Offer]{name: func(o OfferBrief) string { return string(o.ID) }}
+	list.reader = func(c Cluster, query *Query) func(OfferBrief) (Offer, bool) {
+		return func(o OfferBrief) (Offer, bool) {
+			if !c.Leader.IsOpen(o.ID) || !c.selects(query, string(o.ID), o.Agent, o.Framework, o.Role) {
+				return Offer{}, false
+			}
+			return c.Leader.Offer(o.ID), true
 		}
 	}
-	return pageOf(list, c.Leader.Offer)
+	if c.Leader != nil {
+		for o := range c.Leader.Offers() {
+			list.note(o)
+		}
+	}
+	return list
 }

@@ -32,13 +32,11 @@ func (c Cluster) OneFramework(id api.FrameworkID, shares allocator.Shares) (Fram
 
 // OneTask returns the task as the list shows it that leaves out those that are over.
 func (c Cluster) OneTask(ref api.TaskRef) (Task, bool) {
-	if t, known := c.Leader.FindTask(ref); known {
-		return c.task(taskRow{ref: ref, agent: t.Agent}), true
+	row := taskRow{ref: ref}
+	if _, is := c.settle(&row); !is {
+		return Task{}, false
 	}
-	if agent, named := c.Leader.FindUntold(ref); named {
-		return c.task(taskRow{ref: ref, agent: agent, untold: true}), true
-	}
-	return Task{}, false
+	return c.task(row), true
 }
 
 // OneOffer returns the offer if it is open.

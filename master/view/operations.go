@@ -30,15 +30,25 @@ const (
 
 // Operations returns a page of the operations that wait for the quorum; with query.All also of those whose result is
 // remembered. Only the leader knows any.
-func (c Cluster) Operations(query Query) Page[Operation] {
-	if c.Leader == nil {
-		return Page[Operation]{}
+func (c Cluster) Operations(query Query) Page[Operation] { return atOnce(OperationList, c, query) }
+
+// OperationList notes the operations as they are.
+func OperationList(c Cluster, query Query) Listing[Operation] {
+	type numbered struct {
+		Operation
+		number int // an ID may be used again, and there may be none
 	}
-	list := newRows[Operation](query)
-	for number, o := range c.Leader.Operations(query.All) {
-		if name := fmt.Sprintf("%s/%s", o.Framework, o.Operation.ID); c.selects(query, name, o.Agent, o.Framework, o.Role) {
-			list.add(fmt.Sprintf("%s %s %d", name, o.Agent, number), o) // an ID may be used again, and there may be none
+	name := func(o numbered) string { return fmt.Sprintf("%s/%s", o.Framework, o.Operation.Operation.ID) }
+	list := &listing[numbered, Operation]{name: func(o numbered) string { return fmt.Sprintf("%s %s %d", name(o), o.Agent, o.number) }}
+	list.reader = func(c Cluster, query *Query) func(numbered) (Operation, bool) {
+		return func(o numbered) (Operation, bool) {
+			return o.Operation, c.selects(query, name(o), o.Agent, o.Framework, o.Role)
 		}
 	}
-	return pageOf(list, func(o Operation) Operation { return o })
+	if c.Leader != nil {
+		for number, o := range c.Leader.Operations(query.All) {
+			list.note(numbered{o, number})
+		}
+	}
+	return list
 }

@@ -38,9 +38,9 @@ type Page[T any] struct {
 	Next  string
 }
 
-// rows keeps the first rows of a list, in the natural order of their names: those of one page, and one more that shows
-// whether another page follows. However many rows are added, little more than that is kept and sorted, so that the loop
-// that reads a page does not stall for a list of 50,000.
+// rows keeps the first rows of a list that is made for one page, in the natural order of their names: those of the page,
+// and one more that shows whether another page follows. However many rows are added, little more than that is kept and
+// sorted. What is kept anyway is read by a [Listing].
 type rows[R any] struct {
 	after string
 	most  int
@@ -54,11 +54,15 @@ type row[R any] struct {
 }
 
 func newRows[R any](query Query) *rows[R] {
-	limit := query.Limit
-	if limit <= 0 || limit > api.PageItemsMax {
-		limit = api.PageItemsMax
+	return &rows[R]{after: query.After, most: query.most() + 1}
+}
+
+// most returns how many rows a page has at most.
+func (q *Query) most() int {
+	if q.Limit <= 0 || q.Limit > api.PageItemsMax {
+		return api.PageItemsMax
 	}
-	return &rows[R]{after: query.After, most: limit + 1}
+	return q.Limit
 }
 
 // add adds a row that the query selects.

@@ -23,21 +23,25 @@ type Role struct {
 
 // Roles returns a page of the roles that anybody has set, subscribed to or uses, and of those above them. What is used
 // in a role also counts in those above it.
-func (c Cluster) Roles(query Query) Page[Role] {
-	list := newRows[*Role](query)
-	for role, sums := range c.roles() { // order: irrelevant because rows are sorted
-		if (query.Role == "" || query.Role == role) && strings.HasPrefix(string(role), query.Prefix) {
-			list.add(string(role), sums)
+func (c Cluster) Roles(query Query) Page[Role] { return atOnce(RoleList, c, query) }
+
+// RoleList notes the roles as they are.
+func RoleList(c Cluster, _ Query) Listing[Role] {
+	list := &listing[*Role, Role]{name: func(r *Role) string { return string(r.Role) }}
+	list.reader = func(_ Cluster, query *Query) func(*Role) (Role, bool) {
+		return func(r *Role) (Role, bool) {
+			return *r, (query.Role == "" || query.Role == r.Role) && strings.HasPrefix(string(r.Role), query.Prefix)
 		}
 	}
 	var shares map[api.Role]float64
 	if c.Leader != nil {
 		shares = c.Leader.Shares().Roles
 	}
-	return pageOf(list, func(sums *Role) Role {
-		sums.DominantShare = shares[sums.Role]
-		return *sums
-	})
+	for role, sums := range c.roles() { // order: irrelevant because rows are sorted
+		sums.DominantShare = shares[role]
+		list.note(sums)
+	}
+	return list
 }
 
 // roleSums holds roles with their sums so far.

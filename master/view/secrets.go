@@ -17,13 +17,19 @@ type Secret struct {
 
 // Secrets returns a page of the secrets of roles that the caller may view. With a role in the query they are those of
 // the role and of the roles below it.
-func (c Cluster) Secrets(query Query) Page[Secret] {
-	list := newRows[Secret](query)
-	for id, secret := range c.Registry.Secrets { // order: irrelevant because rows are sorted
-		role := id.Role()
-		if role.Within(query.Role) && strings.HasPrefix(string(id), query.Prefix) && c.Sees.Covers(rights.Object{Role: role}) {
-			list.add(string(id), Secret{ID: id, By: secret.By, Set: secret.Set})
+func (c Cluster) Secrets(query Query) Page[Secret] { return atOnce(SecretList, c, query) }
+
+// SecretList notes the secrets as they are.
+func SecretList(c Cluster, _ Query) Listing[Secret] {
+	list := &listing[Secret, Secret]{name: func(secret Secret) string { return string(secret.ID) }}
+	list.reader = func(c Cluster, query *Query) func(Secret) (Secret, bool) {
+		return func(secret Secret) (Secret, bool) {
+			role := secret.ID.Role()
+			return secret, role.Within(query.Role) && strings.HasPrefix(string(secret.ID), query.Prefix) && c.Sees.Covers(rights.Object{Role: role})
 		}
 	}
-	return pageOf(list, func(secret Secret) Secret { return secret })
+	for id, secret := range c.Registry.Secrets { // order: irrelevant because rows are sorted
+		list.note(Secret{ID: id, By: secret.By, Set: secret.Set})
+	}
+	return list
 }

@@ -38,83 +38,84 @@ type TaskBrief struct {
 // taskRow is a task that has not ended, what is remembered of one that has, or one that only its framework has named.
 type taskRow struct {
 	ref    api.TaskRef
-	agent  api.AgentID
+	agent  api.AgentID // "" until the row is settled, in a list of tasks that have not ended
 	ended  *protocol.TaskStub
 	untold bool
 }
 
 // Tasks returns a page of the tasks, by FRAMEWORK/TASK. With All it includes those that have ended and are remembered.
 // Only the leader knows any.
-func (c Cluster) Tasks(query Query) Page[Task] {
+func (c Cluster) Tasks(query Query) Page[Task] { return atOnce(TaskList, c, query) }
+
+// TaskList notes the rows of [Cluster.Tasks].
+func TaskList(c Cluster, query Query) Listing[Task] {
+	list := &listing[taskRow, Task]{name: func(row taskRow) string { return row.ref.String() }, reader: Cluster.taskReader}
 	if c.Leader == nil {
-		return Page[Task]{}
+		return list
 	}
-	list := taskRows{rows: newRows[taskRow](query), query: &query, word: c.taskWord(query.Prefix), cluster: c}
 	if query.All {
-		list.listed = make(map[api.TaskRef]bool)
-	}
-	for t := range c.Leader.Tasks(query.Framework) {
-		if list.wants(&t) {
-			list.add(t.Ref.String(), taskRow{ref: t.Ref, agent: t.Agent})
+		for t := range c.Leader.Tasks(query.Framework) {
+			list.note(taskRow{ref: t.Ref, agent: t.Agent})
+		}
+	} else {
+		for ref := range c.Leader.TaskRefs(query.Framework, query.Agent) {
+			list.note(taskRow{ref: ref})
 		}
 	}
 	for agent, ref := range c.Leader.Untold() {
-		list.addUntold(agent, ref)
+		list.note(taskRow{ref: ref, agent: agent})
 	}
 	lost, _ := c.Leader.LostAgents()
 	for agent, refs := range lost { // order: irrelevant because rows are sorted
 		for _, ref := range refs {
-			list.addUntold(agent, ref)
+			list.note(taskRow{ref: ref, agent: agent})
 		}
 	}
 	if query.All {
-		list.addStubs(c.Leader.Apart())
-		list.addStubs(c.Leader.Ended())
-	}
-	return pageOf(list.rows, c.task)
-}
-
-// taskRows holds the rows of tasks that a query selects.
-type taskRows struct {
-	*rows[taskRow]
-	query   *Query
-	word    taskWord // the query's prefix
-	cluster Cluster
-	listed  map[api.TaskRef]bool // tasks that are listed already; nil when no ended ones follow
-}
-
-// wants reports whether the query selects the task, and notes that it is listed.
-func (l *taskRows) wants(t *TaskBrief) bool {
-	if !l.query.wantsTask(t, &l.word) || !l.cluster.seesTask(t) {
-		return false
-	}
-	if l.listed != nil {
-		l.listed[t.Ref] = true
-	}
-	return true
-}
-
-// addUntold adds a task that only its framework has named. Its role is not known.
-func (l *taskRows) addUntold(agent api.AgentID, ref api.TaskRef) {
-	if l.wants(&TaskBrief{Ref: ref, Agent: agent, State: api.TaskUnreachable}) {
-		l.add(ref.String(), taskRow{ref: ref, agent: agent, untold: true})
-	}
-}
-
-// addStubs adds tasks that have ended, or that were set apart. If a task with the same ID is listed already, it is not
-// listed again.
-func (l *taskRows) addStubs(stubs iter.Seq2[api.AgentID, *protocol.TaskStub]) {
-	for agent, stub := range stubs {
-		brief := TaskBrief{Ref: stub.TaskRef, Name: stub.Name, Agent: agent, Role: stub.Role, Owner: stub.Owner, State: stub.Status.State}
-		if !l.listed[stub.TaskRef] && l.wants(&brief) {
-			l.add(stub.TaskRef.String(), taskRow{ref: stub.TaskRef, agent: agent, ended: stub})
+		for _, stubs := range []iter.Seq2[api.AgentID, *protocol.TaskStub]{c.Leader.Apart(), c.Leader.Ended()} {
+			for agent, stub := range stubs {
+				list.note(taskRow{ref: stub.TaskRef, agent: agent, ended: stub})
+			}
 		}
 	}
+	return list
+}
+
+// taskReader returns a function that reads a row of the list of tasks.
+func (c Cluster) taskReader(query *Query) func(taskRow) (Task, bool) {
+	word := c.taskWord(query.Prefix)
+	return func(row taskRow) (Task, bool) {
+		brief, is := c.settle(&row)
+		if !is || !query.wantsTask(&brief, &word) || !c.seesTask(&brief) {
+			return Task{}, false
+		}
+		return c.task(row), true
+	}
+}
+
+// settle notes in the row what has become of the task by now. It returns false when nobody knows of it any more, or
+// when it is over and the list is of tasks that are not.
+func (c Cluster) settle(row *taskRow) (TaskBrief, bool) {
+	if row.ended == nil {
+		if t, lives := c.Leader.FindTask(row.ref); lives {
+			row.agent = t.Agent
+			return t, true
+		}
+		if agent, named := c.Leader.FindUntold(row.ref); named {
+			row.agent, row.untold = agent, true
+			return TaskBrief{Ref: row.ref, Agent: agent, State: api.TaskUnreachable}, true // its role is not known
+		}
+		if row.ended = c.Leader.FindEnded(row.agent, row.ref); row.ended == nil {
+			return TaskBrief{}, false
+		}
+	}
+	stub := row.ended
+	return TaskBrief{Ref: row.ref, Name: stub.Name, Agent: row.agent, Role: stub.Role, Owner: stub.Owner, State: stub.Status.State}, true
 }
 
 // seesTask reports whether the caller may see the task.
 func (c Cluster) seesTask(t *TaskBrief) bool {
-	return c.Sees.Covers(c.on(t.Agent, c.taskObject(t.Ref.Framework, t.Role, t.Owner)))
+	return c.Sees.Everything || c.Sees.Covers(c.on(t.Agent, c.taskObject(t.Ref.Framework, t.Role, t.Owner)))
 }
 
 // hidden replaces what only the owner of a task and admins may see.
@@ -167,7 +168,7 @@ func (c Cluster) task(row taskRow) Task {
 	t.Framework, t.FrameworkName = row.ref.Framework, c.Registry.Frameworks[row.ref.Framework].Framework.Name
 	t.Agent, t.Hostname, t.AgentAddress = row.agent, host.Hostname, host.Address
 	t.Task.Command = withoutSecrets(t.Task.Command)
-	if !c.Sees.Reveals(c.on(row.agent, c.taskObject(t.Framework, t.Role, t.Task.Owner))) {
+	if !c.Sees.Everything && !c.Sees.Reveals(c.on(row.agent, c.taskObject(t.Framework, t.Role, t.Task.Owner))) {
 		t.Task.Command = withoutEnvironment(t.Task.Command)
 	}
 	return t
