@@ -165,7 +165,7 @@ else
 	TENDER_TEST_LONG=1 go test -count=1 -timeout 2h -run TestChaos ./framework/frameworktest
 endif
 
-mutants: ## Seeded bugs, each of which the simulation or a named test must find: ONLY=name SEEDS=500
+mutants: ## Seeded bugs, each of which the simulation or a named test must find: ONLY=text SEEDS=500
 	go run ./tools/mutants $(if $(ONLY),-only '$(ONLY)') $(if $(SEEDS),-seeds $(SEEDS))
 
 FUZZTIME ?= 1m

@@ -3,7 +3,7 @@
 // for each bug what is expected to find it: the simulation of the joined cores, a named test where the simulation
 // can't see it by nature, or the count of what a step costs where nothing is wrong but that.
 //
-//	go run ./tools/mutants [-only NAME] [-seeds 500] [-from 1]
+//	go run ./tools/mutants [-only TEXT] [-seeds 500] [-from 1]
 //
 // The bugs are in mutants.txt. A bug that nothing finds, or that no longer fits the sources, fails the run.
 package main
@@ -30,7 +30,7 @@ var list string
 const simulation = "./framework/frameworktest/internal/sim"
 
 func main() {
-	only := flag.String("only", "", "run only mutants whose name contains this")
+	only := flag.String("only", "", "run only mutants whose name, or whose finder's, contains this")
 	seeds := flag.Int("seeds", 500, "how many seeds the simulation may take")
 	from := flag.Int("from", 1, "the first seed")
 	flag.Parse()
@@ -59,7 +59,7 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-// run runs the mutants whose name contains only, as many at once as there are processors, and prints what has found
+// run runs the mutants whose name, or whose finder's, contains only, as many at once as there are processors, and prints what has found
 // each. It returns how many nothing has found.
 func run(mutants []mutant, only string, b bench) (survivors int, err error) {
 	if err := copyMutated(b.folder, mutants); err != nil {
@@ -67,13 +67,13 @@ func run(mutants []mutant, only string, b bench) (survivors int, err error) {
 	}
 	wanted := mutants[:0:0]
 	for _, m := range mutants {
-		if strings.Contains(m.name, only) {
+		if strings.Contains(strings.Join([]string{m.name, m.pkg, m.test, m.path}, "\n"), only) {
 			wanted = append(wanted, m)
 			b.build[m.pkg] = sync.OnceValue(func() error { return b.buildFinder(m.pkg) })
 		}
 	}
 	if len(wanted) == 0 {
-		return 0, fmt.Errorf("no mutant's name contains %q", only)
+		return 0, fmt.Errorf("no name of a mutant or of a finder contains %q", only)
 	}
 	verdicts := make([]chan verdict, len(wanted))
 	next := make(chan int, len(wanted))
