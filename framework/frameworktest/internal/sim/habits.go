@@ -230,15 +230,19 @@ func (t *truth) fits(state *registry.State) {
 	if most == 0 {
 		return
 	}
-	sum := 0
-	for _, framework := range state.Frameworks { // order: irrelevant because it is a sum
-		for key, entry := range framework.Store { // order: irrelevant because it is a sum
-			sum += len(key) + len(entry.Value)
-		}
-	}
-	if int64(sum) > most {
+	if sum := storedBytes(state); sum > most {
 		t.world.breaks("the stores have %d bytes, and %d are allowed", sum, most)
 	}
+}
+
+// storedBytes returns how many bytes all frameworks have stored.
+func storedBytes(state *registry.State) (sum int64) {
+	for _, framework := range state.Frameworks { // order: irrelevant because it is a sum
+		for key, entry := range framework.Store { // order: irrelevant because it is a sum
+			sum += int64(len(key) + len(entry.Value))
+		}
+	}
+	return sum
 }
 
 // lasts checks that a task that may run for some seconds only does not run for much longer, if nothing has kept its

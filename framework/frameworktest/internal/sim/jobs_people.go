@@ -306,7 +306,8 @@ func (o *office) delete(name string) {
 }
 
 // unsettled returns which job is set aside, or which service has not its count. Somebody makes room for what is set
-// aside: he deletes a job that has ended or, if there is none, the one that does not fit.
+// aside: he deletes a job that has ended or, if there is none and the store is more than half full, the one that does
+// not fit. In an emptier store it has to be taken back without him.
 func (o *office) unsettled(s *scheduler) string {
 	p := o.active()
 	if p == nil || p != o.managers[s] {
@@ -319,7 +320,7 @@ func (o *office) unsettled(s *scheduler) string {
 			}
 			if at := slices.IndexFunc(o.names, ended); at >= 0 {
 				o.delete(o.names[at])
-			} else if asked := o.wanted[name]; asked != nil && !asked.doomed {
+			} else if asked := o.wanted[name]; asked != nil && !asked.doomed && storedBytes(o.world.quorum.state) > o.world.quorum.config.StoreBytesMax/2 {
 				o.delete(name)
 			}
 			return fmt.Sprintf("job %s is set aside: %v", name, why)
