@@ -240,3 +240,22 @@ func TestJudges(t *testing.T) {
 		t.Errorf("tasks: %q", broken)
 	}
 }
+
+// TestWhoIsKilledIsNotHopeless: only what a process does by itself counts, not how often it was killed.
+func TestWhoIsKilledIsNotHopeless(t *testing.T) {
+	n := &node{command: new(exec.Cmd)}
+	for range 2 * hopelessEnds {
+		if n.endedItself(n.command) {
+			t.Fatal("it was killed, and is started as if it had ended by itself")
+		}
+	}
+	if n.hopeless() {
+		t.Error("it is taken for hopeless because it was killed often")
+	}
+	n.wanted = true
+	for n.endedItself(n.command) {
+	}
+	if !n.hopeless() {
+		t.Error("it ends by itself again and again, and is not taken for hopeless")
+	}
+}

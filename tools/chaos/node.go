@@ -13,10 +13,8 @@ import (
 // restartAfter is how long a supervisor waits before it restarts a process that ended by itself.
 const restartAfter = 300 * time.Millisecond
 
-// startsMax is how often a process may be started; more means that something is wrong with it.
-const startsMax = 500
-
-// hopelessEnds is how often a process may end by itself: a little more often than it can while a disk is full.
+// hopelessEnds is how often a process may end by itself: a little more often than it can while a disk is full. One that
+// ends more often is not started again.
 const hopelessEnds = 60
 
 // node is a process that is broken and started again.
@@ -79,8 +77,11 @@ func (n *node) start() error {
 func (n *node) endedItself(command *exec.Cmd) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if !n.wanted || n.command != command { // it was killed, and may have been started again
+		return false
+	}
 	n.itself++
-	return n.wanted && n.command == command && n.starts < startsMax
+	return n.itself <= hopelessEnds
 }
 
 // forgive forgets how often the process ended by itself while it had no choice.
