@@ -22,7 +22,8 @@ func (p *manager) write() {
 	p.stage(p.busy, p.busy.Stages())
 }
 
-// stage makes the writes of a stage, all at once, and then those of the next one.
+// stage makes the writes of a stage, all at once, and then those of the next one. Now and then the process is killed
+// between two, so that who takes over finds a part of the batch.
 func (p *manager) stage(b *writes.Batch, stages [][]writes.Write) {
 	if len(stages) == 0 {
 		p.s.later(0, func() { p.written(b) })
@@ -30,7 +31,12 @@ func (p *manager) stage(b *writes.Batch, stages [][]writes.Write) {
 	}
 	left := 1
 	next := func() {
-		if left--; left == 0 {
+		switch left--; {
+		case left > 0:
+		case len(stages[0]) > 0 && p.s.world.chance(100):
+			p.s.kill()
+			p.s.world.in(p.s.world.between(0, 2*time.Second), p.s.start)
+		default:
 			p.stage(b, stages[1:])
 		}
 	}
