@@ -18,6 +18,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
 	"github.com/tenderhq/tender/internal/datafolder"
+	"github.com/tenderhq/tender/internal/execpath"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -105,8 +106,10 @@ func programOf(task *executor.Task) (program, error) {
 	}
 	var path string
 	p.env, path = environment(task, session)
-	p.path, err = find(argv[0], path, p.begin())
-	return p, err
+	if p.path = execpath.Find(argv[0], path, p.begin()); p.path == "" {
+		return p, fmt.Errorf("%s: no such program in PATH (%s); name its full path, or set PATH in the task's environment", argv[0], path)
+	}
+	return p, nil
 }
 
 // volumesOf returns the volumes that a task has.
@@ -165,24 +168,6 @@ func output(task *executor.Task, name string, owner entry.User) (int, error) {
 		return wrong(errors.Join(errors.New("it is not a file of its own"), syscall.Close(fd)))
 	}
 	return fd, nil
-}
-
-// find returns the program's path. A name with a slash is used as it is, and is relative to the folder in which the
-// program begins; another name is looked for in PATH.
-func find(name, path, folder string) (string, error) {
-	if strings.Contains(name, "/") {
-		return name, nil
-	}
-	for part := range strings.SplitSeq(path, ":") {
-		full := filepath.Join(part, name)
-		if !filepath.IsAbs(full) {
-			full = filepath.Join(folder, full)
-		}
-		if info, err := os.Stat(full); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return full, nil
-		}
-	}
-	return "", fmt.Errorf("%s: no such program in PATH (%s); name its full path, or set PATH in the task's environment", name, path)
 }
 
 // explain turns the kernel's refusal to start the program into a sentence.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/tenderhq/tender/agent/proc"
 	"github.com/tenderhq/tender/agent/walls/calls"
 	"github.com/tenderhq/tender/agent/walls/paths"
+	"github.com/tenderhq/tender/internal/execpath"
 )
 
 // Entry describes how to enter a task, as its process shows it, and what is to be run there.
@@ -236,24 +236,9 @@ func boundingSet() (set uint64, err error) {
 
 // find looks for the program as the task would: in its PATH, or from its sandbox on.
 func (e *Entry) find() (string, error) {
-	name := e.Argv[0]
-	if strings.Contains(name, "/") {
-		return name, nil
-	}
-	path := ""
-	for _, variable := range e.Env {
-		if value, is := strings.CutPrefix(variable, "PATH="); is {
-			path = value
-		}
-	}
-	for _, folder := range filepath.SplitList(path) {
-		candidate := filepath.Join(e.Dir, folder, name)
-		if filepath.IsAbs(folder) {
-			candidate = filepath.Join(folder, name)
-		}
-		if info, err := os.Stat(candidate); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return candidate, nil
-		}
+	name, path := e.Argv[0], execpath.Of(e.Env)
+	if program := execpath.Find(name, path, e.Dir); program != "" {
+		return program, nil
 	}
 	return "", fmt.Errorf("%s: no such program in the task's PATH (%s)", name, path)
 }

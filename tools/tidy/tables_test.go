@@ -45,6 +45,7 @@ var floors = []floor{
 	{"internal/calendar", ""},
 	{"internal/logging", ""},
 	{"internal/datafolder", ""},
+	{"internal/execpath", ""},
 	{"internal/invariant", ""},
 	{"internal/heap", ""},
 	{"internal/pause", ""},
@@ -111,13 +112,13 @@ var floors = []floor{
 	{"master/internal/raftlog", shell + "internal/logpb master/internal/logcache master/internal/registrycodec master/quorum master/registry"},
 	{"master/internal/logcache", ""},
 	{"master/internal/statehash", "api/v1 internal/pause master/registry"},
-	{"agent/...", shell + "internal/frames internal/trust/audit internal/trust/ticket agent/..."},
+	{"agent/...", shell + "internal/execpath internal/frames internal/trust/audit internal/trust/ticket agent/..."},
 	{"agent/walls/cell", "api internal/datafolder"}, // files of the kernel, for the agent and the built-in executor
 	{"agent/walls/entry", "api"},
 	{"agent/walls/calls", ""},
 	{"agent/walls/paths", ""},
-	{"agent/walls/spaces", "agent/proc agent/walls/calls"},    // the first process of each task
-	{"agent/images/setup", "agent/beneath agent/walls/entry"}, // between the agent and the built-in executor
+	{"agent/walls/spaces", "internal/execpath agent/proc agent/walls/calls"}, // the first process of each task
+	{"agent/images/setup", "agent/beneath agent/walls/entry"},                // between the agent and the built-in executor
 	{"agent/membership", "api internal/trust/joining internal/trust"},
 	{"agent/life", "agent/core"},
 	{"agent/checkpoint", shell + "internal/logpb agent/core"},
@@ -125,13 +126,13 @@ var floors = []floor{
 	{"framework/...", shell + "internal/sandbox internal/health framework/... !framework/frameworktest"},
 
 	// The built-in executor: a user of the executors' SDK.
-	{"agent/commands", values + "internal/datafolder framework/executor agent/beneath agent/images/setup agent/proc agent/tail agent/walls/cell agent/walls/entry agent/walls/paths agent/walls/spaces"},
+	{"agent/commands", values + "internal/datafolder internal/execpath framework/executor agent/beneath agent/images/setup agent/proc agent/tail agent/walls/cell agent/walls/entry agent/walls/paths agent/walls/spaces"},
 
 	// What runs executors for Mesos: a user of the executors' SDK, which fetches as agents do.
 	{"internal/mesos/check", "internal/mesos/..."},
-	{"internal/mesos/translate", "api internal/mesos/codec internal/mesos/envelope internal/mesos/v1/..."},
+	{"internal/mesos/translate", "api internal/mesos internal/mesos/codec internal/mesos/envelope internal/mesos/v1/..."},
 	{"internal/mesos/gateway", "api framework framework/pack internal/mesos internal/mesos/..."},
-	{"internal/mesos/adapter", "api internal/protocol framework/executor agent/fetch internal/mesos internal/mesos/..."},
+	{"internal/mesos/adapter", "api internal/execpath internal/protocol framework/executor agent/fetch internal/mesos internal/mesos/..."},
 
 	// What tools of Mesos ask its masters, answered by a client of the cluster.
 	{"internal/mesos/operator", "api api/v1 client internal/frames internal/logging internal/sandbox internal/wire internal/mesos internal/mesos/..."},
@@ -140,7 +141,7 @@ var floors = []floor{
 	{"internal/mesos/terminal", "internal/frames internal/pause"},
 
 	// Whole clusters in memory.
-	{"framework/frameworktest", shell + "internal/verify/... internal/testing/chaos internal/testing/memnet allocator/... master/... agent/... framework/..."},
+	{"framework/frameworktest", shell + "client internal/verify/... internal/testing/chaos internal/testing/memnet allocator/... master/... agent/... framework/..."},
 
 	// What tests.
 	{"internal/testing/chaos", ""},

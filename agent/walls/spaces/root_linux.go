@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tenderhq/tender/internal/execpath"
 )
 
 // machineFiles are the machine's files that say how names are looked up. A task in an image has copies of them, as they
@@ -253,26 +255,8 @@ func (o *Order) find() syscall.Errno {
 	if !o.Find {
 		return 0
 	}
-	name := o.Argv[0]
-	if strings.Contains(name, "/") {
-		o.Path = name
+	if o.Path = execpath.Find(o.Argv[0], execpath.Of(o.Env), o.Folder); o.Path != "" {
 		return 0
-	}
-	path := ""
-	for _, variable := range o.Env {
-		if value, is := strings.CutPrefix(variable, "PATH="); is {
-			path = value
-		}
-	}
-	for folder := range strings.SplitSeq(path, ":") {
-		if !strings.HasPrefix(folder, "/") {
-			folder = o.Folder + "/" + folder
-		}
-		candidate := folder + "/" + name
-		if info, err := os.Stat(candidate); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			o.Path = candidate
-			return 0
-		}
 	}
 	return syscall.ENOENT
 }

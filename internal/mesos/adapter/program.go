@@ -16,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/agent/fetch"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
+	"github.com/tenderhq/tender/internal/execpath"
 	"github.com/tenderhq/tender/internal/mesos"
 	"github.com/tenderhq/tender/internal/mesos/codec"
 	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
@@ -163,20 +164,9 @@ func lookUp(command Command) (string, error) {
 		}
 		return name, nil
 	}
-	folders := protocol.DefaultPath
-	for _, variable := range command.Env {
-		if value, is := strings.CutPrefix(variable, "PATH="); is {
-			folders = value
-		}
-	}
-	for folder := range strings.SplitSeq(folders, ":") {
-		if !path.IsAbs(folder) {
-			folder = path.Join(command.Sandbox, folder)
-		}
-		file := path.Join(folder, name)
-		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return file, nil
-		}
+	folders := cmp.Or(execpath.Of(command.Env), protocol.DefaultPath)
+	if found := execpath.Find(name, folders, command.Sandbox); found != "" {
+		return found, nil
 	}
 	return "", fmt.Errorf("%s: no such program in PATH (%s)", name, folders)
 }

@@ -18,18 +18,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
-	"github.com/tenderhq/tender/internal/mesos"
 	"github.com/tenderhq/tender/internal/mesos/codec"
-	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
+	"github.com/tenderhq/tender/internal/mesos/translate"
 	schedulerv1 "github.com/tenderhq/tender/internal/mesos/v1/scheduler"
 )
 
@@ -312,7 +308,7 @@ func (h *hosts) ip(ctx context.Context, host string) string {
 	ip := h.known[host]
 	h.mu.Unlock()
 	if host == "" { // of a task that has ended
-		return addressOf(host, nil)
+		return translate.AddressOf(host)
 	}
 	if ip != "" {
 		return ip
@@ -320,7 +316,7 @@ func (h *hosts) ip(ctx context.Context, host string) string {
 	ctx, done := context.WithTimeout(ctx, lookupTimeout)
 	defer done()
 	found, _ := h.lookup(ctx, host) // without an answer the loopback's address is told
-	ip = addressOf(host, found)
+	ip = translate.AddressOf(host, found...)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.known) >= hostsMax {
@@ -328,41 +324,4 @@ func (h *hosts) ip(ctx context.Context, host string) string {
 	}
 	h.known[host] = ip
 	return ip
-}
-
-// masterInfo describes this gateway as the leading master.
-func (g *Gateway) masterInfo() *mesosv1.MasterInfo {
-	host, port := splitAddress(g.config.Address)
-	ip := net.ParseIP(addressOf(host, nil)).To4()
-	var packed uint32 // as Mesos packs it: the first byte lowest
-	for i, b := range ip {
-		packed |= uint32(b) << (8 * i)
-	}
-	return &mesosv1.MasterInfo{
-		Id: proto.String("gateway-" + g.config.Address), Ip: &packed, Port: proto.Uint32(uint32(port)), Hostname: &host,
-		Pid: proto.String("master@" + g.config.Address), Version: proto.String(mesos.Version),
-		Address: &mesosv1.Address{Hostname: &host, Ip: proto.String(addressOf(host, nil)), Port: proto.Int32(int32(port))},
-	}
-}
-
-func splitAddress(address string) (host string, port int) {
-	host, text, _ := net.SplitHostPort(address)
-	port, _ = strconv.Atoi(text)
-	return host, port
-}
-
-// addressOf returns an address of IPv4 of the host among those that were found, else any of them, else the loopback's.
-func addressOf(host string, found []net.IP) string {
-	if ip := net.ParseIP(host); ip != nil {
-		return ip.String()
-	}
-	for _, ip := range found {
-		if ip.To4() != nil {
-			return ip.String()
-		}
-	}
-	for _, ip := range found {
-		return ip.String()
-	}
-	return "127.0.0.1"
 }

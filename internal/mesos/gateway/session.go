@@ -343,7 +343,7 @@ func (s *session) Subscribed(ctx context.Context, client *framework.Client) erro
 	g.sessions[id] = s
 	g.mu.Unlock()
 	s.send(&schedulerv1.Event{Type: schedulerv1.Event_SUBSCRIBED.Enum(), Subscribed: &schedulerv1.Event_Subscribed{
-		FrameworkId: s.framework.Info.GetId(), HeartbeatIntervalSeconds: proto.Float64(g.config.Heartbeat.Seconds()), MasterInfo: g.masterInfo(),
+		FrameworkId: s.framework.Info.GetId(), HeartbeatIntervalSeconds: proto.Float64(g.config.Heartbeat.Seconds()), MasterInfo: translate.MasterInfo(g.config.Address),
 	}})
 	s.send(heartbeatEvent())
 	close(s.ready)
@@ -426,7 +426,7 @@ func (s *session) InverseOffers(_ context.Context, offers []api.InverseOffer) {
 	for i, offer := range offers {
 		s.offers.inverse[offer.ID] = true
 		offer.Framework = api.FrameworkID(s.framework.Info.GetId().GetValue())
-		list[i] = s.framework.WriteInverseOffer(offer, addressOf("", nil))
+		list[i] = s.framework.WriteInverseOffer(offer, translate.AddressOf(""))
 	}
 	s.mu.Unlock()
 	s.send(&schedulerv1.Event{Type: schedulerv1.Event_INVERSE_OFFERS.Enum(), InverseOffers: &schedulerv1.Event_InverseOffers{InverseOffers: list}})

@@ -12,6 +12,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/mesos"
 	"github.com/tenderhq/tender/internal/mesos/codec"
+	"github.com/tenderhq/tender/internal/mesos/translate"
 	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
 	maintenancev1 "github.com/tenderhq/tender/internal/mesos/v1/maintenance"
 	masterv1 "github.com/tenderhq/tender/internal/mesos/v1/master"
@@ -92,7 +93,7 @@ func (o *Operator) read(ctx context.Context, r request, call *masterv1.Call) (*m
 		response.GetOperations = &masterv1.Response_GetOperations{Operations: operations}
 	case masterv1.Call_GET_MASTER:
 		response.GetMaster = &masterv1.Response_GetMaster{
-			MasterInfo: o.masterInfo(), StartTime: proto.Float64(seconds(o.began)), ElectedTime: proto.Float64(seconds(o.began)),
+			MasterInfo: translate.MasterInfo(o.config.Address), StartTime: proto.Float64(seconds(o.began)), ElectedTime: proto.Float64(seconds(o.began)),
 		}
 	case masterv1.Call_LIST_FILES:
 		infos, err := o.listFiles(r, call.GetListFiles().GetPath())

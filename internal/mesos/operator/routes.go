@@ -317,7 +317,7 @@ func (s *state) oldFrameworks(id string, summary bool) object {
 
 // oldState is /state, and its summary.
 func (o *Operator) oldState(s *state, summary bool) object {
-	master := o.masterInfo()
+	master := translate.MasterInfo(o.config.Address)
 	all := s.oldFrameworks("", summary)
 	maps.Copy(all, s.oldSlaves(""))
 	on, off, away := 0, 0, 0

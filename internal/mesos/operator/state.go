@@ -200,21 +200,13 @@ func agentPID(a *apiv1.AgentView) string {
 	return "slave(1)@" + net.JoinHostPort(host, strconv.Itoa(translate.AgentPort))
 }
 
-// ip is the host if that is an address, else the loopback's: no name is looked up for an answer.
-func ip(host string) string {
-	if parsed := net.ParseIP(host); parsed != nil {
-		return parsed.String()
-	}
-	return "127.0.0.1"
-}
-
 // ipOf is the address at which an agent is reached.
 func ipOf(a *apiv1.AgentView) string {
 	host, _, _ := net.SplitHostPort(a.GetAddress())
 	if net.ParseIP(host) == nil {
 		host = a.GetHostname()
 	}
-	return ip(host)
+	return translate.AddressOf(host)
 }
 
 func marked(a *apiv1.AgentView, mark api.Mark) bool {
@@ -325,7 +317,7 @@ func (s *state) offerOf(o *apiv1.OfferView) *mesosv1.Offer {
 	return everything.WriteOffer(api.Offer{
 		ID: api.OfferID(o.GetId()), Framework: api.FrameworkID(o.GetFrameworkId()), Agent: api.AgentID(o.GetAgentId()), Hostname: s.hostname(o.GetAgentId()),
 		Role: api.Role(o.GetRole()), Resources: amounts(o.GetResources()),
-	}, ip(s.hostname(o.GetAgentId())), nil)
+	}, translate.AddressOf(s.hostname(o.GetAgentId())), nil)
 }
 
 func (s *state) hostname(agent string) string {
@@ -373,7 +365,7 @@ func statusOf(t *apiv1.TaskView) *mesosv1.TaskStatus {
 		code := int(t.GetExitCode())
 		status.ExitCode = &code
 	}
-	return everything.WriteStatus(status, ip(t.GetHostname()))
+	return everything.WriteStatus(status, translate.AddressOf(t.GetHostname()))
 }
 
 func taskOf(t *apiv1.TaskView) *mesosv1.Task {
@@ -495,24 +487,6 @@ func (s *state) inRole(role string) (ids []string) {
 		}
 	}
 	return ids
-}
-
-// masterInfo describes this process as the leading master.
-func (o *Operator) masterInfo() *mesosv1.MasterInfo {
-	host, port := o.config.Address, 0
-	if h, p, err := net.SplitHostPort(o.config.Address); err == nil {
-		host = h
-		port, _ = strconv.Atoi(p)
-	}
-	address := ip(host)
-	var packed uint32 // as Mesos packs it: the first byte lowest
-	for i, b := range net.ParseIP(address).To4() {
-		packed |= uint32(b) << (8 * i)
-	}
-	return &mesosv1.MasterInfo{
-		Id: text("gateway-" + o.config.Address), Ip: &packed, Port: proto.Uint32(uint32(port)), Hostname: &host, Pid: text("master@" + o.config.Address),
-		Version: text(mesos.Version), Address: &mesosv1.Address{Hostname: &host, Ip: &address, Port: proto.Int32(int32(port))},
-	}
 }
 
 // rangesText writes ranges as Mesos does.

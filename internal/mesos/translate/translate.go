@@ -9,11 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/mesos"
 	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
 )
 
@@ -100,4 +103,36 @@ var errUnsupported = errors.New("there is no equivalent; docs/from-mesos.md list
 
 func unsupported(what string) error {
 	return fmt.Errorf("%s is not supported: %w", what, errUnsupported)
+}
+
+// MasterInfo describes a gateway at this address, HOST:PORT, as the leading master.
+func MasterInfo(address string) *mesosv1.MasterInfo {
+	host, text, _ := net.SplitHostPort(address)
+	port, _ := strconv.Atoi(text)
+	ip := AddressOf(host)
+	var packed uint32 // as Mesos packs it: the first byte lowest
+	for i, b := range net.ParseIP(ip).To4() {
+		packed |= uint32(b) << (8 * i)
+	}
+	return &mesosv1.MasterInfo{
+		Id: ptr("gateway-" + address), Ip: &packed, Port: ptr(uint32(port)), Hostname: &host, Pid: ptr("master@" + address), Version: ptr(mesos.Version),
+		Address: &mesosv1.Address{Hostname: &host, Ip: &ip, Port: ptr(int32(port))},
+	}
+}
+
+// AddressOf returns the host if it is an address, else an address of IPv4 among those that were found for it, else any of
+// them, else the loopback's.
+func AddressOf(host string, found ...net.IP) string {
+	if ip := net.ParseIP(host); ip != nil {
+		return ip.String()
+	}
+	for _, ip := range found {
+		if ip.To4() != nil {
+			return ip.String()
+		}
+	}
+	for _, ip := range found {
+		return ip.String()
+	}
+	return "127.0.0.1"
 }
