@@ -99,7 +99,7 @@ func (c *callbacks) since(began time.Time) (took time.Duration) {
 
 // call calls the user's code, unless the job's session has ended.
 func (c *callbacks) call(j job) ([]api.Answer, error) {
-	if j.ctx.Err() != nil && !j.callback.Always() {
+	if j.ctx.Err() != nil && !core.IsAlwaysMade(j.callback) {
 		return nil, errSkipped
 	}
 	ctx := j.ctx
@@ -134,31 +134,23 @@ func (c *callbacks) call(j job) ([]api.Answer, error) {
 }
 
 // interestsOf returns which optional interfaces the scheduler implements.
-func interestsOf(scheduler Scheduler) (wants core.Interests) {
-	note := func(has bool, interest core.Interests) {
-		if has {
-			wants |= interest
-		}
+func interestsOf(scheduler Scheduler) core.Interests {
+	return interestIf[Subscriber](scheduler, core.InSubscribed) |
+		interestIf[Settler](scheduler, core.InSettled) |
+		interestIf[Rescinder](scheduler, core.InRescinded) |
+		interestIf[InverseOfferee](scheduler, core.InInverseOffers) |
+		interestIf[Messenger](scheduler, core.InMessages) |
+		interestIf[ExecutorWatcher](scheduler, core.InExecutorLost) |
+		interestIf[AgentWatcher](scheduler, core.InAgentLost) |
+		interestIf[OperationWatcher](scheduler, core.InOperations) |
+		interestIf[RefusalWatcher](scheduler, core.InRefused)
+}
+
+func interestIf[Optional any](scheduler Scheduler, interest core.Interests) core.Interests {
+	if _, has := scheduler.(Optional); has {
+		return interest
 	}
-	_, has := scheduler.(Subscriber)
-	note(has, core.InSubscribed)
-	_, has = scheduler.(Settler)
-	note(has, core.InSettled)
-	_, has = scheduler.(Rescinder)
-	note(has, core.InRescinded)
-	_, has = scheduler.(InverseOfferee)
-	note(has, core.InInverseOffers)
-	_, has = scheduler.(Messenger)
-	note(has, core.InMessages)
-	_, has = scheduler.(ExecutorWatcher)
-	note(has, core.InExecutorLost)
-	_, has = scheduler.(AgentWatcher)
-	note(has, core.InAgentLost)
-	_, has = scheduler.(OperationWatcher)
-	note(has, core.InOperations)
-	_, has = scheduler.(RefusalWatcher)
-	note(has, core.InRefused)
-	return wants
+	return 0
 }
 
 // asError turns a nil *api.Error into a nil error; a plain conversion would give an error that is not nil.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // Client returns the framework's Client, as the scheduler got it. It waits until there is a session.
@@ -28,7 +29,7 @@ func (f *Framework) Client() *framework.Client {
 func (f *Framework) ExpectCount(n int, states ...api.TaskState) {
 	f.handle.t.Helper()
 	if got := f.Count(states...); got != n {
-		f.handle.errorf("at %v: %s of %s should be %s, %d are; all: %s", f.handle.Now(), plural(n, "task"), f.host, join(states), got, f.tallyStates())
+		f.handle.errorf("at %v: %s of %s should be %s, %d are; all: %s", f.handle.Now(), words.Count(n, "task"), f.host, join(states), got, f.tallyStates())
 	}
 }
 
@@ -59,7 +60,7 @@ func (f *Framework) ExpectReason(task api.TaskID, reason api.Reason) {
 // AwaitOffers waits until the scheduler has been offered something n times since it started.
 func (f *Framework) AwaitOffers(n int) {
 	f.handle.t.Helper()
-	f.handle.await(f.host+" to have got "+plural(n, "offer"), awaitMax, func() bool { return f.Offered() >= n })
+	f.handle.await(f.host+" to have got "+words.Count(n, "offer"), awaitMax, func() bool { return f.Offered() >= n })
 }
 
 // Offered returns the number of offers that the scheduler has got since it started.

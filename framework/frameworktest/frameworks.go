@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // Framework is the process of a scheduler in the story. It runs on its own host. The host has the name of the
@@ -248,7 +249,7 @@ func (f *Framework) AwaitState(task api.TaskID, state api.TaskState) api.Status 
 // AwaitCount waits until at least n tasks are in one of the states.
 func (f *Framework) AwaitCount(n int, states ...api.TaskState) {
 	f.handle.t.Helper()
-	f.handle.await(plural(n, "task")+" of "+f.host+" to be "+join(states), awaitMax, func() bool { return f.Count(states...) >= n })
+	f.handle.await(words.Count(n, "task")+" of "+f.host+" to be "+join(states), awaitMax, func() bool { return f.Count(states...) >= n })
 }
 
 // recorder stands between the SDK and the scheduler, and writes into the journal what passes. It implements the
@@ -351,61 +352,45 @@ func (r *recorder) Subscribed(ctx context.Context, client *framework.Client) err
 	return nil
 }
 
-func (r *recorder) Settled(ctx context.Context) {
-	defer r.calls("Settled")()
-	if s, ok := r.framework.scheduler.(framework.Settler); ok {
-		s.Settled(ctx)
-	}
-}
-
 func (r *recorder) Rescinded(ctx context.Context, offers []api.OfferID, why string) {
-	defer r.calls("Rescinded")()
 	r.framework.mu.Lock()
 	r.framework.rescinded += len(offers)
 	r.framework.mu.Unlock()
-	if s, ok := r.framework.scheduler.(framework.Rescinder); ok {
-		s.Rescinded(ctx, offers, why)
-	}
+	pass(r, "Rescinded", func(s framework.Rescinder) { s.Rescinded(ctx, offers, why) })
+}
+
+func (r *recorder) Settled(ctx context.Context) {
+	pass(r, "Settled", func(s framework.Settler) { s.Settled(ctx) })
 }
 
 func (r *recorder) InverseOffers(ctx context.Context, offers []api.InverseOffer) {
-	defer r.calls("InverseOffers")()
-	if s, ok := r.framework.scheduler.(framework.InverseOfferee); ok {
-		s.InverseOffers(ctx, offers)
-	}
+	pass(r, "InverseOffers", func(s framework.InverseOfferee) { s.InverseOffers(ctx, offers) })
 }
 
 func (r *recorder) Message(ctx context.Context, agent api.AgentID, executor api.ExecutorID, data []byte) {
-	defer r.calls("Message")()
-	if s, ok := r.framework.scheduler.(framework.Messenger); ok {
-		s.Message(ctx, agent, executor, data)
-	}
+	pass(r, "Message", func(s framework.Messenger) { s.Message(ctx, agent, executor, data) })
 }
 
 func (r *recorder) ExecutorLost(ctx context.Context, agent api.AgentID, executor api.ExecutorID, message string) {
-	defer r.calls("ExecutorLost")()
-	if s, ok := r.framework.scheduler.(framework.ExecutorWatcher); ok {
-		s.ExecutorLost(ctx, agent, executor, message)
-	}
+	pass(r, "ExecutorLost", func(s framework.ExecutorWatcher) { s.ExecutorLost(ctx, agent, executor, message) })
 }
 
 func (r *recorder) AgentLost(ctx context.Context, agent api.AgentID, gone bool, why string) {
-	defer r.calls("AgentLost")()
-	if s, ok := r.framework.scheduler.(framework.AgentWatcher); ok {
-		s.AgentLost(ctx, agent, gone, why)
-	}
+	pass(r, "AgentLost", func(s framework.AgentWatcher) { s.AgentLost(ctx, agent, gone, why) })
 }
 
 func (r *recorder) OperationDone(ctx context.Context, agent api.AgentID, operation api.OperationID, err error) {
-	defer r.calls("OperationDone")()
-	if s, ok := r.framework.scheduler.(framework.OperationWatcher); ok {
-		s.OperationDone(ctx, agent, operation, err)
-	}
+	pass(r, "OperationDone", func(s framework.OperationWatcher) { s.OperationDone(ctx, agent, operation, err) })
 }
 
 func (r *recorder) Refused(ctx context.Context, call string, err error) {
-	defer r.calls("Refused")()
-	if s, ok := r.framework.scheduler.(framework.RefusalWatcher); ok {
-		s.Refused(ctx, call, err)
+	pass(r, "Refused", func(s framework.RefusalWatcher) { s.Refused(ctx, call, err) })
+}
+
+// pass passes an optional callback on to the scheduler, if it has that.
+func pass[Optional any](r *recorder, method string, call func(Optional)) {
+	defer r.calls(method)()
+	if scheduler, has := r.framework.scheduler.(Optional); has {
+		call(scheduler)
 	}
 }

@@ -260,13 +260,6 @@ func (h *Handle) hostFor(name string) string {
 	return name
 }
 
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 func join(states []api.TaskState) string {
 	var names []string
 	for _, state := range states {

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/internal/words"
+
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
@@ -94,46 +97,31 @@ func (h *Handle) Dial(ctx context.Context, address string) (net.Conn, error) {
 }
 
 func (o *operator) agents() ([]*apiv1.AgentView, error) {
-	return ask(o, func(ctx context.Context, c apiv1.OperatorServiceClient, token string) ([]*apiv1.AgentView, string, error) {
-		r, err := c.ListAgents(ctx, &apiv1.ListRequest{PageToken: token})
-		return r.GetItems(), r.GetNextPageToken(), err
-	})
+	return ask(o, apiv1.OperatorServiceClient.ListAgents, &apiv1.ListRequest{})
 }
 
 func (o *operator) tasks() ([]*apiv1.TaskView, error) {
-	return ask(o, func(ctx context.Context, c apiv1.OperatorServiceClient, token string) ([]*apiv1.TaskView, string, error) {
-		r, err := c.ListTasks(ctx, &apiv1.ListTasksRequest{PageToken: token})
-		return r.GetItems(), r.GetNextPageToken(), err
-	})
+	return ask(o, apiv1.OperatorServiceClient.ListTasks, &apiv1.ListTasksRequest{})
 }
 
 func (o *operator) frameworks() ([]*apiv1.FrameworkView, error) {
-	return ask(o, func(ctx context.Context, c apiv1.OperatorServiceClient, token string) ([]*apiv1.FrameworkView, string, error) {
-		r, err := c.ListFrameworks(ctx, &apiv1.ListRequest{PageToken: token})
-		return r.GetItems(), r.GetNextPageToken(), err
-	})
+	return ask(o, apiv1.OperatorServiceClient.ListFrameworks, &apiv1.ListRequest{})
 }
 
 // ask asks the leader for all pages of a list.
-func ask[T any](o *operator, page func(ctx context.Context, c apiv1.OperatorServiceClient, token string) ([]T, string, error)) ([]T, error) {
+func ask[Request client.ForPage, Item any, Response client.Page[Item]](
+	o *operator, list func(apiv1.OperatorServiceClient, context.Context, Request, ...grpc.CallOption) (Response, error), request Request,
+) ([]Item, error) {
 	c, ok := o.leader()
 	if !ok {
 		return nil, fmt.Errorf("no master leads")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
-	var all []T
-	for token := ""; ; {
-		items, next, err := page(ctx, c, token)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, items...)
-		if next == "" {
-			return all, nil
-		}
-		token = next
-	}
+	items, _, err := client.All(ctx, func(ctx context.Context, r Request, options ...grpc.CallOption) (Response, error) {
+		return list(c, ctx, r, options...)
+	}, 0, request)
+	return items, err
 }
 
 // describe writes what the leader sees.
@@ -167,7 +155,7 @@ func (o *operator) describe(out io.Writer) {
 // AwaitAgents waits until at least n agents are RUNNING or BUSY.
 func (h *Handle) AwaitAgents(n int) {
 	h.t.Helper()
-	h.await(plural(n, "agent")+" to be there", awaitMax, func() bool { return h.countAgents("RUNNING", "BUSY") >= n })
+	h.await(words.Count(n, "agent")+" to be there", awaitMax, func() bool { return h.countAgents("RUNNING", "BUSY") >= n })
 }
 
 func (h *Handle) countAgents(states ...string) int {
@@ -187,7 +175,7 @@ func (h *Handle) countAgents(states ...string) int {
 // AwaitRunning waits until the leader knows at least n running tasks.
 func (h *Handle) AwaitRunning(n int) {
 	h.t.Helper()
-	h.await(plural(n, "task")+" to run", awaitMax, func() bool {
+	h.await(words.Count(n, "task")+" to run", awaitMax, func() bool {
 		tasks, err := h.operator.tasks()
 		running := 0
 		for _, t := range tasks {

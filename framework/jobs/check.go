@@ -63,23 +63,17 @@ func (j Job) Check() error {
 		found.say("type", "%q is none; write one of %s", string(j.Type), typeNames())
 		return found
 	}
-	if j.Batch != nil && j.Type != BatchType {
-		found.say("batch", "it belongs to jobs of type %q, and this one's type is %q", BatchType, j.Type)
-	}
-	if j.Service != nil && j.Type != ServiceType {
-		found.say("service", "it belongs to jobs of type %q, and this one's type is %q", ServiceType, j.Type)
-	}
-	if j.Cron != nil && j.Type != CronType {
-		found.say("cron", "it belongs to jobs of type %q, and this one's type is %q", CronType, j.Type)
-	}
-	if j.System != nil && j.Type != SystemType {
-		found.say("system", "it belongs to jobs of type %q, and this one's type is %q", SystemType, j.Type)
-	}
-	if j.Gang != nil && j.Type != GangType {
-		found.say("gang", "it belongs to jobs of type %q, and this one's type is %q", GangType, j.Type)
-	}
-	if len(j.Steps) > 0 && j.Type != DAGType {
-		found.say("steps", "they belong to jobs of type %q, and this one's type is %q", DAGType, j.Type)
+	for _, part := range []struct {
+		field, verb string
+		is          bool
+		of          Type
+	}{
+		{"batch", "it belongs", j.Batch != nil, BatchType}, {"service", "it belongs", j.Service != nil, ServiceType}, {"cron", "it belongs", j.Cron != nil, CronType},
+		{"system", "it belongs", j.System != nil, SystemType}, {"gang", "it belongs", j.Gang != nil, GangType}, {"steps", "they belong", len(j.Steps) > 0, DAGType},
+	} {
+		if part.is && j.Type != part.of {
+			found.say(part.field, "%s to jobs of type %q, and this one's type is %q", part.verb, part.of, j.Type)
+		}
 	}
 	if j.Role != "" {
 		if err := j.Role.Check(); err != nil {
@@ -102,18 +96,15 @@ func (j Job) Check() error {
 
 // checkRules checks each field by the rule in its tag, if it is set, and the fields of the structs that it holds.
 func (p *Problems) checkRules(field string, of reflect.Value) {
-	for _, member := range reflect.VisibleFields(of.Type()) {
-		if member.Anonymous {
-			continue
-		}
-		name, _, _ := strings.Cut(member.Tag.Get("json"), ",")
+	names, members := rules.Fields(of.Type())
+	for _, name := range names {
+		value, rule := of.FieldByIndex(members[name].Index), rules.Of(members[name])
 		if field != "" {
 			name = field + "." + name
 		}
-		value, rule := of.FieldByIndex(member.Index), rules.Of(member)
 		if why := rule.Wrong(value); why != "" && (!value.IsZero() || rule.Required && rule.Number != nil) {
 			p.say(name, "%s", why)
-		} else if why := rule.WrongAlone(value, fieldOf(of, rule.Needs)); why != "" {
+		} else if why := rule.WrongAlone(value, of.FieldByIndex(members[rule.Needs].Index)); why != "" {
 			p.say(name, "%s", why)
 		}
 		if value.Kind() == reflect.Pointer {
@@ -134,16 +125,6 @@ func (p *Problems) checkRules(field string, of reflect.Value) {
 			}
 		}
 	}
-}
-
-// fieldOf returns the field of a struct that job files call by this name, or the zero value.
-func fieldOf(of reflect.Value, name string) reflect.Value {
-	for _, member := range reflect.VisibleFields(of.Type()) {
-		if is, _, _ := strings.Cut(member.Tag.Get("json"), ","); is == name {
-			return of.FieldByIndex(member.Index)
-		}
-	}
-	return reflect.Value{}
 }
 
 // isAbout says whether something was found that is wrong with the field, or below it.

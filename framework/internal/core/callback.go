@@ -10,9 +10,6 @@ type Callback interface {
 	Effect
 	// Name is the name of the method that is called, or of the Client's method that asked for the call.
 	Name() string
-	// Always reports whether the call is also made between sessions. Other calls are skipped when their session has
-	// ended.
-	Always() bool
 }
 
 // The callbacks.
@@ -100,19 +97,17 @@ func (CallOperationDone) Name() string { return "OperationDone" }
 func (CallRefused) Name() string       { return "Refused" }
 func (c CallTurn) Name() string        { return c.name }
 
-// Which are always made.
-func (CallSubscribed) Always() bool    { return false }
-func (CallSettled) Always() bool       { return false }
-func (CallOffers) Always() bool        { return false }
-func (CallUpdate) Always() bool        { return false }
-func (c CallRescinded) Always() bool   { return c.kept }
-func (CallInverseOffers) Always() bool { return false }
-func (CallMessage) Always() bool       { return false }
-func (CallExecutorLost) Always() bool  { return false }
-func (CallAgentLost) Always() bool     { return false }
-func (CallOperationDone) Always() bool { return false }
-func (CallRefused) Always() bool       { return false }
-func (CallTurn) Always() bool          { return true }
+// IsAlwaysMade reports whether the call is also made between sessions. Other calls are skipped when their session has ended.
+func IsAlwaysMade(callback Callback) bool {
+	switch callback := callback.(type) {
+	case CallRescinded:
+		return callback.kept
+	case CallTurn:
+		return true
+	default: // the others concern one session
+		return false
+	}
+}
 
 // Interests says which optional callbacks the scheduler implements.
 type Interests uint16

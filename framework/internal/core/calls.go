@@ -96,7 +96,7 @@ func (c *calls) handOut(inSession, leaving bool, offers unseen) {
 func (c *calls) handOutAlways(leaving bool, offers unseen) {
 	rest := c.todo[:0]
 	for _, callback := range c.todo {
-		if !callback.Always() || len(c.handed) == HandedMax {
+		if !IsAlwaysMade(callback) || len(c.handed) == HandedMax {
 			rest = append(rest, callback)
 			continue
 		}
@@ -150,7 +150,7 @@ func (c *calls) returned() Callback {
 func (c *calls) skip() (skipped []Callback) {
 	var rest []Callback
 	for _, callback := range c.todo {
-		if callback.Always() {
+		if IsAlwaysMade(callback) {
 			rest = append(rest, callback)
 		} else {
 			skipped = append(skipped, callback)

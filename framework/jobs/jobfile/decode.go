@@ -117,22 +117,8 @@ func below(field, name string) string {
 	return field + "." + name
 }
 
-// fields returns the names of a struct's fields as job files have them, including those of embedded structs.
-func fields(of reflect.Type) (names []string, byName map[string]reflect.StructField) {
-	byName = make(map[string]reflect.StructField)
-	for _, field := range reflect.VisibleFields(of) {
-		if field.Anonymous {
-			continue
-		}
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		names = append(names, name)
-		byName[name] = field
-	}
-	return names, byName
-}
-
 func (d *decoder) object(into reflect.Value, tree map[string]any, field string) {
-	names, known := fields(into.Type())
+	names, known := rules.Fields(into.Type())
 	for _, name := range slices.Sorted(maps.Keys(tree)) {
 		member, is := known[name]
 		if !is {

@@ -29,7 +29,7 @@ func (f Field) WrongZero() string {
 		for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
 			of = of.Elem()
 		}
-		_, known := fields(of)
+		_, known := rules.Fields(of)
 		of, rule = known[name].Type, rules.Of(known[name])
 	}
 	return rule.Wrong(reflect.Zero(of))

@@ -60,7 +60,7 @@ var plainTypes = map[reflect.Kind]string{reflect.String: "string", reflect.Bool:
 // structSchema returns the schema of a table of fields.
 func structSchema(of reflect.Type, field string) object {
 	properties, required := object{}, []string{}
-	names, known := fields(of)
+	names, known := rules.Fields(of)
 	for _, name := range names {
 		where := below(field, name)
 		one, rule := schemaOf(known[name].Type, where), rules.Of(known[name])

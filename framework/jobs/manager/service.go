@@ -156,11 +156,7 @@ func (s service) ListJobs(ctx context.Context, r *apiv1.ListJobsRequest) (*apiv1
 	if more {
 		answer.NextPageToken = list[len(list)-1].Name
 	}
-	ctx, stop := context.WithTimeout(ctx, waitsAsked)
-	defer stop()
-	for _, status := range list {
-		answer.Items = append(answer.Items, s.show(ctx, status))
-	}
+	answer.Items = s.show(ctx, list...)
 	return answer, nil
 }
 
@@ -169,28 +165,18 @@ func (s service) GetJob(ctx context.Context, r *apiv1.GetJobRequest) (*apiv1.Job
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithTimeout(ctx, waitsAsked)
-	defer stop()
-	return s.show(ctx, status), nil
+	return s.show(ctx, status)[0], nil
 }
 
 func (s service) WatchJob(r *apiv1.GetJobRequest, to grpc.ServerStreamingServer[apiv1.JobStatus]) error {
 	return s.manager.WatchJob(to.Context(), r.GetName(), func(status jobs.Status) error {
-		ctx, stop := context.WithTimeout(to.Context(), waitsAsked)
-		defer stop()
-		return to.Send(s.show(ctx, status))
+		return to.Send(s.show(to.Context(), status)[0])
 	})
 }
 
 func (s service) WatchJobs(r *apiv1.WatchJobsRequest, to grpc.ServerStreamingServer[apiv1.WatchJobsResponse]) error {
 	return s.manager.WatchJobs(to.Context(), r.GetPrefix(), func(news JobsNews) error {
-		ctx, stop := context.WithTimeout(to.Context(), waitsAsked)
-		defer stop()
-		answer := &apiv1.WatchJobsResponse{RemovedNames: news.Removed, Complete: news.Complete}
-		for _, status := range news.Changed {
-			answer.Items = append(answer.Items, s.show(ctx, status))
-		}
-		return to.Send(answer)
+		return to.Send(&apiv1.WatchJobsResponse{Items: s.show(to.Context(), news.Changed...), RemovedNames: news.Removed, Complete: news.Complete})
 	})
 }
 
@@ -240,8 +226,18 @@ func showVersion(version jobs.Version) (*apiv1.JobVersion, error) {
 		Proven: version.Proven, Bad: version.Bad, Owner: version.Owner}, nil
 }
 
-// show returns a job's status as a message, with the masters' reasons if some of its tasks wait.
-func (s service) show(ctx context.Context, status jobs.Status) *apiv1.JobStatus {
+// show returns the statuses of jobs as messages. The masters are not asked for longer than waitsAsked why tasks wait.
+func (s service) show(ctx context.Context, statuses ...jobs.Status) (shown []*apiv1.JobStatus) {
+	ctx, stop := context.WithTimeout(ctx, waitsAsked)
+	defer stop()
+	for _, status := range statuses {
+		shown = append(shown, s.showJob(ctx, status))
+	}
+	return shown
+}
+
+// showJob returns a job's status as a message, with the masters' reasons if some of its tasks wait.
+func (s service) showJob(ctx context.Context, status jobs.Status) *apiv1.JobStatus {
 	if status.Waits() {
 		var inVain bool
 		if status.Waiting, inVain = s.manager.whyWaits(ctx, status.Name); inVain {
@@ -252,9 +248,7 @@ func (s service) show(ctx context.Context, status jobs.Status) *apiv1.JobStatus 
 		Name: status.Name, Type: string(status.Type), Phase: string(status.Phase), Why: status.Why, Version: int32(status.Version),
 		Submitted: timestamppb.New(status.Submitted), FrameworkId: string(s.manager.frameworkID()), Waits: status.Waiting,
 		Role: string(status.Role), Owner: status.Owner, NewestRun: int32(status.NewestRun),
-	}
-	if !status.Ended.IsZero() {
-		shown.Ended = timestamppb.New(status.Ended)
+		Ended: wire.TimeToProto(status.Ended), NextRun: wire.TimeToProto(status.Next),
 	}
 	for _, sub := range status.SubJobs {
 		shown.SubJobs = append(shown.SubJobs, &apiv1.SubJobStatus{Name: sub.Name, Tasks: int32(sub.Tasks), Waiting: int32(sub.Waiting),
@@ -263,9 +257,6 @@ func (s service) show(ctx context.Context, status jobs.Status) *apiv1.JobStatus 
 	if r := status.Roll; r != nil {
 		shown.Roll = &apiv1.JobRoll{To: int32(r.To), From: int32(r.From), Changed: int32(r.Changed), Trying: int32(r.Trying), Of: int32(r.Of),
 			Stopped: r.Stopped, Back: r.Back}
-	}
-	if !status.Next.IsZero() {
-		shown.NextRun = timestamppb.New(status.Next)
 	}
 	for _, run := range status.Runs {
 		shown.Runs = append(shown.Runs, &apiv1.JobRun{Number: int32(run.Number), Due: timestamppb.New(run.Due), Began: timestamppb.New(run.Began),

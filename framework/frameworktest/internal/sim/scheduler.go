@@ -329,7 +329,7 @@ func (s *scheduler) callNext() {
 	life := s.life
 	s.later(s.world.pause(), func() {
 		result := sdk.Called{Outcome: sdk.Skipped}
-		if next.call.Always() || s.phase == active && next.session == s.sessions {
+		if sdk.IsAlwaysMade(next.call) || s.phase == active && next.session == s.sessions {
 			result = s.call(next.call)
 		}
 		if s.life != life { // the call has ended the process

@@ -55,6 +55,20 @@ const (
 	AmountMax = 1e9
 )
 
+// Fields returns the names of a struct's fields as job files have them, including those of embedded structs.
+func Fields(of reflect.Type) (names []string, byName map[string]reflect.StructField) {
+	byName = make(map[string]reflect.StructField)
+	for _, field := range reflect.VisibleFields(of) {
+		if field.Anonymous {
+			continue
+		}
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		names = append(names, name)
+		byName[name] = field
+	}
+	return names, byName
+}
+
 // Of returns the rule of a field. A tag that can't be read is our mistake, and panics.
 func Of(field reflect.StructField) (r Rule) {
 	for word := range strings.FieldsSeq(field.Tag.Get("rule")) {
