@@ -19,6 +19,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/trust/audit"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
@@ -72,7 +73,8 @@ func auditCommand(who *caller.Caller) *cobra.Command {
 	flags.BoolVar(&w.denied, "denied", false, "show only what was denied")
 	flags.IntVar(&w.limit, "limit", changesShown, "show at most this many, the newest ones (0 = all)")
 	format := show.FormatFlag(flags, show.AsTable, show.AsWide, show.AsJSON)
-	completeAudit(who, command)
+	completeFlag(command, "by", completeManyIDs(who, "principals"))
+	completeFlag(command, "on", completeThings(who, audit.ObjectKinds))
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if err := saidEmpty(flags); err != nil {
 			return caller.Usage(err)
@@ -80,50 +82,16 @@ func auditCommand(who *caller.Caller) *cobra.Command {
 		if err := w.check(); err != nil {
 			return caller.Usage(err)
 		}
-		span, err := chooseSpan(who, w)
+		since, until, err := w.span.read(who.Now())
 		if err != nil {
 			return caller.Usage(err)
 		}
+		asked := &apiv1.ListChangesRequest{Since: wire.TimeToProto(since), Until: wire.TimeToProto(until), On: w.on, By: w.by, Denied: w.denied}
 		return who.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
-			return showChanges(ctx, who, c, w, span, format)
+			return showChanges(ctx, who, c, asked, w.limit, format)
 		})(command, args)
 	}
 	return command
-}
-
-// completeAudit adds completions for the flags that name things.
-func completeAudit(who *caller.Caller, command *cobra.Command) {
-	for flag, suggest := range map[string]func(ctx context.Context, start string) ([]string, cobra.ShellCompDirective){
-		"by": func(ctx context.Context, start string) ([]string, cobra.ShellCompDirective) {
-			return findIDs(ctx, who, "principals", start), cobra.ShellCompDirectiveNoFileComp
-		},
-		"on": func(ctx context.Context, start string) ([]string, cobra.ShellCompDirective) {
-			return completeObjects(ctx, who, start)
-		},
-	} {
-		if err := command.RegisterFlagCompletionFunc(flag, func(command *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
-			return suggest(command.Context(), start)
-		}); err != nil {
-			panic(err) // the flag exists: only a bug of ours leads here
-		}
-	}
-}
-
-// completeObjects suggests kinds first, and then the IDs of the chosen kind.
-func completeObjects(ctx context.Context, who *caller.Caller, start string) (found []string, _ cobra.ShellCompDirective) {
-	kind, name, named := strings.Cut(start, "/")
-	if !named {
-		for _, known := range audit.ObjectKinds {
-			if strings.HasPrefix(known, start) {
-				found = append(found, known+"/")
-			}
-		}
-		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-	}
-	for _, id := range findIDs(ctx, who, kind+"s", name) {
-		found = append(found, kind+"/"+id)
-	}
-	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
 // spanFlags are --since and --until of what lists the past.
@@ -153,28 +121,14 @@ func (s *spanFlags) read(now time.Time) (since, until time.Time, err error) {
 	return since, until, nil
 }
 
-// auditSpan is the time that the flags restrict the changes to; nil: unrestricted on that side.
-type auditSpan struct{ since, until *timestamppb.Timestamp }
-
-func chooseSpan(who *caller.Caller, w auditWish) (s auditSpan, err error) {
-	since, until, err := w.span.read(who.Now())
-	if !since.IsZero() {
-		s.since = timestamppb.New(since)
-	}
-	if !until.IsZero() {
-		s.until = timestamppb.New(until)
-	}
-	return s, err
-}
-
-func showChanges(ctx context.Context, who *caller.Caller, c *client.Client, w auditWish, s auditSpan, format *show.Format) error {
+func showChanges(ctx context.Context, who *caller.Caller, c *client.Client, asked *apiv1.ListChangesRequest, limit int, format *show.Format) error {
 	answers, silent, err := client.AskEvery(ctx, c, func(ctx context.Context, master grpc.ClientConnInterface) (*apiv1.ListChangesResponse, error) {
-		return askChanges(ctx, apiv1.NewOperatorServiceClient(master), w, s)
+		return askChanges(ctx, apiv1.NewOperatorServiceClient(master), asked, limit)
 	})
 	if err != nil {
 		return err
 	}
-	changes, more := mergeChanges(answers, w.limit)
+	changes, more := mergeChanges(answers, limit)
 	if format.Is(show.AsJSON) {
 		err = show.JSON(who.Stdout, &apiv1.ListChangesResponse{Items: changes})
 	} else if len(changes) > 0 {
@@ -187,13 +141,13 @@ func showChanges(ctx context.Context, who *caller.Caller, c *client.Client, w au
 	tellCutChanges(who, len(changes), more, format.Is(show.AsJSON))
 	tellSilentMasters(who, silent)
 	if !more {
-		tellForgottenChanges(who, answers, s.since)
+		tellForgottenChanges(who, answers, asked.GetSince())
 	}
 	return nil
 }
 
 // askChanges fetches all changes of one master, or the newest of them up to the limit.
-func askChanges(ctx context.Context, master apiv1.OperatorServiceClient, w auditWish, s auditSpan) (*apiv1.ListChangesResponse, error) {
+func askChanges(ctx context.Context, master apiv1.OperatorServiceClient, asked *apiv1.ListChangesRequest, limit int) (*apiv1.ListChangesResponse, error) {
 	all := &apiv1.ListChangesResponse{}
 	list := func(ctx context.Context, r *apiv1.ListChangesRequest, options ...grpc.CallOption) (*apiv1.ListChangesResponse, error) {
 		page, err := master.ListChanges(ctx, r, options...)
@@ -201,7 +155,7 @@ func askChanges(ctx context.Context, master apiv1.OperatorServiceClient, w audit
 		all.NextPageToken = page.GetNextPageToken()
 		return page, err
 	}
-	items, _, err := client.All(ctx, list, w.limit, &apiv1.ListChangesRequest{Since: s.since, Until: s.until, On: w.on, By: w.by, Denied: w.denied})
+	items, _, err := client.All(ctx, list, limit, asked)
 	all.Items = items
 	return all, err
 }

@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/internal/trust/audit"
 	"github.com/tenderhq/tender/tender/internal/cli/caller"
 )
 
@@ -138,16 +140,16 @@ func TestWrongWishesAreRefused(t *testing.T) {
 	if err := (auditWish{span: spanFlags{since: "1h"}, on: "secret/eng/db", limit: 1}).check(); err != nil {
 		t.Error(err)
 	}
-	a := &caller.Caller{Now: func() time.Time { return began }}
 	for _, w := range []spanFlags{{since: "-1h"}, {until: "yesterday"}, {since: "1h", until: "2h"}} {
-		if _, err := chooseSpan(a, auditWish{span: w}); err == nil {
+		if _, _, err := w.read(began); err == nil {
 			t.Errorf("%+v is taken", w)
 		}
 	}
-	if s, err := chooseSpan(a, auditWish{span: spanFlags{since: "02:00", until: "3m"}}); err != nil || s.since.AsTime().Format(time.RFC3339) != "2026-01-02T02:00:00Z" || s.until.AsTime().Format(time.RFC3339) != "2026-01-02T03:01:05Z" {
-		t.Errorf("%v, %v", s, err)
+	since, until, err := (&spanFlags{since: "02:00", until: "3m"}).read(began)
+	if err != nil || since.UTC().Format(time.RFC3339) != "2026-01-02T02:00:00Z" || until.UTC().Format(time.RFC3339) != "2026-01-02T03:01:05Z" {
+		t.Errorf("%v, %v, %v", since, until, err)
 	}
-	if kinds, _ := completeObjects(t.Context(), &caller.Caller{}, "t"); !slices.Equal(kinds, []string{"task/", "token/"}) {
+	if kinds, _ := completeThings(&caller.Caller{}, audit.ObjectKinds)(&cobra.Command{}, nil, "t"); !slices.Equal(kinds, []string{"task/", "token/"}) {
 		t.Errorf("what begins with t: %v", kinds)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenderhq/tender/client"
-	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 )
@@ -56,30 +55,34 @@ func completeIDs(who *caller.Caller, kindName string) completer {
 	}
 }
 
-// completeManyIDs suggests the IDs of a kind for each argument.
+// completeManyIDs suggests the IDs of a kind for each argument, or for a flag.
 func completeManyIDs(who *caller.Caller, kindName string) completer {
 	return func(command *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
 		return findIDs(command.Context(), who, kindName, start), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// completeThings suggests for a flag first a kind of what events are about, then KIND/ID.
-func completeThings(who *caller.Caller, command *cobra.Command, flag string) {
-	complete := func(command *cobra.Command, _ []string, start string) (things []string, _ cobra.ShellCompDirective) {
+// completeThings suggests first one of the kinds, then KIND/ID.
+func completeThings(who *caller.Caller, kinds []string) completer {
+	return func(command *cobra.Command, _ []string, start string) (things []string, _ cobra.ShellCompDirective) {
 		kind, id, named := strings.Cut(start, "/")
 		if !named {
-			for _, one := range change.Kinds {
-				if strings.HasPrefix(string(one), kind) {
-					things = append(things, string(one)+"/")
+			for _, known := range kinds {
+				if strings.HasPrefix(known, kind) {
+					things = append(things, known+"/")
 				}
 			}
 			return things, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		}
-		for _, one := range findIDs(command.Context(), who, kind, id) {
-			things = append(things, kind+"/"+one)
+		for _, found := range findIDs(command.Context(), who, kind, id) {
+			things = append(things, kind+"/"+found)
 		}
 		return things, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// completeFlag suggests values for a flag.
+func completeFlag(command *cobra.Command, flag string, complete completer) {
 	if err := command.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic(err) // the flag is there: only a bug of ours leads here
 	}
@@ -105,14 +108,8 @@ func completeKindAndID(ctx context.Context, who *caller.Caller, args []string, s
 // completeFlags suggests values for the flags that name things.
 func completeFlags(who *caller.Caller, command *cobra.Command) {
 	for flag, kindName := range map[string]string{"agent": "agents", "framework": "frameworks", "role": "roles"} {
-		if command.Flags().Lookup(flag) == nil {
-			continue
-		}
-		complete := func(command *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
-			return findIDs(command.Context(), who, kindName, start), cobra.ShellCompDirectiveNoFileComp
-		}
-		if err := command.RegisterFlagCompletionFunc(flag, complete); err != nil {
-			panic(err) // the flag was found above: only a bug of ours leads here
+		if command.Flags().Lookup(flag) != nil {
+			completeFlag(command, flag, completeManyIDs(who, kindName))
 		}
 	}
 }

@@ -31,6 +31,11 @@ func exitCodesTopic() *cobra.Command {
 	return &cobra.Command{Use: "exit-codes", Short: "What exit codes mean", Long: exitCodes}
 }
 
+// rightValues say what is right for flags of a type.
+var rightValues = map[string]string{
+	"stringToString": "NAME=VALUE", "int": "a whole number, such as 3", "duration": "a time such as 5s, 10m or 1h30m",
+}
+
 // flagError turns an error of the flag parser into a sentence that suggests the closest flag.
 func flagError(command *cobra.Command, err error) error {
 	var missing *pflag.NotExistError
@@ -47,14 +52,8 @@ func flagError(command *cobra.Command, err error) error {
 	}
 	var value *pflag.InvalidValueError
 	if errors.As(err, &value) {
-		if value.GetFlag().Value.Type() == "stringToString" {
-			return caller.Usagef("--%s: %q is wrong; write NAME=VALUE", value.GetFlag().Name, value.GetValue())
-		}
-		if value.GetFlag().Value.Type() == "int" {
-			return caller.Usagef("--%s: %q is wrong; write a whole number, such as 3", value.GetFlag().Name, value.GetValue())
-		}
-		if value.GetFlag().Value.Type() == "duration" {
-			return caller.Usagef("--%s: %q is wrong; write a time such as 5s, 10m or 1h30m", value.GetFlag().Name, value.GetValue())
+		if right := rightValues[value.GetFlag().Value.Type()]; right != "" {
+			return caller.Usagef("--%s: %q is wrong; write %s", value.GetFlag().Name, value.GetValue(), right)
 		}
 		if value.GetFlag().Value.Type() == "format" {
 			return caller.Usagef("--%s: %w", value.GetFlag().Name, caller.Cause(value))

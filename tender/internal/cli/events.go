@@ -39,7 +39,7 @@ func eventsCommand(who *caller.Caller) *cobra.Command {
 			"keeps it on its disk, for 30 days unless its flags say otherwise. All masters are asked, and what they know is joined;\n" +
 			"no leader is needed. What nobody may have kept is said.\n\n" +
 			"Without --of, --kind and --all routine is left out: offers, and tasks that start and end as they should.\n\n" +
-			"KIND is one of " + kindsOfEvents() + ".",
+			"KIND is one of " + strings.Join(kindsOfEvents(), ", ") + ".",
 		Example: "  tender events --since 14:00 --until 14:10\n" +
 			"  tender events --of agent/agent-7\n" +
 			"  tender events --of task/framework-3/web.0 -o wide\n" +
@@ -57,7 +57,7 @@ func eventsCommand(who *caller.Caller) *cobra.Command {
 	flags.BoolVarP(&w.all, "all", "a", false, "show routine too")
 	flags.IntVar(&w.limit, "limit", eventsShown, "show at most this many, the newest ones (0 = all)")
 	format := show.FormatFlag(flags, show.AsText, show.AsWide, show.AsJSON)
-	completeThings(who, command, "of")
+	completeFlag(command, "of", completeThings(who, kindsOfEvents()))
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if err := saidEmpty(flags); err != nil {
 			return caller.Usage(err)
@@ -73,19 +73,19 @@ func eventsCommand(who *caller.Caller) *cobra.Command {
 	return command
 }
 
-func kindsOfEvents() string {
+func kindsOfEvents() []string {
 	kinds := make([]string, len(change.Kinds))
 	for i, kind := range change.Kinds {
 		kinds[i] = string(kind)
 	}
-	return strings.Join(kinds, ", ")
+	return kinds
 }
 
 func eventsQuery(who *caller.Caller, w eventsWish) (q history.Query, err error) {
 	if w.limit < 0 {
 		return q, fmt.Errorf("--limit is %d; write how many are wanted, or 0 for all", w.limit)
 	}
-	known := strings.Split(kindsOfEvents(), ", ")
+	known := kindsOfEvents()
 	for _, kind := range w.kinds {
 		if !slices.Contains(known, kind) {
 			return q, fmt.Errorf("--kind: %w", caller.UnknownWord("kind", kind, known))

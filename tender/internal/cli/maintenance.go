@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
@@ -53,11 +53,7 @@ func setMaintenance(who *caller.Caller) *cobra.Command {
 			if duration < 0 {
 				return caller.Usagef("--duration is %v; write a time such as 2h", duration)
 			}
-			window := &apiv1.Window{Start: timestamppb.New(begins)}
-			if duration > 0 {
-				window.Duration = durationpb.New(duration)
-			}
-			return maintainAgents(ctx, who, c, args, window)
+			return maintainAgents(ctx, who, c, args, &apiv1.Window{Start: timestamppb.New(begins), Duration: wire.DurationToProto(duration)})
 		}),
 	}
 	command.Flags().StringVar(&start, "start", "now", "when it begins: now, a time from now (30m, 2h), a time of a clock (22:00), or a date such as 2026-12-01T22:00")

@@ -19,7 +19,6 @@ import (
 	"github.com/tenderhq/tender/internal/mesos/gateway"
 	"github.com/tenderhq/tender/internal/mesos/operator"
 	"github.com/tenderhq/tender/internal/mesos/translate"
-	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
 )
@@ -91,14 +90,10 @@ func mesosCommand(who *caller.Caller) *cobra.Command {
 }
 
 func (f *mesosFlags) check() error {
-	ip := net.ParseIP(f.bind)
+	ip, err := settings.Listen{Bind: f.bind, Port: f.port, Advertise: f.advertise}.Check("frameworks")
 	switch {
-	case ip == nil:
-		return fmt.Errorf("--bind %q is not an address of this machine; write an IP such as 127.0.0.1 or 0.0.0.0", f.bind)
-	case ip.IsUnspecified() && f.advertise == "":
-		return fmt.Errorf("--bind %s is all addresses of this machine, and at which of them frameworks reach it nobody can tell; say it: --advertise HOST", f.bind)
-	case f.port < 0 || f.port > 65535:
-		return fmt.Errorf("--port is %d; write 1 to 65535, or 0 for any", f.port)
+	case err != nil:
+		return err
 	case f.agentPort < 0 || f.agentPort > 65535:
 		return fmt.Errorf("--agent-port is %d; write 1 to 65535, or 0 for none", f.agentPort)
 	case (f.cert == "") != (f.key == ""):
@@ -113,11 +108,6 @@ func (f *mesosFlags) check() error {
 	for _, peer := range f.peers {
 		if host, _, err := net.SplitHostPort(peer); err != nil || host == "" {
 			return fmt.Errorf("--peers %q is no HOST:PORT", peer)
-		}
-	}
-	if f.advertise != "" {
-		if err := transport.CheckAdvertised(f.advertise); err != nil {
-			return fmt.Errorf("--advertise: %w", err)
 		}
 	}
 	return nil

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -20,6 +19,7 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/transport"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/contexts"
@@ -102,15 +102,12 @@ func (w tokenWish) request(name string, said func(flag string) bool) (*apiv1.Cre
 	case name != "framework" && said("role") && len(w.may) == 0:
 		return nil, caller.Usagef("--role without --may restricts nothing: say what the %s may do in it, such as --may operate", name)
 	}
-	request := &apiv1.CreateTokenRequest{Kind: name, Principal: w.principal, Uses: uint64(w.uses)}
+	request := &apiv1.CreateTokenRequest{Kind: name, Principal: w.principal, Uses: uint64(w.uses), Ttl: wire.DurationToProto(w.ttl)}
 	if !said("ttl") {
-		w.ttl = kind.ttl
+		request.Ttl = wire.DurationToProto(kind.ttl)
 	}
 	if !said("uses") {
 		request.Uses = uint64(kind.uses)
-	}
-	if w.ttl > 0 {
-		request.Ttl = durationpb.New(w.ttl)
 	}
 	if name == "framework" && len(w.may) == 0 {
 		request.Roles = w.roles
@@ -525,10 +522,7 @@ func caRotateCommand(who *caller.Caller) *cobra.Command {
 	command.Flags().DurationVar(&overlap, "overlap", 0, "how long the former authority stays valid, at least 2h, or less if certificates live shorter (default: the life of an agent's certificate)")
 	ownAuthorityFlags(command, &certificate, &key)
 	command.RunE = who.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
-		request := &apiv1.RotateAuthorityRequest{}
-		if overlap != 0 {
-			request.Overlap = durationpb.New(overlap)
-		}
+		request := &apiv1.RotateAuthorityRequest{Overlap: wire.DurationToProto(overlap)}
 		var err error
 		if request.Certificate, request.PrivateKey, err = readOwnAuthority(certificate, key); err != nil {
 			return err

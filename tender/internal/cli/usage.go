@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/view"
 	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/show"
@@ -53,7 +53,7 @@ func usageCommand(who *caller.Caller) *cobra.Command {
 			return caller.Usage(err)
 		}
 		return who.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
-			rows, _, err := client.All(ctx, c.Operator().ListUsage, 0, &apiv1.ListUsageRequest{By: by, Since: timeOrNone(since), Until: timeOrNone(until)})
+			rows, _, err := client.All(ctx, c.Operator().ListUsage, 0, &apiv1.ListUsageRequest{By: by, Since: wire.TimeToProto(since), Until: wire.TimeToProto(until)})
 			if err != nil {
 				return err
 			}
@@ -67,13 +67,6 @@ func usageCommand(who *caller.Caller) *cobra.Command {
 		})(command, args)
 	}
 	return command
-}
-
-func timeOrNone(at time.Time) *timestamppb.Timestamp {
-	if at.IsZero() {
-		return nil
-	}
-	return timestamppb.New(at)
 }
 
 // writeUsageTable shows rows in hours. Where periods are not told apart, wide shows from when until when the sums are.

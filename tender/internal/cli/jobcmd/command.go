@@ -52,21 +52,14 @@ func to[Request proto.Message](s service, request Request) Request {
 
 // with makes the function of a command that uses the service.
 func (e Env) with(run func(ctx context.Context, s service, args []string) error) func(*cobra.Command, []string) error {
-	return func(command *cobra.Command, args []string) (err error) {
-		c, err := e.Client(command.Context())
-		if err != nil {
-			return err
-		}
-		defer func() {
-			if failed := c.Close(); err == nil {
-				err = failed
-			}
-		}()
+	return func(command *cobra.Command, args []string) error {
 		manager, err := command.Flags().GetString(managerFlag)
 		if err != nil {
 			return err
 		}
-		return run(command.Context(), service{apiv1.NewJobServiceClient(c), c, e.Stderr, manager}, args)
+		return e.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return run(ctx, service{c.Jobs(), c, e.Stderr, manager}, args)
+		})(command, args)
 	}
 }
 

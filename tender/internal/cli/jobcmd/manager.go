@@ -3,7 +3,6 @@ package jobcmd
 import (
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,7 +11,6 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/jobs/manager"
 	"github.com/tenderhq/tender/internal/calendar"
-	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/tender/internal/cli/caller"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
 )
@@ -56,27 +54,18 @@ func (e Env) ManagerCommand() *cobra.Command {
 			return caller.Usage(err)
 		}
 		token, _ := e.Lookup("TENDER_TOKEN")
-		ip := net.ParseIP(f.bind)
+		ip, err := settings.Listen{Bind: f.bind, Port: f.port, Advertise: f.advertise}.Check("masters")
 		switch {
-		case ip == nil:
-			return caller.Usage(fmt.Errorf("--bind %q is not an address of this machine; write an IP such as 127.0.0.1 or 0.0.0.0", f.bind))
-		case ip.IsUnspecified() && f.advertise == "":
-			return caller.Usage(fmt.Errorf("--bind %s is all addresses of this machine, and at which of them masters reach it nobody can tell; say it: --advertise HOST", f.bind))
+		case err != nil:
+			return caller.Usage(err)
 		case f.insecure && token != "":
 			return caller.Usage(errors.New("--insecure and TENDER_TOKEN exclude each other: who joins a cluster does nothing unencrypted"))
 		case !ip.IsLoopback() && !f.insecure && token == "":
 			return caller.Usage(fmt.Errorf("--bind %s can be reached by others and there is no TLS: set TENDER_TOKEN (an operator makes one: tender token create "+
 				"framework --principal NAME), or say --insecure if their network is trusted", f.bind))
-		case f.port < 0 || f.port > 65535:
-			return caller.Usage(fmt.Errorf("--port is %d; write 1 to 65535, or 0 for any", f.port))
 		}
 		if err := api.Role(f.role).Check(); err != nil {
 			return caller.Usage(fmt.Errorf("--role: %w", err))
-		}
-		if f.advertise != "" {
-			if err := transport.CheckAdvertised(f.advertise); err != nil {
-				return caller.Usage(fmt.Errorf("--advertise: %w", err))
-			}
 		}
 		masters, err := e.MastersOr(nil)
 		if err != nil {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -56,17 +55,10 @@ func readFrom(ctx context.Context, master apiv1.WatchServiceClient, q history.Qu
 		return page, err
 	}
 	items, _, err := client.All(ctx, list, q.Limit, &apiv1.ListEventsRequest{
-		Since: moment(q.Since), Until: moment(q.Until), Of: q.Of, Kinds: q.Kinds, By: q.By, NotableOnly: q.NotableOnly,
+		Since: wire.TimeToProto(q.Since), Until: wire.TimeToProto(q.Until), Of: q.Of, Kinds: q.Kinds, By: q.By, NotableOnly: q.NotableOnly,
 	})
 	all.Items = items
 	return all, err
-}
-
-func moment(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
 }
 
 // join puts the answers of masters together. Each of them has the newest events first.

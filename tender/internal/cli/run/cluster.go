@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // cluster is the cluster in which a run began.
@@ -26,7 +27,7 @@ type Replaced struct {
 
 func (r *Replaced) Error() string {
 	return fmt.Sprintf("the cluster was replaced: the masters are of %s now, this run began in %s; of the %s that had not ended nobody knows more",
-		r.Is, r.Was, count(r.Left, "task"))
+		r.Is, r.Was, words.Count(r.Left, "task"))
 }
 
 // sameCluster returns an error if the masters belong to another cluster than at the beginning. Masters that do not

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // A run that detaches leaves when all of its tasks are on an agent. Its framework stays without a scheduler for its
@@ -45,7 +46,7 @@ func (r *runner) tellTasks() error {
 	}
 	framework := r.job.ref("").Framework
 	r.config.Say("%s of %s may live on for %v; 'tender attach %s' shows what they print, 'tender teardown %s' ends them",
-		count(len(ids), "task"), framework, r.config.Detach, framework, framework)
+		words.Count(len(ids), "task"), framework, r.config.Detach, framework, framework)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // leaveAfter is how long an interrupted run waits without a master, or without the agents of all that is left, before
@@ -37,16 +38,16 @@ func (r *runner) leave() error {
 	switch {
 	case trouble == nil && waits > 0:
 		r.leaving.since = now
-		r.say(&r.leaving.said, fmt.Sprintf("waiting for %s to end; Ctrl-C leaves at once", count(waits+away, "task")))
+		r.say(&r.leaving.said, fmt.Sprintf("waiting for %s to end; Ctrl-C leaves at once", words.Count(waits+away, "task")))
 	case now.Sub(r.leaving.since) < leaveAfter && trouble != nil:
-		r.say(&r.leaving.said, fmt.Sprintf("waiting for a master, to end %s: %v; Ctrl-C leaves at once", count(waits+away, "task"), trouble))
+		r.say(&r.leaving.said, fmt.Sprintf("waiting for a master, to end %s: %v; Ctrl-C leaves at once", words.Count(waits+away, "task"), trouble))
 	case now.Sub(r.leaving.since) < leaveAfter:
-		r.say(&r.leaving.said, fmt.Sprintf("waiting for the agent of %s; Ctrl-C leaves at once", count(away, "task")))
+		r.say(&r.leaving.said, fmt.Sprintf("waiting for the agent of %s; Ctrl-C leaves at once", words.Count(away, "task")))
 	case trouble != nil:
 		return &Pending{fmt.Sprintf("%s may still run, as no master could be told for %v: %v; once a master leads again it ends them after %v",
-			count(waits+away, "task"), leaveAfter, trouble, OutlivesRun)}
+			words.Count(waits+away, "task"), leaveAfter, trouble, OutlivesRun)}
 	default:
-		return &Pending{fmt.Sprintf("%s may still run on an agent that is silent; it ends them as soon as it is back", count(away, "task"))}
+		return &Pending{fmt.Sprintf("%s may still run on an agent that is silent; it ends them as soon as it is back", words.Count(away, "task"))}
 	}
 	return nil
 }

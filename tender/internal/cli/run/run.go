@@ -30,6 +30,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/tender/internal/cli/logtail"
 )
 
@@ -187,7 +188,7 @@ func (r *runner) watch(ctx context.Context, session chan error) error {
 		case <-interrupted:
 			interrupted, r.leaving.since = nil, time.Now()
 			if n := r.job.killAll(); n > 0 {
-				r.config.Say("ending %s; once more leaves at once", count(n, "task"))
+				r.config.Say("ending %s; once more leaves at once", words.Count(n, "task"))
 			}
 		case <-draw.C:
 			r.draw()
@@ -252,13 +253,6 @@ func wroteNothing(a *attempt) bool {
 	default:
 		return false
 	}
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // newHTTP returns the client for the agents' output. Everything from one agent comes on one connection, however many

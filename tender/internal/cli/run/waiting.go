@@ -139,7 +139,7 @@ func (r *runner) judge(agents []*apiv1.AgentView) error {
 	if largest.IsZero() {
 		return nil
 	}
-	return &TooLarge{Asked: words(asked), Largest: words(ofThese(largest, asked))}
+	return &TooLarge{Asked: amountsText(asked), Largest: amountsText(ofThese(largest, asked))}
 }
 
 // share returns which part of what is asked an agent has, for the kind of resource of which it has least.
@@ -160,8 +160,8 @@ func ofThese(has, asked api.Resources) api.Resources {
 	})
 }
 
-// words returns resources as `get` shows them.
-func words(resources api.Resources) string {
+// amountsText returns resources as `get` shows them.
+func amountsText(resources api.Resources) string {
 	parts := make([]string, 0, len(resources.Items()))
 	for _, item := range resources.Items() {
 		amount, ok := strings.CutPrefix(api.NewResources(item).String(), item.Label.String()+":")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/spf13/pflag"
 
+	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/internal/words"
 )
 
@@ -190,4 +192,30 @@ func orClosest(key string, names []string) string {
 		return fmt.Sprintf("; did you mean %q?", closest)
 	}
 	return "; keys are the names of the flags: " + strings.Join(slices.Sorted(slices.Values(names)), ", ")
+}
+
+// Listen says where a process listens that is not a master or an agent, and where others reach it.
+type Listen struct {
+	Bind      string
+	Port      int
+	Advertise string
+}
+
+// Check returns the address of --bind, or what is wrong with the flags. others are those who have to reach the process.
+func (l Listen) Check(others string) (net.IP, error) {
+	ip := net.ParseIP(l.Bind)
+	switch {
+	case ip == nil:
+		return nil, fmt.Errorf("--bind %q is not an address of this machine; write an IP such as 127.0.0.1 or 0.0.0.0", l.Bind)
+	case ip.IsUnspecified() && l.Advertise == "":
+		return nil, fmt.Errorf("--bind %s is all addresses of this machine, and at which of them %s reach it nobody can tell; say it: --advertise HOST", l.Bind, others)
+	case l.Port < 0 || l.Port > 65535:
+		return nil, fmt.Errorf("--port is %d; write 1 to 65535, or 0 for any", l.Port)
+	}
+	if l.Advertise != "" {
+		if err := transport.CheckAdvertised(l.Advertise); err != nil {
+			return nil, fmt.Errorf("--advertise: %w", err)
+		}
+	}
+	return ip, nil
 }
