@@ -81,7 +81,7 @@ func (v *saver) run(ctx context.Context) {
 		return
 	}
 	s = s.withDefaults(v.config.DataDir)
-	if names, err := savedIn(s.Folder); err == nil && len(names) > 0 {
+	if names, err := savedIn(s.Folder, time.Now()); err == nil && len(names) > 0 {
 		if at, err := savedAt(names[len(names)-1]); err == nil && at.Before(time.Now()) {
 			v.saved.Store(at.UnixNano())
 		}
@@ -133,7 +133,7 @@ func (v *saver) save(s Snapshots, now time.Time) (name string, err error) {
 	if err := raftlog.WriteSynced(name, v.raft.Snapshots.Write, inspects); err != nil {
 		return "", err
 	}
-	names, err := savedIn(s.Folder)
+	names, err := savedIn(s.Folder, now)
 	for _, old := range names[:max(0, len(names)-s.Keep)] {
 		err = errors.Join(err, os.Remove(filepath.Join(s.Folder, old)))
 	}
@@ -146,16 +146,23 @@ func inspects(file io.Reader) error {
 	return err
 }
 
-// savedIn returns the names of the snapshots in a folder, the oldest first. What else is in it is left alone.
-func savedIn(folder string) (names []string, err error) {
+// savedIn returns the names of the snapshots in a folder, the oldest first. What was saved by a clock that was ahead of
+// now counts as the oldest, so that it takes no later one's place. What else is in the folder is left alone.
+func savedIn(folder string, now time.Time) (names []string, err error) {
 	entries, err := os.ReadDir(folder)
+	var ahead []string
 	for _, entry := range entries {
-		if _, err := savedAt(entry.Name()); err == nil {
+		switch at, err := savedAt(entry.Name()); {
+		case err != nil:
+		case at.After(now):
+			ahead = append(ahead, entry.Name())
+		default:
 			names = append(names, entry.Name())
 		}
 	}
+	slices.Sort(ahead)
 	slices.Sort(names)
-	return names, err
+	return append(ahead, names...), err
 }
 
 // savedAt reads from its name when a snapshot was saved.
