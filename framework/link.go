@@ -220,10 +220,10 @@ func (o *outbox) await(ctx context.Context) (calls []protocol.NumberedCall, more
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	calls = make([]protocol.NumberedCall, len(o.calls))
-	for i, one := range o.calls {
-		calls[i] = one.NumberedCall
-		if one.Call == nil {
-			calls[i].Call = protocol.Acknowledge{Items: one.acks}
+	for i, call := range o.calls {
+		calls[i] = call.NumberedCall
+		if call.Call == nil {
+			calls[i].Call = protocol.Acknowledge{Items: call.acks}
 		}
 	}
 	o.calls, o.acks = nil, 0

@@ -115,9 +115,9 @@ func (t *turns) take(callback core.Callback) *turn {
 	if !is {
 		return nil
 	}
-	one := t.called[call.Turn]
+	called := t.called[call.Turn]
 	delete(t.called, call.Turn)
-	return one
+	return called
 }
 
 // turnCalled asks the core for a turn behind the callbacks that wait.
@@ -152,8 +152,8 @@ func (l *loop) callTurnsDue() {
 		return
 	}
 	now := time.Now()
-	for one, is := l.turns.planned.Due(now); is; one, is = l.turns.planned.Due(now) {
-		turnCalled{"After", one}.take(l)
+	for due, is := l.turns.planned.Due(now); is; due, is = l.turns.planned.Due(now) {
+		turnCalled{"After", due}.take(l)
 	}
 }
 

@@ -179,11 +179,7 @@ func (s *state) trimAttempts(it *item) {
 		return
 	}
 	s.endPause(it)
-	for _, w := range slices.Clone(it.wishes) {
-		if !w.copy {
-			s.waiting.dropWish(w)
-		}
-	}
+	s.waiting.dropWishes(it, func(w *wish) bool { return !w.copy })
 	for _, a := range ends {
 		s.killUnwanted(a)
 	}
@@ -224,11 +220,7 @@ func (s *state) endTask(a *attempt, status api.Status, now time.Time) {
 	s.forgetAttempt(a)
 	s.rollouts.watchTrial(it)
 	if !it.Held() { // no attempt is left of which a copy could be wanted
-		for _, w := range slices.Clone(it.wishes) {
-			if w.copy {
-				s.waiting.dropWish(w)
-			}
-		}
+		s.waiting.dropWishes(it, func(w *wish) bool { return w.copy })
 	}
 	switch {
 	case end.Verdict == work.Well:

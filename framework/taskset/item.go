@@ -166,9 +166,7 @@ func (s *state) dropItem(it *item) {
 	s.alarms.Clear(it.deadline)
 	s.endPause(it)
 	s.rollouts.endTrial(it)
-	for len(it.wishes) > 0 {
-		s.waiting.dropWish(it.wishes[0])
-	}
+	s.waiting.dropWishes(it, anyWish)
 	for _, a := range it.Attempts {
 		s.killUnwanted(a)
 	}
@@ -185,6 +183,16 @@ func (s *state) endPause(it *item) {
 
 // killUnwanted kills an attempt that nobody wants any more.
 func (s *state) killUnwanted(a *attempt) { s.killAttempt(a, work.Unwanted) }
+
+// keepOnly makes an attempt the item's only one: it is no copy any more, and the others are killed.
+func (s *state) keepOnly(a *attempt) {
+	a.Copying = work.NoCopy
+	for _, other := range a.item.Attempts {
+		if other != a && other.Holds() {
+			s.killUnwanted(other)
+		}
+	}
+}
 
 func (s *state) killAttempt(a *attempt, why work.Kill) {
 	if a.Ends(why) {

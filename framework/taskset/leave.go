@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/work"
 )
 
 // InverseOffers implements [framework.InverseOfferee]. For each service that is asked to leave, another task is started
@@ -72,10 +71,5 @@ func (s *state) endMove(a *attempt) {
 	if !a.IsCopy() || !a.item.Service || a.item.trial != nil {
 		return
 	}
-	a.Copying = work.NoCopy
-	for _, other := range a.item.Attempts {
-		if other != a && other.Holds() {
-			s.killUnwanted(other)
-		}
-	}
+	s.keepOnly(a)
 }

@@ -171,7 +171,7 @@ func (q *waiting) chooseBin(g *group, bins []*pack.Bin, task api.Task) (best *pa
 		if q.config.Spread == "" && q.config.Rank == nil {
 			return bin
 		}
-		there, r := g.spreadAt(bin), 0.0
+		there, r := int(g.spread.Rank(bin, api.Task{})), 0.0
 		if q.config.Rank != nil {
 			r = q.config.Rank(bin, task)
 		}
@@ -181,8 +181,6 @@ func (q *waiting) chooseBin(g *group, bins []*pack.Bin, task api.Task) (best *pa
 	}
 	return best
 }
-
-func (g *group) spreadAt(bin *pack.Bin) int { return int(g.spread.Rank(bin, api.Task{})) }
 
 // mayPlace reports whether the task may go into the bin at all, however much room the bin has.
 func (q *waiting) mayPlace(bin *pack.Bin, task api.Task) bool {
@@ -198,12 +196,6 @@ func (q *waiting) mayPlace(bin *pack.Bin, task api.Task) bool {
 
 // isMove reports whether the wish is for a copy of a service that was asked to leave its agent.
 func (w *wish) isMove() bool { return w.copy && w.item.Service && w.avoid != "" }
-
-// mayRefuse reports whether the wish may refuse an offer that has room for it. Offers that only Apart forbids are not
-// meant: the masters do not make them, because the demand states Apart as well.
-func (q *waiting) mayRefuse(w *wish) bool {
-	return w.avoid != ""
-}
 
 // launchPlaced removes the wish and begins its attempt.
 func (q *waiting) launchPlaced(bin *pack.Bin, task api.Task) {

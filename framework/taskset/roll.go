@@ -364,9 +364,7 @@ func (o *rollouts) trimOld(it *item) bool {
 
 // changeItem gives the item another task. Wishes for the old one are dropped.
 func (o *rollouts) changeItem(it *item, to Item) {
-	for len(it.wishes) > 0 {
-		o.state.waiting.dropWish(it.wishes[0])
-	}
+	o.state.waiting.dropWishes(it, anyWish)
 	to.ID, to.Group, to.Role, to.Service = it.ID, it.Group, it.Role, true
 	it.Item, it.version, it.changed, it.Row, it.unproven = to, versionOf(to), true, 0, nil
 	o.touchItem(it)
@@ -419,12 +417,7 @@ func (o *rollouts) watchLate(it *item, t *trial) {
 // proveItem ends the change of an item whose new task has proven itself; the old task is killed.
 func (o *rollouts) proveItem(it *item, a *attempt) {
 	o.endTrial(it)
-	a.Copying = work.NoCopy
-	for _, other := range it.Attempts {
-		if other != a && other.Holds() {
-			o.state.killUnwanted(other)
-		}
-	}
+	o.state.keepOnly(a)
 }
 
 // endTrial notes that the item is no longer being changed.

@@ -341,8 +341,6 @@ func (s *Set) Subscribed(ctx context.Context, client *framework.Client) error {
 		if err := s.beginRoles(ctx, client); err != nil {
 			return err
 		}
-	}
-	if first {
 		if err := s.readStore(ctx, client); err != nil {
 			return err
 		}

@@ -26,7 +26,9 @@ type waiting struct {
 	homeless []*attempt                             // attempts whose place is unknown until their agent is offered
 	past     locality.Numbers                       // numbers of groups that are forgotten
 	added    int                                    // number of wishes so far
-	picky    int                                    // number of wishes that may refuse offers with room for them
+	// picky is how many wishes may refuse offers with room for them, because they avoid an agent. Offers that only Apart
+	// forbids are not meant: the masters do not make them, because the demand states Apart as well.
+	picky int
 
 	wants  work.Wants // what waits in piles
 	change *alarm     // when the demand changes by time alone
@@ -70,7 +72,7 @@ func (q *waiting) addWish(w *wish) {
 	}
 	q.wishes[w.task.ID] = w
 	it.wishes = append(it.wishes, w)
-	if q.mayRefuse(w) {
+	if w.avoid != "" {
 		q.picky++
 	}
 	q.wants.Restate(q.nameOf(it.group.role))
@@ -90,6 +92,17 @@ func (q *waiting) dropWish(w *wish) {
 	q.removeWish(w)
 }
 
+// dropWishes drops those of the item's wishes that the function chooses.
+func (q *waiting) dropWishes(it *item, choose func(*wish) bool) {
+	for _, w := range slices.Clone(it.wishes) {
+		if choose(w) {
+			q.dropWish(w)
+		}
+	}
+}
+
+func anyWish(*wish) bool { return true }
+
 // relaxWish lets a wish go to the agent that it avoids, because no other has had room.
 func (q *waiting) relaxWish(w *wish) {
 	if w.gone {
@@ -107,7 +120,7 @@ func (q *waiting) removeWish(w *wish) {
 	w.item.wishes = slices.DeleteFunc(w.item.wishes, func(other *wish) bool { return other == w })
 	w.gone = true
 	q.wants.Restate(q.nameOf(w.item.group.role))
-	if q.mayRefuse(w) {
+	if w.avoid != "" {
 		q.picky--
 	}
 	if w.pile == nil {

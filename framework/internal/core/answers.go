@@ -31,7 +31,7 @@ type accepted struct {
 	launched launched
 }
 
-func (a *accepts) add(call uint64, one accepted) {
+func (a *accepts) add(call uint64, accept accepted) {
 	if a.sent == nil {
 		a.sent = make(map[uint64]accepted)
 	}
@@ -39,14 +39,14 @@ func (a *accepts) add(call uint64, one accepted) {
 		delete(a.sent, a.order[0])
 		a.order = a.order[1:]
 	}
-	a.sent[call] = one
+	a.sent[call] = accept
 	a.order = append(a.order, call)
 }
 
 func (a *accepts) take(call uint64) (accepted, bool) {
-	one, ok := a.sent[call]
+	accept, ok := a.sent[call]
 	delete(a.sent, call)
-	return one, ok
+	return accept, ok
 }
 
 // answers sends what the scheduler does with offers: in as many accepts as that takes, each no larger than a message. What

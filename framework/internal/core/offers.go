@@ -34,8 +34,8 @@ type offers struct {
 func newOffers() *offers { return &offers{open: make(map[api.OfferID]offer)} }
 
 func (o *offers) add(list []api.Offer, now time.Time) {
-	for _, one := range list {
-		o.open[one.ID] = offer{spot: spot{one.Agent, one.Role}, returnAt: now.Add(one.Timeout - min(returnMargin, one.Timeout/5))}
+	for _, fresh := range list {
+		o.open[fresh.ID] = offer{spot: spot{fresh.Agent, fresh.Role}, returnAt: now.Add(fresh.Timeout - min(returnMargin, fresh.Timeout/5))}
 	}
 	o.fresh = append(o.fresh, list...)
 }
@@ -43,9 +43,9 @@ func (o *offers) add(list []api.Offer, now time.Time) {
 // show returns the offers that the scheduler has not seen and that are still open.
 func (o *offers) show() []api.Offer {
 	shown := make([]api.Offer, 0, len(o.fresh))
-	for _, one := range o.fresh {
-		if _, open := o.open[one.ID]; open {
-			shown = append(shown, one)
+	for _, unseen := range o.fresh {
+		if _, open := o.open[unseen.ID]; open {
+			shown = append(shown, unseen)
 		}
 	}
 	o.fresh = nil
@@ -55,8 +55,8 @@ func (o *offers) show() []api.Offer {
 // spotOf returns the spot of the offers that are open; the zero spot if none is.
 func (o *offers) spotOf(ids []api.OfferID) spot {
 	for _, id := range ids {
-		if one, ok := o.open[id]; ok {
-			return one.spot
+		if known, ok := o.open[id]; ok {
+			return known.spot
 		}
 	}
 	return spot{}
@@ -78,14 +78,14 @@ func (o *offers) answer(ids []api.OfferID) (open, gone []api.OfferID) {
 // keep marks offers as kept, and returns those that are gone.
 func (o *offers) keep(ids []api.OfferID) (gone []api.OfferID) {
 	for _, id := range ids {
-		one, ok := o.open[id]
+		known, ok := o.open[id]
 		if !ok {
 			gone = append(gone, id)
 			continue
 		}
-		one.kept = true
-		o.open[id] = one
-		o.dueBy(one.returnAt)
+		known.kept = true
+		o.open[id] = known
+		o.dueBy(known.returnAt)
 	}
 	return gone
 }
@@ -109,8 +109,8 @@ func (o *offers) rescind(ids []api.OfferID) (kept []api.OfferID) {
 
 // kept lists the offers that are kept.
 func (o *offers) kept() (ids []api.OfferID) {
-	for id, one := range o.open {
-		if one.kept {
+	for id, known := range o.open {
+		if known.kept {
 			ids = append(ids, id)
 		}
 	}

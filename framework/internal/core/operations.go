@@ -35,9 +35,9 @@ type operation struct {
 func (o *operations) forget() { clear(o.awaited) }
 
 // put begins to await an outcome, if there is room.
-func (o *operations) put(one operation) {
+func (o *operations) put(sent operation) {
 	if len(o.awaited) < operationsMax {
-		o.awaited[one.id] = one
+		o.awaited[sent.id] = sent
 	}
 }
 
@@ -52,9 +52,9 @@ func (o *operations) told(call CallOperationDone) {
 func (o *operations) again() []api.OperationID {
 	ids := slices.Sorted(maps.Keys(o.awaited))
 	for _, id := range ids {
-		one := o.awaited[id]
-		one.accept = 0
-		o.awaited[id] = one
+		awaited := o.awaited[id]
+		awaited.accept = 0
+		o.awaited[id] = awaited
 	}
 	return ids
 }
@@ -84,8 +84,8 @@ func (o *operations) refuseHere(asked []api.Operation, agent api.AgentID, err *a
 // refuse tells the outcomes of the operations of a call that was refused as a whole.
 func (o *operations) refuse(call uint64, err *api.Error) {
 	for _, id := range slices.Sorted(maps.Keys(o.awaited)) {
-		if one := o.awaited[id]; one.accept == call {
-			o.tell(protocol.OperationResult{ID: id, Agent: one.agent, Err: err})
+		if awaited := o.awaited[id]; awaited.accept == call {
+			o.tell(protocol.OperationResult{ID: id, Agent: awaited.agent, Err: err})
 		}
 	}
 }
@@ -97,11 +97,11 @@ func (o *operations) tell(result protocol.OperationResult) {
 		o.calls.tellRefused(result.Err)
 		return
 	}
-	one := o.awaited[result.ID]
+	awaited := o.awaited[result.ID]
 	if result.Agent == "" {
-		result.Agent = one.agent
+		result.Agent = awaited.agent
 	}
-	o.calls.tell(InOperations, CallOperationDone{Agent: result.Agent, Operation: result.ID, Err: result.Err, awaited: one})
+	o.calls.tell(InOperations, CallOperationDone{Agent: result.Agent, Operation: result.ID, Err: result.Err, awaited: awaited})
 }
 
 // askAwaited asks in a new session for the outcomes that earlier sessions have not told.

@@ -115,18 +115,18 @@ func (t *tasks) newRecord(id api.TaskID) *task {
 
 // get returns the record of the task, a new one if there is none.
 func (t *tasks) get(id api.TaskID) *task {
-	one := t.open[id]
-	if one == nil {
-		one = t.newRecord(id)
-		t.open[id] = one
+	known := t.open[id]
+	if known == nil {
+		known = t.newRecord(id)
+		t.open[id] = known
 	}
-	return one
+	return known
 }
 
 // find returns the record that the reference means; nil: it was forgotten.
 func (t *tasks) find(ref taskRef) *task {
-	if one := t.open[ref.id]; one != nil && one.record == ref.record {
-		return one
+	if known := t.open[ref.id]; known != nil && known.record == ref.record {
+		return known
 	}
 	return t.strays[ref.record]
 }
@@ -135,56 +135,56 @@ func (t *tasks) find(ref taskRef) *task {
 // ID stays taken until the scheduler was told of each launch of it that was refused here, because a refusal would be
 // taken for the end of a later launch.
 func (t *tasks) isUsed(id api.TaskID) bool {
-	one := t.open[id]
-	return one != nil && one.origin != originNone || t.refused[id] > 0 ||
+	known := t.open[id]
+	return known != nil && known.origin != originNone || t.refused[id] > 0 ||
 		t.endings.has(id) && t.endings.states[id].state != api.TaskDropped
 }
 
 // launch notes that the call with this number launches a task.
 func (t *tasks) launch(id api.TaskID, agent api.AgentID, call uint64) {
-	one := t.get(id)
-	one.agent, one.origin, one.questioned, one.former = agent, originLaunched, false, t.endings.states[id].former
+	known := t.get(id)
+	known.agent, known.origin, known.questioned, known.former = agent, originLaunched, false, t.endings.states[id].former
 	t.endings.remove(id) // an earlier launch was DROPPED, and the task is tried again
-	one.state, one.latest = api.TaskStaging, api.TaskStaging
-	one.accept, one.session = call, t.sessions
+	known.state, known.latest = api.TaskStaging, api.TaskStaging
+	known.accept, known.session = call, t.sessions
 }
 
 // stray holds a status in a record of its own, beside the record of the task that has the ID.
 func (t *tasks) stray(status api.Status) *task {
-	one := t.newRecord(status.Task)
-	t.strays[one.record] = one
-	t.refused[one.id]++
-	t.hold(one, status)
-	return one
+	stray := t.newRecord(status.Task)
+	t.strays[stray.record] = stray
+	t.refused[stray.id]++
+	t.hold(stray, status)
+	return stray
 }
 
 // forgetStray forgets a refusal that was told.
-func (t *tasks) forgetStray(one *task) {
-	delete(t.strays, one.record)
-	if t.refused[one.id]--; t.refused[one.id] == 0 {
-		delete(t.refused, one.id)
+func (t *tasks) forgetStray(stray *task) {
+	delete(t.strays, stray.record)
+	if t.refused[stray.id]--; t.refused[stray.id] == 0 {
+		delete(t.refused, stray.id)
 	}
 }
 
 // take judges a status and puts it into its task's held when it is to be delivered.
 func (t *tasks) take(status api.Status) (*task, verdict) {
-	one := t.open[status.Task]
-	if one == nil {
+	known := t.open[status.Task]
+	if known == nil {
 		if t.endings.has(status.Task) {
 			return nil, settledBefore(status)
 		}
-		one = t.get(status.Task)
-		one.agent = status.Agent
+		known = t.get(status.Task)
+		known.agent = status.Agent
 	}
-	if one.former.has(status) && !one.neverCame(t.sessions) {
-		return one, one.former.judge(t.sessions)
+	if known.former.has(status) && !known.neverCame(t.sessions) {
+		return known, known.former.judge(t.sessions)
 	}
-	verdict := one.judge(status, t.held >= heldMax)
-	one.origin, one.accept = max(one.origin, originHeard), 0
+	verdict := known.judge(status, t.held >= heldMax)
+	known.origin, known.accept = max(known.origin, originHeard), 0
 	if verdict == deliver {
-		t.hold(one, status)
+		t.hold(known, status)
 	}
-	return one, verdict
+	return known, verdict
 }
 
 // neverCame reports whether a status of the former launch is the answer to a question about this one: this launch never
@@ -195,12 +195,12 @@ func (t *task) neverCame(session uint64) bool {
 }
 
 // hold queues the status behind those of its task that wait.
-func (t *tasks) hold(one *task, status api.Status) {
-	one.held = append(one.held, status)
+func (t *tasks) hold(known *task, status api.Status) {
+	known.held = append(known.held, status)
 	t.held++
-	one.seen = max(one.seen, status.Number)
-	one.latest = status.State
-	one.asked = false
+	known.seen = max(known.seen, status.Number)
+	known.latest = status.State
+	known.asked = false
 }
 
 // isOver reports whether a status that settles the task was taken in.
@@ -267,45 +267,45 @@ func (t *task) judgeCopy(status api.Status) verdict {
 // acknowledged now, as there is a session. handled reports whether the task is settled, and then forgets it. UNKNOWN
 // settles a task only if no later status waits, because the leader may say UNKNOWN a moment before the task's agent is
 // back.
-func (t *tasks) handled(one *task, acknowledged bool) (status api.Status, settled bool) {
-	status = one.held[0]
-	one.held = one.held[1:]
+func (t *tasks) handled(known *task, acknowledged bool) (status api.Status, settled bool) {
+	status = known.held[0]
+	known.held = known.held[1:]
 	t.held--
-	one.delivery, one.failures = deliveryNone, 0
-	one.state = status.State
-	one.number = max(one.number, status.Number)
-	if !status.State.Settled() || status.State == api.TaskUnknown && len(one.held) > 0 {
+	known.delivery, known.failures = deliveryNone, 0
+	known.state = status.State
+	known.number = max(known.number, status.Number)
+	if !status.State.Settled() || status.State == api.TaskUnknown && len(known.held) > 0 {
 		return status, false
 	}
 	session := uint64(0)
 	if acknowledged {
 		session = t.sessions
 	}
-	t.forget(one, taskEnd{one.state, formerOf(status, session)})
+	t.forget(known, taskEnd{known.state, formerOf(status, session)})
 	return status, true
 }
 
 // forget forgets a settled task. Its end is remembered, so that a copy that is still on its way does not tell it again.
 // A task that was DROPPED may nevertheless be launched again under its ID.
-func (t *tasks) forget(one *task, how taskEnd) {
-	if t.isStray(one) {
-		t.forgetStray(one)
+func (t *tasks) forget(known *task, how taskEnd) {
+	if t.isStray(known) {
+		t.forgetStray(known)
 		return
 	}
-	t.held -= len(one.held)
-	delete(t.open, one.id)
-	if one.state != api.TaskUnknown {
-		t.endings.add(one.id, how)
+	t.held -= len(known.held)
+	delete(t.open, known.id)
+	if known.state != api.TaskUnknown {
+		t.endings.add(known.id, how)
 	}
 }
 
-func (t *tasks) isStray(one *task) bool { return t.open[one.id] != one }
+func (t *tasks) isStray(known *task) bool { return t.open[known.id] != known }
 
 // again prepares the records for a new session, in which calls of earlier sessions can no longer be refused.
 func (t *tasks) again() {
 	t.sessions++
-	for _, one := range t.open { // order: irrelevant because each is changed by itself
-		one.accept = 0
+	for _, known := range t.open { // order: irrelevant because each is changed by itself
+		known.accept = 0
 	}
 }
 
@@ -313,9 +313,9 @@ func (t *tasks) again() {
 func (t *tasks) those(holds func(*task) bool) []*task {
 	var list []*task
 	// order: irrelevant because the list is sorted below
-	for _, one := range t.open {
-		if holds(one) {
-			list = append(list, one)
+	for _, known := range t.open {
+		if holds(known) {
+			list = append(list, known)
 		}
 	}
 	slices.SortFunc(list, func(a, b *task) int { return cmp.Compare(a.id, b.id) })
@@ -324,10 +324,10 @@ func (t *tasks) those(holds func(*task) bool) []*task {
 
 // unsettled lists the tasks that the leader is asked about (R8).
 func (t *tasks) unsettled() []protocol.UnsettledTask {
-	list := t.those(func(one *task) bool { return (one.origin != originNone || one.asked) && !one.isOver() })
+	list := t.those(func(known *task) bool { return (known.origin != originNone || known.asked) && !known.isOver() })
 	questions := make([]protocol.UnsettledTask, len(list))
-	for i, one := range list {
-		questions[i] = one.question()
+	for i, known := range list {
+		questions[i] = known.question()
 	}
 	return questions
 }
@@ -340,12 +340,12 @@ func (t *task) question() protocol.UnsettledTask {
 
 // launchedBy lists the tasks that the call with this number was to launch.
 func (t *tasks) launchedBy(call uint64) []*task {
-	return t.those(func(one *task) bool { return one.accept == call })
+	return t.those(func(known *task) bool { return known.accept == call })
 }
 
 // kills lists the tasks whose end was asked for.
 func (t *tasks) kills() []*task {
-	return t.those(func(one *task) bool { return one.killing.asked && !one.isOver() })
+	return t.those(func(known *task) bool { return known.killing.asked && !known.isOver() })
 }
 
 // takeWaiting removes and returns the tasks that have waited for a session.
@@ -354,8 +354,8 @@ func (t *tasks) takeWaiting() []*task {
 	t.waiting = nil
 	var list []*task
 	for _, ref := range waiting {
-		if one := t.find(ref); one != nil {
-			list = append(list, one)
+		if known := t.find(ref); known != nil {
+			list = append(list, known)
 		}
 	}
 	return list
@@ -363,18 +363,18 @@ func (t *tasks) takeWaiting() []*task {
 
 // retryLater plans another try to have the first held status handled, after a pause that grows with each failure. It
 // returns the pause.
-func (t *tasks) retryLater(one *task, now time.Time) time.Duration {
-	one.failures++
-	pause := min(updateRetryMin<<min(one.failures-1, 10), updateRetryMax)
-	t.retries.Add(now.Add(pause), one.taskRef)
+func (t *tasks) retryLater(known *task, now time.Time) time.Duration {
+	known.failures++
+	pause := min(updateRetryMin<<min(known.failures-1, 10), updateRetryMax)
+	t.retries.Add(now.Add(pause), known.taskRef)
 	return pause
 }
 
 // retryDue removes and returns a task whose first held status is to be tried again by now; nil: there is none.
 func (t *tasks) retryDue(now time.Time) *task {
 	for ref, is := t.retries.Due(now); is; ref, is = t.retries.Due(now) {
-		if one := t.find(ref); one != nil {
-			return one
+		if known := t.find(ref); known != nil {
+			return known
 		}
 	}
 	return nil

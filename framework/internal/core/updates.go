@@ -33,7 +33,7 @@ func (u *updates) add(asked UpdateAsked) {
 
 // withdraw forgets an update whose caller no longer waits, unless it was sent already.
 func (u *updates) withdraw(request uint64) {
-	u.queue = slices.DeleteFunc(u.queue, func(one update) bool { return one.request == request && one.call == 0 })
+	u.queue = slices.DeleteFunc(u.queue, func(queued update) bool { return queued.request == request && queued.call == 0 })
 }
 
 // unsend takes back the first update, when nobody knows whether it has come into effect. The next subscription states

@@ -63,15 +63,15 @@ func structSchema(of reflect.Type, field string) object {
 	names, known := rules.Fields(of)
 	for _, name := range names {
 		where := below(field, name)
-		one, rule := schemaOf(known[name].Type, where), rules.Of(known[name])
-		restrict(one, rule)
+		property, rule := schemaOf(known[name].Type, where), rules.Of(known[name])
+		restrict(property, rule)
 		if said := meaningOf(where); said != "" {
-			one["description"] = said
+			property["description"] = said
 		}
 		if rule.Required {
 			required = append(required, name)
 		}
-		properties[name] = one
+		properties[name] = property
 	}
 	schema := object{"type": "object", "properties": properties, "additionalProperties": false}
 	for _, name := range names {

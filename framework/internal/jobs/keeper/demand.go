@@ -33,8 +33,8 @@ func (k *Keeper) nextTelling() time.Time {
 // byJobs returns how many tasks of which jobs wait, those with the most by their names.
 func (w *wants) byJobs() map[string]int64 {
 	all := make(map[string]int64, len(w.byJob))
-	for name, one := range w.byJob { // order: irrelevant because each is counted alone
-		for _, ask := range one.asks {
+	for name, want := range w.byJob { // order: irrelevant because each is counted alone
+		for _, ask := range want.asks {
 			all[name] += int64(ask.Count)
 		}
 	}
