@@ -97,7 +97,7 @@ func (m *Master) newLeader(lead *raftlog.Leadership, policy allocator.Allocator)
 		inbox:  intake.NewLanes[arrival](),
 		reads:  make(chan func(*core.Core, time.Time), readsMax),
 		over:   make(chan struct{}),
-		stores: newStoreNews(),
+		stores: &storeNews{writes: intake.NewBudget(storeWriteBytesMax), watched: make(map[api.FrameworkID]*watched)},
 		core:   core.New(config, lead.State, lead.Term, policy, now),
 		peers:  newPeers(m.metrics.dropped),
 		tally:  tally.New(func(took time.Duration) { m.metrics.starts.Observe(took.Seconds()) }),

@@ -52,14 +52,21 @@ func (d *leadership) term() (api.Term, bool) {
 
 // leader returns the leader and its gRPC address, as far as this master knows; "" when it does not know.
 func (d *leadership) leader() (api.MasterID, string) {
-	if d.now.Load() != nil {
-		return d.config.ID, d.listeners.grpcAddress()
+	id, address, _ := d.leaderInTerm()
+	return id, address
+}
+
+// leaderInTerm is leader with the leader's term. One that is elected and whose gate is not open yet is not known.
+func (d *leadership) leaderInTerm() (id api.MasterID, address string, term api.Term) {
+	if l := d.now.Load(); l != nil {
+		return d.config.ID, d.listeners.grpcAddress(), l.lead.Term
 	}
-	id, _ := d.raft.Members.Leader()
-	if id == d.config.ID {
-		return "", "" // elected, but the gate is not open yet
+	id, number := d.raft.Members.LeaderInTerm()
+	if id == "" || id == d.config.ID {
+		return "", "", api.Term{}
 	}
-	return id, d.raft.Outline().Masters[id].GRPC
+	state := d.raft.Outline()
+	return id, state.Masters[id].GRPC, api.Term{Epoch: state.Epoch, Number: number}
 }
 
 // notLeader returns the error for calls that only a leader can serve.
@@ -86,19 +93,6 @@ func (d *leadership) ready() (ready bool, why string) {
 	default:
 		return true, string(id) + " leads at " + address
 	}
-}
-
-// leaderInTerm returns the leader, its gRPC address and its term, as far as this master knows.
-func (d *leadership) leaderInTerm() (id api.MasterID, address string, term api.Term) {
-	if l := d.now.Load(); l != nil {
-		return d.config.ID, d.listeners.grpcAddress(), l.lead.Term
-	}
-	id, number := d.raft.Members.LeaderInTerm()
-	if id == "" || id == d.config.ID {
-		return "", "", api.Term{}
-	}
-	state := d.raft.Outline()
-	return id, state.Masters[id].GRPC, api.Term{Epoch: state.Epoch, Number: number}
 }
 
 // ask runs a read of the leader's state, inside the leader's loop.

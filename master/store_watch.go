@@ -32,10 +32,6 @@ type watched struct {
 	news     chan struct{} // closed and replaced when there is news
 }
 
-func newStoreNews() *storeNews {
-	return &storeNews{writes: intake.NewBudget(storeWriteBytesMax), watched: make(map[api.FrameworkID]*watched)}
-}
-
 // join begins a watch, or refuses it; leave ends it.
 func (n *storeNews) join(id api.FrameworkID) error {
 	n.mu.Lock()

@@ -88,7 +88,9 @@ func (s operatorService) GetAuthority(ctx context.Context, request *apiv1.GetAut
 }
 
 func (s operatorService) RotateAuthority(ctx context.Context, request *apiv1.RotateAuthorityRequest) (*apiv1.AuthorityView, error) {
-	return asLeader(s.leading, "authority.rotate", func() (*apiv1.AuthorityView, error) { return s.proof.registrar.RotateAuthority(ctx, request, guard.ScopeOf(ctx)) })
+	return asLeader(s.leading, "authority.rotate", func() (*apiv1.AuthorityView, error) {
+		return s.proof.registrar.RotateAuthority(ctx, request, guard.ScopeOf(ctx))
+	})
 }
 
 func (s operatorService) SignHosts(ctx context.Context, request *apiv1.SignHostsRequest) (*apiv1.SignResponse, error) {

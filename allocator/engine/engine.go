@@ -38,7 +38,7 @@ type Engine struct {
 func New(config allocator.Config, policy Policy) *Engine {
 	policy.check()
 	r := &ranking{books.New(config, policy.Yields != nil), policy}
-	l := newLine(r)
+	l := &line{ranking: r, all: newOrder(r), few: newOrder(r)}
 	d := newDecider(config, r)
 	return &Engine{
 		books:     r.Books,

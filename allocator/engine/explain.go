@@ -113,19 +113,9 @@ func (e *explainer) whyFiltered(m *books.Member, a *books.Agent, _ api.Resources
 		}
 	}
 	text := fmt.Sprintf("%s filtered %s until %s from now, while it has no more free than %s",
-		m.Framework.Spec.ID, a.Spec.ID, span(last.Until-e.Now), last.Refused)
+		m.Framework.Spec.ID, a.Spec.ID, words.Span(time.Duration(last.Until-e.Now)), last.Refused)
 	if last.Extended {
 		text += ": it gave back an offer of it untouched"
-	}
-	return text
-}
-
-// span returns a length of time in words.
-func span(i books.Instant) string { return words.Span(time.Duration(i)) }
-
-func orElse(text, other string) string {
-	if text == "" {
-		return other
 	}
 	return text
 }

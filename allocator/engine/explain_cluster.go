@@ -174,7 +174,7 @@ func (e *explainer) holdersOf(a *books.Agent, kind int) string {
 			parts = append(parts, fmt.Sprintf("%d more frameworks hold some", len(holders)-holdersMax))
 			break
 		}
-		name := orElse(f.Spec.Name, string(f.Spec.ID))
+		name := cmp.Or(f.Spec.Name, string(f.Spec.ID))
 		if f.Spec.Name != "" && alike[f.Spec.Name] > 1 {
 			name = fmt.Sprintf("%s (%s)", f.Spec.Name, f.Spec.ID)
 		}

@@ -18,8 +18,6 @@ type line struct {
 	round uint64
 }
 
-func newLine(r *ranking) *line { return &line{ranking: r, all: newOrder(r), few: newOrder(r)} }
-
 // relist puts the member into the order if it may be offered something, and takes it out otherwise.
 func (e *line) relist(m *books.Member) {
 	may := m.Subscribed && m.Framework.Spec.Active && m.Framework.Spec.Withheld == "" && !m.Suppressed && (m.Demand == nil || m.Demand.Wants())

@@ -78,7 +78,7 @@ func (o *order) insert(m *books.Member) {
 		o.insertFlat(m)
 		return
 	}
-	leaf := o.leaf(o.lane(m.SteppedBack, o.ranking.rankOf(m.Role)), m.Role)
+	leaf := o.place(o.lane(m.SteppedBack, o.ranking.rankOf(m.Role)), m.Role).own
 	key := o.ranking.memberKey(m)
 	*o.seat(m) = seat{leaf, key}
 	o.size++
@@ -232,9 +232,6 @@ func (o *order) lane(steppedBack bool, rank int) *lane {
 	}
 	return o.lanes[at]
 }
-
-// leaf returns the leaf of the role's own members in the lane; it makes the leaf if there is none.
-func (o *order) leaf(l *lane, r *books.Role) *place { return o.place(l, r).own }
 
 func (o *order) place(l *lane, r *books.Role) *place {
 	for _, p := range *o.placesOf(r) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/tenderhq/tender/allocator/engine/internal/books"
@@ -93,7 +94,7 @@ func (e *explainer) whyOffered(m *books.Member, a *books.Agent, offer api.Resour
 }
 
 func (e *explainer) whyAway(_ *books.Member, a *books.Agent, _ api.Resources) string {
-	return fmt.Sprintf("%s is not offered: %s", a.Spec.ID, orElse(a.Spec.Why, "it is not running"))
+	return fmt.Sprintf("%s is not offered: %s", a.Spec.ID, cmp.Or(a.Spec.Why, "it is not running"))
 }
 
 func (e *explainer) whyHeld(m *books.Member, _ *books.Agent, _ api.Resources) string {

@@ -31,10 +31,6 @@ type left struct {
 	on        map[api.AgentID][]Refuse
 }
 
-func newFilters() filters {
-	return filters{of: make(map[memberKey]*left), by: make(map[string]int), max: filtersMax}
-}
-
 // leave adds a filter.
 func (f *filters) leave(key placeKey, principal string, filter Refuse) {
 	one := f.of[key.memberKey]

@@ -55,7 +55,7 @@ func NewMirror() *Mirror {
 		roles:      make(map[api.Role]allocator.Role),
 		members:    make(map[memberKey]*member),
 		places:     make(map[placeKey]*place),
-		filters:    newFilters(),
+		filters:    filters{of: make(map[memberKey]*left), by: make(map[string]int), max: filtersMax},
 	}
 }
 
@@ -73,7 +73,10 @@ func (m *Mirror) Note(input Input) {
 	case Suppress:
 		m.each(i.Framework, i.Roles, func(key memberKey) { m.member(key).suppressed = true })
 	case Revive:
-		m.each(i.Framework, i.Roles, m.revive)
+		m.each(i.Framework, i.Roles, func(key memberKey) {
+			m.member(key).suppressed = false
+			m.filters.forget(key)
+		})
 	case SetDemand:
 		m.setDemand(i)
 	case SetRole:
@@ -89,7 +92,9 @@ func (m *Mirror) Note(input Input) {
 	case Return:
 		m.giveBack(i.Claim)
 	case Refuse:
-		m.refuse(i)
+		if !i.Until.IsZero() { // a filter was asked for
+			m.filters.leave(keyOf(i.Claim), m.frameworks[i.Claim.Framework].Principal, i)
+		}
 	}
 }
 
@@ -181,11 +186,6 @@ func (m *Mirror) each(id api.FrameworkID, roles []api.Role, do func(memberKey)) 
 	}
 }
 
-func (m *Mirror) revive(key memberKey) {
-	m.member(key).suppressed = false
-	m.filters.forget(key)
-}
-
 func (m *Mirror) take(claim allocator.Claim) {
 	one := m.place(claim)
 	if claim.Task == "" {
@@ -221,17 +221,6 @@ func (m *Mirror) giveBack(claim allocator.Claim) {
 	} else {
 		one.loose = one.loose.Without(claim.Resources)
 	}
-	m.tidy(key, one)
-}
-
-func (m *Mirror) refuse(filter Refuse) {
-	if filter.Until.IsZero() {
-		return // no filter was asked for
-	}
-	m.filters.leave(keyOf(filter.Claim), m.frameworks[filter.Claim.Framework].Principal, filter)
-}
-
-func (m *Mirror) tidy(key placeKey, one *place) {
 	if one.loose.IsZero() && len(one.tasks) == 0 {
 		delete(m.places, key)
 	}

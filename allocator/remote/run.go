@@ -89,9 +89,10 @@ func (a *Allocator) noteEnd(err error) bool {
 func (a *Allocator) holdSession(ctx context.Context, ready func(), say func(trouble bool, message, why string)) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	conn, err := a.connectToServer()
+	alive := keepalive.ClientParameters{Time: pingEvery, Timeout: pingTimeout}
+	conn, err := transport.Connect(a.config.Argument, a.dial, grpc.WithKeepaliveParams(alive))
 	if err != nil {
-		return err
+		return fmt.Errorf("address %s: %w", a.config.Argument, err)
 	}
 	defer func() { _ = conn.Close() }() // the session's own error says more
 	stream, err := apiv1.NewAllocatorServiceClient(conn).Session(ctx)
@@ -120,14 +121,6 @@ func (a *Allocator) holdSession(ctx context.Context, ready func(), say func(trou
 		return cause
 	}
 	return err
-}
-
-func (a *Allocator) connectToServer() (*grpc.ClientConn, error) {
-	conn, err := transport.Connect(a.config.Argument, a.dial, grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingTimeout}))
-	if err != nil {
-		return nil, fmt.Errorf("address %s: %w", a.config.Argument, err)
-	}
-	return conn, nil
 }
 
 // beginSession opens a session, which has to be told everything.
@@ -249,7 +242,7 @@ func (a *Allocator) takeMessage(s *session, m *apiv1.AllocatorAnswers, sofar par
 	if m.GetMore() {
 		return sofar, nil
 	}
-	s.answered(*all, a.codec.Time(m.GetWake()))
+	s.arrived, s.wake = all, a.codec.Time(m.GetWake())
 	return parts{}, nil
 }
 

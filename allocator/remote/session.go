@@ -153,11 +153,6 @@ func (s *session) awaits(run uint64) error {
 	return nil
 }
 
-// answered takes an awaited answer that is complete.
-func (s *session) answered(allocation allocator.Allocation, wake time.Time) {
-	s.arrived, s.wake = &allocation, wake
-}
-
 // take returns the proposals that have arrived, without those that are void because their agent or framework was
 // removed.
 func (s *session) take() allocator.Allocation {

@@ -365,7 +365,7 @@ func checkDigest(shown []*x509.Certificate, digest Digest) error {
 		if leaf, err := FromURI(onlyURI(shown[0])); err == nil {
 			judge.identity.Cluster = leaf.Cluster
 		}
-		identity, err := judge.verify(shown, time.Now())
+		identity, err := judge.Identify(shown, time.Now())
 		if err == nil && identity.Kind != Master {
 			err = api.E(op, api.Denied, identity.String(), errors.New("it is no master"))
 		}

@@ -60,7 +60,7 @@ func (p *Pass) Signed(leaf *x509.Certificate, anchors []*x509.Certificate) (*Pas
 	}
 	signed := &Pass{key: p.key, leaf: leaf, anchors: anchorsOf(anchors), identity: identity}
 	signed.pool = poolOf(signed.anchors.Root)
-	if _, err := signed.verify([]*x509.Certificate{leaf}, leaf.NotBefore.Add(clocksApart)); err != nil {
+	if _, err := signed.Identify([]*x509.Certificate{leaf}, leaf.NotBefore.Add(clocksApart)); err != nil {
 		return nil, err
 	}
 	signed.shown = tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: p.key, Leaf: leaf}
@@ -87,12 +87,6 @@ func (p *Pass) Certificate() *x509.Certificate { return p.leaf }
 // Key returns the private key, for signing in the name of the holder. It leaves neither the process nor its folder.
 func (p *Pass) Key() *ecdsa.PrivateKey { return p.key }
 
-// Identify returns whom a certificate of the cluster names that was shown in another way than on a connection. chain is
-// what [Pass.Chain] returned.
-func (p *Pass) Identify(chain []*x509.Certificate, now time.Time) (Identity, error) {
-	return p.verify(chain, now)
-}
-
 // Chain returns what is shown to others, as DER: the certificate, and what leads from it to a former authority.
 func (p *Pass) Chain() [][]byte { return p.shown.Certificate }
 
@@ -111,8 +105,9 @@ func (p *Pass) Life() time.Duration { return p.leaf.NotAfter.Sub(p.leaf.NotBefor
 // RenewAt returns when half of the life is over.
 func (p *Pass) RenewAt() time.Time { return p.leaf.NotAfter.Add(-p.Life() / 2) }
 
-// verify returns who shows these certificates, of which the first is its own.
-func (p *Pass) verify(shown []*x509.Certificate, now time.Time) (Identity, error) {
+// Identify returns who shows these certificates, of which the first is its own: on a connection, or in another way, as
+// [Pass.Chain] has returned them.
+func (p *Pass) Identify(shown []*x509.Certificate, now time.Time) (Identity, error) {
 	identity, _, err := p.verifyChain(shown, now)
 	return identity, err
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -282,7 +283,7 @@ func (r *agents) agentClosed(event AgentClosed) {
 	case l.waits != nil:
 		r.forgetSuccessor(l.waits)
 	case l.agent != nil:
-		r.disconnectAgent(l.agent, orBroken(event.Why))
+		r.disconnectAgent(l.agent, cmp.Or(event.Why, streamBroke))
 	}
 }
 

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -287,17 +288,12 @@ func (b *base) refuse(s *session, number uint64, err *api.Error) {
 
 func (r *sessions) schedulerClosed(event SchedulerClosed) {
 	if s := r.sessionByConn[event.Conn]; s != nil {
-		r.leave(s, orBroken(event.Why))
+		r.leave(s, cmp.Or(event.Why, streamBroke))
 	}
 }
 
-// orBroken returns the reason why a stream has ended, also for a stream that gave none.
-func orBroken(why string) string {
-	if why == "" {
-		return "its stream is broken"
-	}
-	return why
-}
+// streamBroke is why a stream has ended for which no reason was given.
+const streamBroke = "its stream is broken"
 
 // sessionDue ends a session whose scheduler was silent for the session timeout.
 func (r *sessions) sessionDue(s *session) {

@@ -28,7 +28,7 @@ func newDeadline(what due) *deadline { return alarms.Of(what) }
 // due says what is to be decided at a deadline, and about what.
 //
 //sumtype:decl
-type due interface{ due() }
+type due interface{ decide(c *Core) }
 
 // What can be due.
 type (
@@ -59,18 +59,21 @@ type (
 	accountsDue struct{}
 )
 
-func (agentSilent) due()       {}
-func (predecessorSilent) due() {}
-func (usageOutdated) due()     {}
-func (maintenanceTurn) due()   {}
-func (goneTurn) due()          {}
-func (sessionSilent) due()     {}
-func (failoverOver) due()      {}
-func (placeFree) due()         {}
-func (inverseOver) due()       {}
-func (holdOver) due()          {}
-func (expiryTurn) due()        {}
-func (accountsDue) due()       {}
+func (d agentSilent) decide(c *Core)       { c.agents.agentDue(d.agent) }
+func (d predecessorSilent) decide(c *Core) { c.agents.endPredecessor(d.agent) }
+func (d maintenanceTurn) decide(c *Core)   { c.maintenance.maintenanceDue(d.agent) }
+func (goneTurn) decide(c *Core)            { c.agents.markOverdue() }
+func (d sessionSilent) decide(c *Core)     { c.sessions.sessionDue(d.session) }
+func (d failoverOver) decide(c *Core)      { c.sessions.failoverDue(d.framework) }
+func (d placeFree) decide(c *Core)         { c.sessions.nextStandby(d.framework.info.Name) }
+func (d inverseOver) decide(c *Core)       { c.inverses.inverseDue(d.inverse) }
+func (holdOver) decide(c *Core)            { c.agents.hold.holdDue() }
+func (expiryTurn) decide(c *Core)          { c.forgetPast() }
+func (accountsDue) decide(c *Core)         { c.recordUsage() }
+
+func (d usageOutdated) decide(c *Core) {
+	c.usage.closeGap(d.agent, "its last sample of what is used is older than two heartbeats")
+}
 
 // judgesLife reports whether a deadline decides about somebody who was silent. Such deadlines are moved when the loop
 // did not run, because it could hear nobody in that time. (Protocol rule R23.)
@@ -82,36 +85,6 @@ func judgesLife(what due) bool {
 		return false
 	}
 	return false
-}
-
-// decideDue does what is to be done at a deadline.
-func (c *Core) decideDue(what due) {
-	switch what := what.(type) {
-	case agentSilent:
-		c.agents.agentDue(what.agent)
-	case predecessorSilent:
-		c.agents.endPredecessor(what.agent)
-	case usageOutdated:
-		c.usage.closeGap(what.agent, "its last sample of what is used is older than two heartbeats")
-	case maintenanceTurn:
-		c.maintenance.maintenanceDue(what.agent)
-	case goneTurn:
-		c.agents.markOverdue()
-	case sessionSilent:
-		c.sessions.sessionDue(what.session)
-	case failoverOver:
-		c.sessions.failoverDue(what.framework)
-	case placeFree:
-		c.sessions.nextStandby(what.framework.info.Name)
-	case inverseOver:
-		c.inverses.inverseDue(what.inverse)
-	case holdOver:
-		c.agents.hold.holdDue()
-	case expiryTurn:
-		c.forgetPast()
-	case accountsDue:
-		c.recordUsage()
-	}
 }
 
 // moment converts a time of the wall clock to the time at which it will come.
@@ -136,7 +109,7 @@ func (c *Core) woken() {
 		if !is {
 			break
 		}
-		c.decideDue(what)
+		what.decide(c)
 	}
 	c.offers.expireOffers()
 }
@@ -179,9 +152,9 @@ type proposal struct {
 }
 
 // follows says what continues when the registry has answered a proposal, and for whom.
-//
-//sumtype:decl
-type follows interface{ follows() }
+type follows interface {
+	goOn(c *Core, result registry.Result)
+}
 
 // What can continue.
 type (
@@ -249,59 +222,48 @@ type (
 	usageRecorded struct{}
 )
 
-func (greetAgent) follows()         {}
-func (markDrained) follows()        {}
-func (turnMaintenance) follows()    {}
-func (endAgent) follows()           {}
-func (readmitFramework) follows()   {}
-func (openSession) follows()        {}
-func (endFailover) follows()        {}
-func (tearDown) follows()           {}
-func (updateFramework) follows()    {}
-func (reserveForAccept) follows()   {}
-func (reserveForOperator) follows() {}
-func (answerOperator) follows()     {}
-func (answerSetting) follows()      {}
-func (answerWriter) follows()       {}
-func (keepKill) follows()           {}
-func (usageRecorded) follows()      {}
+func (f greetAgent) goOn(c *Core, result registry.Result) { c.agents.greeted(f, result) }
 
-// goOn continues with what waited for the registry's answer.
-func (c *Core) goOn(what follows, result registry.Result) {
-	switch what := what.(type) {
-	case greetAgent:
-		c.agents.greeted(what, result)
-	case markDrained:
-		c.maintenance.drainedAnswered(what.agent, result)
-	case turnMaintenance:
-		c.maintenance.maintenanceTurned(what.agent, result)
-	case endAgent:
-		c.agents.endAnswered(what.agent, result)
-	case readmitFramework:
-		c.sessions.readmitAnswered(what.framework, result)
-	case openSession:
-		c.sessions.subscribeAnswered(what, result)
-	case endFailover:
-		c.sessions.failoverAnswered(what.framework, result)
-	case tearDown:
-		c.sessions.teardownAnswered(what.session, what.call, result)
-	case updateFramework:
-		c.sessions.updateAnswered(what.session, what.call, result)
-	case reserveForAccept:
-		c.operations.reserveAnswered(what.acceptance, result)
-	case reserveForOperator:
-		c.reservedByOperator(what, result)
-	case answerOperator:
-		c.operatorAnswered(what, result)
-	case answerSetting:
-		c.settingAnswered(what, result)
-	case keepKill:
-		c.kills.kept(what, result)
-	case answerWriter:
-		c.emit(Reply{ID: what.request, Answer: result, Err: result.Err})
-	case usageRecorded:
-		c.usageAnswered(result)
-	}
+func (f markDrained) goOn(c *Core, result registry.Result) {
+	c.maintenance.drainedAnswered(f.agent, result)
+}
+
+func (f turnMaintenance) goOn(c *Core, result registry.Result) {
+	c.maintenance.maintenanceTurned(f.agent, result)
+}
+
+func (f endAgent) goOn(c *Core, result registry.Result)    { c.agents.endAnswered(f.agent, result) }
+func (f openSession) goOn(c *Core, result registry.Result) { c.sessions.subscribeAnswered(f, result) }
+
+func (f endFailover) goOn(c *Core, result registry.Result) {
+	c.sessions.failoverAnswered(f.framework, result)
+}
+
+func (f tearDown) goOn(c *Core, result registry.Result) {
+	c.sessions.teardownAnswered(f.session, f.call, result)
+}
+
+func (f answerOperator) goOn(c *Core, result registry.Result) { c.operatorAnswered(f, result) }
+func (f answerSetting) goOn(c *Core, result registry.Result)  { c.settingAnswered(f, result) }
+func (f keepKill) goOn(c *Core, result registry.Result)       { c.kills.kept(f, result) }
+func (usageRecorded) goOn(c *Core, result registry.Result)    { c.usageAnswered(result) }
+
+func (f readmitFramework) goOn(c *Core, result registry.Result) {
+	c.sessions.readmitAnswered(f.framework, result)
+}
+
+func (f updateFramework) goOn(c *Core, result registry.Result) {
+	c.sessions.updateAnswered(f.session, f.call, result)
+}
+
+func (f reserveForAccept) goOn(c *Core, result registry.Result) {
+	c.operations.reserveAnswered(f.acceptance, result)
+}
+
+func (f reserveForOperator) goOn(c *Core, result registry.Result) { c.reservedByOperator(f, result) }
+
+func (f answerWriter) goOn(c *Core, result registry.Result) {
+	c.emit(Reply{ID: f.request, Answer: result, Err: result.Err})
 }
 
 // propose asks the quorum for a change under the leader's own identity.
@@ -344,7 +306,7 @@ func (c *Core) applyCommand(command registry.Command) {
 		c.applied(command.Change, result)
 	}
 	for _, what := range mine.follows {
-		c.goOn(what, result)
+		what.goOn(c, result)
 	}
 }
 
@@ -360,7 +322,7 @@ func (c *Core) proposalRefused(event ProposalRefused) {
 	refused := c.proposals.settle(proposalKey{event.Client, event.Counter})
 	c.by = refused.by
 	for _, what := range refused.follows {
-		c.goOn(what, registry.Result{Err: event.Err})
+		what.goOn(c, registry.Result{Err: event.Err})
 	}
 }
 

@@ -65,7 +65,7 @@ type History struct {
 	syncedAt, trimmedAt time.Time
 	clock               wallclock.Calendar
 	believed            time.Time // from when on the wall clock has gone right for clockProof; zero: nothing was written yet
-	failed              string // why the last write has failed; "": it has not
+	failed              string    // why the last write has failed; "": it has not
 }
 
 // Open reads the folder. Damage is no error: it is logged, skipped, and said in the pages that it concerns.

@@ -45,10 +45,6 @@ func copied[K comparable, V any](m map[K]V) map[K]V {
 	return maps.Clone(m)
 }
 
-func (s *State) setMaster(id api.MasterID, master Master) {
-	writable(&s.Masters, &s.shared.masters)[id] = master
-}
-
 func (s *State) setAgent(agent Agent) {
 	index := s.index()
 	if old, known := s.Agents[agent.Agent.ID]; known {
@@ -62,10 +58,6 @@ func (s *State) forgetAgent(id api.AgentID) {
 	s.index().dropAgent(s.Agents[id])
 	delete(s.index().agentOf, s.Agents[id].Nonce)
 	delete(writable(&s.Agents, &s.shared.agents), id)
-}
-
-func (s *State) setFramework(framework Framework) {
-	writable(&s.Frameworks, &s.shared.frameworks)[framework.Framework.ID] = framework
 }
 
 // store returns the framework's store for writing, copied if a clone uses it. The caller must put the framework back.

@@ -121,8 +121,9 @@ func (s *State) admitFramework(wish api.Framework, instance api.Nonce, at time.T
 	} else if len(s.LostFrameworks) >= LostNumbersMax {
 		return refuse(op, api.Limit, wish.ID, "%d ranges of lost numbers are remembered", LostNumbersMax)
 	} else {
-		s.takeNumber(&s.NextFramework, &s.LostFrameworks, n) // a forgotten framework is taken back (R21)
-		before = s.sessionsBefore()
+		// A forgotten framework is taken back (R21).
+		s.takeNumber(&s.NextFramework, &s.LostFrameworks, n)
+		before = s.Epoch * anewStep // sessions that it may have had, as its ID was given out by a change that was lost
 	}
 	s.replace(Framework{Framework: wish, Instance: instance, Session: before + 1, Admitted: at, StoreVersion: before})
 	return Result{Framework: wish.ID, Session: before + 1}

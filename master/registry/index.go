@@ -122,5 +122,5 @@ func (s *State) replace(framework Framework) {
 		index.drop(old)
 	}
 	index.add(framework)
-	s.setFramework(framework)
+	writable(&s.Frameworks, &s.shared.frameworks)[framework.Framework.ID] = framework
 }

@@ -72,7 +72,7 @@ func (change SetMaster) apply(s *State, _ time.Time) Result {
 	if _, known := s.Masters[change.ID]; !known && len(s.Masters) >= MastersMax {
 		return refuse("master.set", api.Limit, change.ID, "%d masters are known; remove those that have left first", MastersMax)
 	}
-	s.setMaster(change.ID, change.Master)
+	writable(&s.Masters, &s.shared.masters)[change.ID] = change.Master
 	return Result{}
 }
 

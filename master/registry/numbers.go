@@ -45,12 +45,6 @@ func (s *State) LostAgent(id api.AgentID) bool {
 	return err == nil && holds(s.LostAgents, n)
 }
 
-// sessionsBefore returns how many sessions a framework may have had that this registry does not know, because its ID
-// was given out by a change that was lost.
-func (s *State) sessionsBefore() uint64 {
-	return s.Epoch * anewStep
-}
-
 // takeNumber is called for the number of an ID that somebody brings along. It returns whether that number was given out
 // to somebody who was removed.
 func (s *State) takeNumber(next *uint64, lost *[]Numbers, n uint64) (taken bool) {

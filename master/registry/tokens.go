@@ -54,9 +54,6 @@ func (t Token) Refusal(at time.Time) string {
 	return ""
 }
 
-// isUsedUp reports whether nobody new can join with the token.
-func (t Token) isUsedUp() bool { return t.UsesMax > 0 && uint64(len(t.Used)) >= t.UsesMax }
-
 // ended returns since when nobody can join with the token; the zero time if somebody can, or if that is not known.
 func (t Token) ended(at time.Time) time.Time {
 	switch {
@@ -141,7 +138,7 @@ func (change UseToken) apply(s *State, at time.Time) Result {
 		return refuse(op, api.Invalid, token.ID, "the key of who joins is missing or too long")
 	case token.UsesMax == 0, slices.Contains(token.Used, change.Key):
 		return Result{}
-	case token.isUsedUp():
+	case uint64(len(token.Used)) >= token.UsesMax:
 		return refuse(op, api.Denied, token.ID, "all its uses (%d) are used up; an operator makes another token: tender token create", token.UsesMax)
 	}
 	token.Used = append(slices.Clone(token.Used), change.Key)

@@ -136,7 +136,7 @@ func (d *Door) logIn(w http.ResponseWriter, r *http.Request) {
 	who, ends, err := d.admit(w, r)
 	result := "ok"
 	if err != nil {
-		result = kindOf(err)
+		result = wire.Error(err).Kind.String()
 	}
 	d.tried.WithLabelValues(result).Inc()
 	if err != nil {
@@ -174,9 +174,6 @@ func (d *Door) refuseLogin(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	web.Show(w, r, code, web.LoginPage(sentenceOf(known)))
 }
-
-// kindOf returns the result of a login for the metrics.
-func kindOf(err error) string { return wire.Error(err).Kind.String() }
 
 // sentenceOf returns what is wrong as a sentence for people.
 func sentenceOf(known *api.Error) string {

@@ -22,9 +22,6 @@ const (
 // Gate limits how many agents come back at once. An agent that waits costs a goroutine, and costs the loop nothing.
 type Gate chan struct{}
 
-// NewGate makes a gate with places for returningMax agents.
-func NewGate() Gate { return make(Gate, returningMax) }
-
 // Enter waits for a place. The function leave gives it back; a second call does nothing.
 func (g Gate) Enter(ctx context.Context, over <-chan struct{}) (leave func(), ok bool) {
 	patience := time.NewTimer(returningWaitMax)

@@ -10,6 +10,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/allowance"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/strangers"
 )
 
 // Everything that a peer says costs the leader something, even if it is refused. So each connection has an allowance
@@ -103,7 +104,11 @@ func (as *accounts) enter(name string, now time.Time) *account {
 	defer as.mu.Unlock()
 	a := as.known[name]
 	if a == nil {
-		a = &account{name: name, silence: newSilence(), unread: NewBudget(as.unread)}
+		a = &account{
+			name:    name,
+			silence: silence{strangers.New(silentStreamsMax), strangers.New(silentConnectionsMax)},
+			unread:  NewBudget(as.unread),
+		}
 		for what := range a.allowances {
 			a.allowances[what] = allowance.New(as.rate(Expense(what)), now)
 		}

@@ -109,19 +109,17 @@ var (
 // and taken before the next one is read, so that only one of them is in memory. It returns why the stream has to end;
 // nil if it has ended.
 func (how Calls[C]) ReadAll(stream grpc.ServerStream, d *Desk, by *Sender, take func(calls []C, weight int) *api.Error) *api.Error {
-	for {
-		if !by.Pay(stream.Context(), CallsExpense, 0) { // its debts, while nothing of the next message is in memory
-			return nil
-		}
+	for by.Pay(stream.Context(), CallsExpense, 0) { // its debts, while nothing of the next message is in memory
 		frame := new(wire.Frame)
 		if stream.RecvMsg(frame) != nil {
-			return nil // the stream has ended or is ending
+			return nil //nolint:nilerr // the stream has ended or is ending
 		}
 		if err := how.readParts(stream.Context(), d, by, frame, take); err != nil {
 			by.Charge(CallsExpense, EndedPrice)
 			return err
 		}
 	}
+	return nil
 }
 
 // readParts reads one message, and frees its frame.

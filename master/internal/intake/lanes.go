@@ -38,7 +38,7 @@ type Lanes[A any] struct {
 
 // NewLanes makes empty lanes.
 func NewLanes[A any]() *Lanes[A] {
-	n := &Lanes[A]{Wake: make(chan struct{}, 1), Gate: NewGate()}
+	n := &Lanes[A]{Wake: make(chan struct{}, 1), Gate: make(Gate, returningMax)}
 	n.Front, n.Agents = newLane[A](n.Rouse), newLane[A](n.Rouse)
 	n.Operators, n.Stores = n.Front.inlet(NewSender(), requestsMax), n.Front.inlet(NewSender(), requestsMax)
 	return n

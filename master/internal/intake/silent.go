@@ -13,10 +13,6 @@ const (
 // silence counts the streams and connections of an address that are silent so far.
 type silence struct{ streams, connections *strangers.Room }
 
-func newSilence() silence {
-	return silence{strangers.New(silentStreamsMax), strangers.New(silentConnectionsMax)}
-}
-
 // Silent counts a session among the silent ones of its address. It calls evict once if the session has to end. Call
 // heard when the session's first call has come, or when it has ended.
 func (s *Sender) Silent(evict func()) (heard func()) {

@@ -239,8 +239,6 @@ func (l *Leadership) write(batch []waiting) entry {
 	return entry{batch, l.raft.apply(data), time.Now()}
 }
 
-func oneCommand(m *logpb.Command) []*logpb.Command { return []*logpb.Command{m} }
-
 // resolve waits for an entry and tells its proposers the outcome. Any failure ends the leadership, because later
 // entries must not overtake one that failed.
 func (l *Leadership) resolve(e entry) {

@@ -283,16 +283,6 @@ func (m *Members) awaitWhoTakesOver(ctx context.Context, r *life, voters []quoru
 	}
 }
 
-// Leader returns the leader and its Raft address, as far as this master knows; "" when it does not know.
-func (m *Members) Leader() (api.MasterID, string) {
-	r := m.engine.running()
-	if r == nil {
-		return "", ""
-	}
-	addr, id := r.LeaderWithID()
-	return idOf(id), string(addr)
-}
-
 // Missing says, while nobody leads, which masters answer and how many are needed. It is "" while somebody leads, when
 // enough masters answer, or when this master has not looked yet.
 func (m *Members) Missing() string {

@@ -219,7 +219,7 @@ func TestDeposedLeader(t *testing.T) {
 		}
 		q.mesh.isolate(addr, false)
 		q.agree()
-		if leader, _ := q.nodes[id].Members.Leader(); leader != next {
+		if leader, _ := q.nodes[id].Members.LeaderInTerm(); leader != next {
 			t.Errorf("%s takes %q for the leader, not %s", id, leader, next)
 		}
 	})

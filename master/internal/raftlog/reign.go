@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/logpb"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/internal/registrycodec"
@@ -161,7 +162,7 @@ func (g *reign) applyChange(ctx context.Context, r *life, change registry.Change
 	if err != nil {
 		return err
 	}
-	data, err := registrycodec.EncodeEntry(oneCommand(m), g.machine.format())
+	data, err := registrycodec.EncodeEntry([]*logpb.Command{m}, g.machine.format())
 	if err != nil {
 		return err
 	}
