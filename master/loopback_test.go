@@ -173,13 +173,11 @@ func TestEveryAddress(t *testing.T) {
 			t.Errorf("others are told %s", m.GRPCAddr())
 		}
 	})
-	kept := filepath.Join(said.DataDir, "master.json")
-	if err := os.WriteFile(kept, []byte(`{"format":1,"grpc":"[::]:0","http":"none","raft":"[::]:0","insecure":true}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	here := master.Config{ID: "m1", DataDir: t.TempDir(), GRPC: "127.0.0.1:0", HTTP: "none", Raft: "127.0.0.1:0", Profile: "fast", Trust: open}
+	lead(t, here, func(*master.Master) {})
 	var log bytes.Buffer
 	logger := zerolog.New(&log)
-	m, err := master.New(master.Config{DataDir: said.DataDir, Profile: "fast", Logger: &logger})
+	m, err := master.New(master.Config{DataDir: here.DataDir, GRPC: "[::]:0", Raft: "[::]:0", Logger: &logger})
 	if err != nil {
 		t.Fatal(err)
 	}
