@@ -29,9 +29,11 @@ func (s *Server) head(ctx context.Context, shown page) head {
 	if h.agents, h.tasks = countText(len(one.agents), "agent"), countText(one.sums.tasks, "task"); !h.then.IsZero() {
 		return h
 	}
-	asking, cancel := context.WithTimeout(ctx, askMax)
-	defer cancel()
-	cluster, failed := s.operator.GetCluster(asking, &apiv1.GetClusterRequest{})
+	m, is := ctx.Value(mirrorKey{}).(*mirror)
+	if !is {
+		m = new(mirror)
+	}
+	cluster, failed := m.outlined(ctx, s.operator)
 	switch {
 	case failed != nil:
 		h.why = sentenceOf(failed)

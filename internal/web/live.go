@@ -83,15 +83,10 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	defer done()
 	tab := tab{w: w, control: http.NewResponseController(w), sent: map[string][]byte{}, at: map[string]time.Time{}}
 	w.Header().Set("Content-Type", "text/event-stream")
-	leave := func() {}
-	defer func() { leave() }()
+	person := looking{server: s, ctx: ctx}
+	defer func() { person.leave() }()
 	for {
-		looking, changed := ctx, (<-chan struct{})(nil)
-		if with, m, left, err := s.mirrored(ctx); err == nil {
-			leave()
-			looking, leave = with, left
-			_, changed = m.changes.now()
-		}
+		looking, changed := person.look()
 		if !tab.patch(ctx, s.collect(looking, at)) {
 			return
 		}
@@ -107,6 +102,49 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			_ = tab.send("gone", nil) // whoever still reads asks anew, and is told why there is no more
 			return
 		}
+	}
+}
+
+// looking is the person at a tab, and the mirror at which this person looks.
+type looking struct {
+	server *Server
+	ctx    context.Context
+	at     context.Context // with the mirror
+	mirror *mirror         // nil: there is none yet
+	rights int             // as the mirror had counted when it was asked what the person may see
+	asked  time.Time       // when
+	left   func()
+}
+
+// look returns the context in which the person looks, and a channel that is closed when there is something new. What the
+// person may see is asked when the watch has told something of rights, when the mirror has ended, and from time to time;
+// not for each patch.
+func (l *looking) look() (context.Context, <-chan struct{}) {
+	rights := 0
+	if l.mirror != nil {
+		_, changed := l.mirror.changes.now()
+		now, lives := l.mirror.trusted()
+		if lives && now == l.rights && time.Since(l.asked) < lookEvery {
+			return l.at, changed
+		}
+		rights = now
+	}
+	with, m, left, err := l.server.mirrored(l.ctx)
+	if err != nil {
+		return l.ctx, nil
+	}
+	l.leave()
+	_, changed := m.changes.now()
+	if m != l.mirror {
+		rights = -1 // it is asked once more: rights may have changed while the mirror was made
+	}
+	l.at, l.mirror, l.rights, l.left, l.asked = with, m, rights, left, time.Now()
+	return with, changed
+}
+
+func (l *looking) leave() {
+	if l.left != nil {
+		l.left()
 	}
 }
 

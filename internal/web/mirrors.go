@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,8 +29,6 @@ const (
 	wholeWait = 250 * time.Millisecond
 	// askMax is how long a page waits for an answer about the cluster as a whole, as while nobody leads.
 	askMax = 3 * time.Second
-	// usedEach says at each how manieth sample it is asked what agents really use, if somebody looks: no change says so.
-	usedEach = 3
 )
 
 // mirrors are what this process watches: one mirror for all who may see everything, and one for each other person.
@@ -54,6 +53,17 @@ type mirror struct {
 	shown *copied                 // copy as it was looked at last; nil: it has changed since
 	past  past
 	err   error // why there is no watch
+	// rights and leads count what was told of who may what, and of the masters.
+	rights, leads int
+	outline       outline
+}
+
+// outline is what is known of the cluster as a whole.
+type outline struct {
+	cluster *apiv1.ClusterView
+	err     error
+	asked   time.Time
+	leads   int // as the mirror had counted by then
 }
 
 // copied is a mirror at a moment. It is never edited.
@@ -176,16 +186,13 @@ func isAdmin(g *apiv1.PrincipalGrant) bool {
 // because their rights may have changed; whoever looks next begins anew.
 func (m *mirror) keep(ctx context.Context, s *Server, resumes bool) {
 	defer m.end()
-	var asking sync.WaitGroup
-	defer asking.Wait()
+	var sampling sync.WaitGroup
+	defer sampling.Wait()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	asking.Go(func() {
-		for i := 1; pause.For(ctx, sampleEvery); i++ {
+	sampling.Go(func() {
+		for pause.For(ctx, sampleEvery) {
 			m.sample(s.config.Clock())
-			if i%usedEach == 0 && s.isLookedAt(m) {
-				m.askUsed(ctx, s.operator)
-			}
 		}
 	})
 	var stream grpc.ServerStreamingClient[apiv1.WatchResponse]
@@ -252,6 +259,12 @@ func (m *mirror) take(news *apiv1.WatchResponse, now time.Time) {
 // turn has the sums follow a change.
 func (m *mirror) turn(change *apiv1.Change) {
 	kind, name := wire.ChangeName(change)
+	switch cmp.Or(change.GetEvent().GetKind(), kind) {
+	case "principal":
+		m.rights++
+	case "master", "election":
+		m.leads++
+	}
 	m.tally.turn(kind, name, change)
 	if agent := change.GetAgent(); agent != nil {
 		m.used[name] = agent.GetUsage()
@@ -273,6 +286,32 @@ func (m *mirror) look() *copied {
 	return m.shown
 }
 
+// trusted returns the number of changes of who may what so far; false when the mirror has ended.
+func (m *mirror) trusted() (int, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.rights, m.err == nil
+}
+
+// outlined returns the cluster as a whole. It is asked when the watch has told something of masters, and from time to
+// time, because the watch is silent while nobody leads; not at each patch of each tab.
+func (m *mirror) outlined(ctx context.Context, operator apiv1.OperatorServiceClient) (*apiv1.ClusterView, error) {
+	m.mu.Lock()
+	known, leads := m.outline, m.leads
+	m.mu.Unlock()
+	if !known.asked.IsZero() && known.leads == leads && time.Since(known.asked) < lookEvery {
+		return known.cluster, known.err
+	}
+	asking, cancel := context.WithTimeout(ctx, askMax)
+	defer cancel()
+	known = outline{asked: time.Now(), leads: leads}
+	known.cluster, known.err = operator.GetCluster(asking, &apiv1.GetClusterRequest{})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.outline = known
+	return known.cluster, known.err
+}
+
 // await waits for the first state, for a while.
 func (m *mirror) await(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, wholeWait)
@@ -291,26 +330,4 @@ func (m *mirror) await(ctx context.Context) {
 			return
 		}
 	}
-}
-
-func (s *Server) isLookedAt(m *mirror) bool {
-	s.mirrors.mu.Lock()
-	defer s.mirrors.mu.Unlock()
-	return m.users > 0
-}
-
-// askUsed asks what agents really use.
-func (m *mirror) askUsed(ctx context.Context, operator apiv1.OperatorServiceClient) {
-	agents, _, err := client.All(ctx, operator.ListAgents, 0, &apiv1.ListRequest{})
-	if err != nil {
-		return // what was used is shown until somebody answers
-	}
-	used := make(map[string]*apiv1.Usage, len(agents))
-	for _, agent := range agents {
-		used[agent.GetId()] = agent.GetUsage()
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.used, m.shown = used, nil
-	m.changes.tell()
 }

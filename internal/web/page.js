@@ -287,6 +287,7 @@ tick();
 setInterval(tick, 1000);
 followAll();
 for (const pane of document.querySelectorAll("[data-session]")) import("/terminal.js").then(terminal => terminal.open(pane));
-listen();
+// What has come with the page is painted first: with the first patch may come a picture that takes long to lay out.
+requestAnimationFrame(() => setTimeout(listen));
 const rail = document.getElementById("at");
 if (rail && rail.value !== rail.defaultValue) seek(rail); // it was dragged before this script was there

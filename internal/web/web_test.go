@@ -363,6 +363,7 @@ func TestATabIsSentWhatHasChanged(t *testing.T) {
 		cluster.answers["WhoAmI"] = func() (proto.Message, error) {
 			return nil, api.E("fake", api.Denied, "ann", errors.New("it was revoked"))
 		}
+		cluster.changed <- &apiv1.Change{Event: &apiv1.Event{Kind: "principal", Name: "ann", What: "revoked"}}
 		cluster.changed <- &apiv1.Change{Removed: "task/f1/t1"}
 		for lines.Scan() && lines.Text() != "event: gone" {
 			if strings.HasPrefix(lines.Text(), "event: ") {

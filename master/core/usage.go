@@ -6,6 +6,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/core/meter"
 )
 
@@ -35,7 +36,9 @@ func (r *usage) used(a *agent, sample protocol.UsageReport) {
 	if !a.meter.Take(sample, a, a.Total, r.config.RevocableMargin, r.now) {
 		return
 	}
-	r.countUse(a, sample)
+	if r.countUse(a, sample); a.meter.Moved(a.Total) {
+		r.noteAgent(a, change.Figures, "")
+	}
 	r.tellUse(a)
 	r.setGap(a, a.meter.Gap(a.Total, a.Gap, r.now))
 	if a.Gap.IsZero() {

@@ -5,12 +5,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/transcript"
 	"github.com/tenderhq/tender/master/change"
+	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/view"
 )
 
@@ -125,4 +127,17 @@ func (a *fakeAgent) sample(now time.Time) protocol.UsageReport {
 		report.Executors[executor] = api.Usage{CPU: sum.CPU + use.CPU, Mem: sum.Mem + use.Mem}
 	}
 	return report
+}
+
+// TestUseIsNotedAsItMoves: whoever watches sees what the tasks of an agent use without asking, and not each sample.
+func TestUseIsNotedAsItMoves(t *testing.T) {
+	m := newMill(1)
+	for i, cpu := range []api.Milli{1000, 1010, 990, 2000, 2000} {
+		m.now = m.now.Add(time.Second)
+		m.step(core.AgentCalled{Conn: 1, Calls: []protocol.AgentCall{protocol.AgentHeartbeat{Usage: protocol.UsageReport{Total: api.Usage{At: m.now, CPU: cpu}}}}})
+		noted := slices.ContainsFunc(m.core.Changes(), func(r change.Record) bool { return r.Kind == change.Agent && r.What == change.Figures })
+		if moved := i%3 == 0; noted != moved {
+			t.Errorf("a sample of %d milli: it is noted: %v", cpu, noted)
+		}
+	}
 }

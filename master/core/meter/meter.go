@@ -23,6 +23,9 @@ const Smoothing = 10 * time.Second
 const (
 	useSteps = 40
 	gapSteps = 20
+	// shownSteps are those by which people see what an agent uses change: each one costs whoever watches a view of the
+	// agent.
+	shownSteps = 20
 )
 
 // Agent answers a meter's questions about its agent.
@@ -44,7 +47,8 @@ type Task struct {
 // depends on the number of executors and not on the number of tasks. Holds: units, revocable and fresh count only tasks
 // that hold their resources.
 type Meter struct {
-	last protocol.UsageReport
+	last  protocol.UsageReport
+	shown pair // what Moved has compared with
 
 	at    time.Time // when the last sample was taken in, by the leader's clock
 	since time.Time // when the first sample came that may count for the gap
@@ -84,6 +88,17 @@ func New() Meter {
 
 // Last returns the last sample.
 func (m *Meter) Last() protocol.UsageReport { return m.last }
+
+// Moved reports whether the last sample differs by a step of the total, or more, from the one of which it last reported
+// that.
+func (m *Meter) Moved(total api.Resources) bool {
+	now, step := pair{float64(m.last.Total.CPU), float64(m.last.Total.Mem)}, pairOf(total)
+	if math.Abs(now.cpu-m.shown.cpu) < max(step.cpu/shownSteps, 1) && math.Abs(now.mem-m.shown.mem) < max(step.mem/shownSteps, 1) {
+		return false
+	}
+	m.shown = now
+	return true
+}
 
 // Told returns the use beyond the requests that was last told to the allocator.
 func (m *Meter) Told() api.Resources { return m.told }

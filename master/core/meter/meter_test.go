@@ -77,3 +77,19 @@ func TestBeyond(t *testing.T) {
 		t.Errorf("the session is over, and %v is beyond", m.Told())
 	}
 }
+
+// TestWhatPeopleSeeMoves by steps of the agent's total, from what they were shown last, however slowly.
+func TestWhatPeopleSeeMoves(t *testing.T) {
+	m, total := meter.New(), api.Scalars(4, 1000)
+	for i, c := range []struct {
+		cpu, mem api.Milli
+		moved    bool
+	}{
+		{100, 0, false}, {150, 20_000, false}, {200, 20_000, true}, {390, 60_000, false}, {390, 70_000, true}, {210, 60_000, false}, {190, 60_000, true},
+	} {
+		m.Take(protocol.UsageReport{Total: api.Usage{CPU: c.cpu, Mem: c.mem}}, nil, total, 0, time.Unix(int64(i), 0))
+		if got := m.Moved(total); got != c.moved {
+			t.Errorf("at %d, %d: moved is %v", c.cpu, c.mem, got)
+		}
+	}
+}
