@@ -57,7 +57,12 @@ func (s *Server) agentOf(ctx context.Context, id string) (*apiv1.AgentView, erro
 		}
 		agents = found.GetItems()
 	}
-	i := slices.IndexFunc(agents, func(one *apiv1.AgentView) bool { return one.GetId() == id || one.GetHostname() == id })
+	i := slices.IndexFunc(agents, func(one *apiv1.AgentView) bool {
+		return one.GetId() == id || one.GetHostname() == id && !slices.Contains(one.GetMarks(), api.MarkGone.Strings()[0])
+	})
+	if i < 0 { // its host has not come back as another agent
+		i = slices.IndexFunc(agents, func(one *apiv1.AgentView) bool { return one.GetHostname() == id })
+	}
 	if i < 0 {
 		return nil, missing("agent", id)
 	}

@@ -73,20 +73,26 @@ func listed[K ~string](ids []K) string {
 }
 
 // FindAgent finds the agent that people mean by its ID or hostname, or by a unique prefix of the ID where that is
-// enough.
+// enough. A hostname means agents that are gone only if no other has it: the host comes back as another agent.
 func (c Cluster) FindAgent(op, said string, needed Extent) (api.AgentID, *api.Error) {
 	if _, known := c.Registry.Agents[api.AgentID(said)]; known {
 		return api.AgentID(said), nil
 	}
 	found := matches[api.AgentID]{op: op, noun: "agent", said: said}
+	var gone []api.AgentID
 	for a := range c.agents() {
 		switch {
 		case said == "":
+		case a.Hostname == said && c.Registry.Agents[a.ID].Marks.Has(api.MarkGone):
+			gone = append(gone, a.ID)
 		case a.Hostname == said:
 			found.named = append(found.named, a.ID)
 		case strings.HasPrefix(string(a.ID), said):
 			found.begun = append(found.begun, a.ID)
 		}
+	}
+	if len(found.named) == 0 {
+		found.named = gone
 	}
 	return found.choose(needed)
 }

@@ -171,7 +171,7 @@ func (b bench) find(m mutant) (string, error) {
 	case strings.Contains(string(out), "panic: test timed out"):
 		return "", fmt.Errorf("%d seeds took longer than 10 minutes and found nothing: take fewer (-seeds), or a machine with less to do", b.seeds)
 	case seed == "":
-		return "a panic, or no seed is named", nil
+		return "", fmt.Errorf("the simulation names no seed: %w\n%s", err, out)
 	default:
 		return seed, nil
 	}

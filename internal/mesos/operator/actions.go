@@ -163,14 +163,16 @@ func removeQuota(ctx context.Context, c Cluster, call *masterv1.Call) error {
 	return setRole(ctx, c, call.GetRemoveQuota().GetRole(), &apiv1.SetRoleRequest{Guarantee: proto.String(none), Limit: proto.String(none)})
 }
 
-// machines finds the agents of machines, which Mesos names by hostname and address.
+// machines finds the agents of machines, which Mesos names by hostname and address. Agents that are gone are none: their
+// machine may have come back as another one.
 func (s *state) machines(ids []*mesosv1.MachineID) (found []string, err error) {
 	for _, id := range ids {
 		known := len(found)
 		for _, a := range s.agents {
 			host := id.GetHostname() == "" || strings.EqualFold(id.GetHostname(), a.GetHostname())
 			ip := id.GetIp() == "" || net.ParseIP(id.GetIp()).Equal(net.ParseIP(ipOf(a)))
-			if host && ip && (id.GetHostname() != "" || id.GetIp() != "") {
+			gone := slices.Contains(a.GetMarks(), api.MarkGone.Strings()[0])
+			if host && ip && !gone && (id.GetHostname() != "" || id.GetIp() != "") {
 				found = append(found, a.GetId())
 			}
 		}

@@ -74,13 +74,23 @@ func play(from uint64, began time.Time) *played {
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for seed, is := p.take(from, began); is; seed, is = p.take(from, began) {
-				p.count(seed, Run(NewPlan(seed), nil))
+				p.count(seed, runSeed(seed))
 			}
 		})
 	}
 	workers.Wait()
 	slices.SortFunc(p.failed, func(a, b failure) int { return cmp.Compare(a.seed, b.seed) })
 	return p
+}
+
+// runSeed has a panic say in which seed it was.
+func runSeed(seed uint64) Outcome {
+	defer func() {
+		if why := recover(); why != nil {
+			panic(fmt.Sprintf("seed %d: %v", seed, why))
+		}
+	}()
+	return Run(NewPlan(seed), nil)
 }
 
 func (p *played) take(from uint64, began time.Time) (seed uint64, is bool) {

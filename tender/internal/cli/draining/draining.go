@@ -298,14 +298,20 @@ func Choose(all []*apiv1.AgentView, said, attributes []string) ([]*apiv1.AgentVi
 }
 
 func meant(all []*apiv1.AgentView, word string) (*apiv1.AgentView, error) {
-	var found []*apiv1.AgentView
+	var found, gone []*apiv1.AgentView
 	for _, agent := range all {
-		switch word {
-		case agent.GetId():
+		switch {
+		case word == agent.GetId():
 			return agent, nil
-		case agent.GetHostname():
+		case word != agent.GetHostname():
+		case marked(agent, api.MarkGone):
+			gone = append(gone, agent)
+		default:
 			found = append(found, agent)
 		}
+	}
+	if len(found) == 0 { // else the host has come back as another agent
+		found = gone
 	}
 	switch len(found) {
 	case 0:

@@ -132,3 +132,14 @@ func TestDrainWithoutTheRight(t *testing.T) {
 		}
 	})
 }
+
+// TestAHostThatHasComeBackIsDrained: a hostname means the agent that is there now, not one that is gone.
+func TestAHostThatHasComeBackIsDrained(t *testing.T) {
+	gone, back := is("agent-3", 0, "gone"), is("agent-6", 0)
+	gone.Hostname, back.Hostname = "a2", "a2"
+	for want, all := range map[*apiv1.AgentView][]*apiv1.AgentView{back: {gone, back}, gone: {gone}} {
+		if chosen, err := draining.Choose(all, []string{"a2"}, nil); err != nil || len(chosen) != 1 || chosen[0] != want {
+			t.Errorf("of %v, a2 means %v: %v", all, chosen, err)
+		}
+	}
+}
