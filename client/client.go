@@ -364,11 +364,12 @@ func (c *Client) dial(ctx context.Context, address string) (net.Conn, error) {
 	if err != nil {
 		c.refuse[address] = plain(err)
 	}
-	c.foreign[address] = errors.As(err, new(*trust.ForeignError))
+	c.foreign[address] = errors.As(err, new(*trust.ForeignError)) || errors.Is(err, trust.ErrNoTLS)
 	return conn, err
 }
 
-// isElsewhere reports whether all masters that are known belong to another cluster, so that no later attempt helps.
+// isElsewhere reports whether all masters that are known belong to another cluster, or to one without certificates, so that
+// no later attempt helps.
 func (c *Client) isElsewhere() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,6 +23,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/trust/nearby"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -291,32 +292,39 @@ func TestWhoSaysWhenToComeBackIsObeyed(t *testing.T) {
 	}
 }
 
-// TestAnotherClusterIsFinal: when all masters that are named belong to another cluster, the command says so at once.
+// TestAnotherClusterIsFinal: when all masters that are named belong to another cluster, with certificates or without, the
+// command says so at once.
 func TestAnotherClusterIsFinal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		other := &trust.ForeignError{Identity: trust.Identity{Cluster: "theirs", Kind: trust.Master, Name: "m1"}, Own: "ours"}
-		silent := true
-		c, err := client.New(client.Config{Masters: []string{"m1:1", "m2:1"}, Dial: func(_ context.Context, address string) (net.Conn, error) {
-			if address == "m2:1" && silent {
-				return nil, syscall.ECONNREFUSED
+	foreign := &trust.ForeignError{Identity: trust.Identity{Cluster: "theirs", Kind: trust.Master, Name: "m1"}, Own: "ours"}
+	for says, other := range map[string]error{
+		"it is of cluster theirs, and this is ours": fmt.Errorf("handshake: %w", foreign),
+		"give the command again (it is of cluster":  fmt.Errorf("%w: give the command again (%w)", nearby.ErrReplaced, foreign),
+		"come without token and context":            fmt.Errorf("handshake: %w", trust.ErrNoTLS),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			silent := true
+			c, err := client.New(client.Config{Masters: []string{"m1:1", "m2:1"}, Dial: func(_ context.Context, address string) (net.Conn, error) {
+				if address == "m2:1" && silent {
+					return nil, syscall.ECONNREFUSED
+				}
+				return nil, other
+			}})
+			if err != nil {
+				t.Fatal(err)
 			}
-			return nil, fmt.Errorf("handshake: %w", other)
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		for _, silent = range []bool{true, false} {
-			began := time.Now()
-			_, err := c.Operator().GetCluster(t.Context(), &apiv1.GetClusterRequest{})
-			if err == nil || !strings.Contains(err.Error(), "it is of cluster theirs, and this is ours") {
-				t.Errorf("it says %v", err)
+			defer c.Close()
+			for _, silent = range []bool{true, false} {
+				began := time.Now()
+				_, err := c.Operator().GetCluster(t.Context(), &apiv1.GetClusterRequest{})
+				if err == nil || !strings.Contains(err.Error(), says) {
+					t.Errorf("it says %v", err)
+				}
+				if waited := time.Since(began) > time.Second; waited != silent {
+					t.Errorf("it waited for %v, while one master was silent: %v: %v", time.Since(began), silent, err)
+				}
 			}
-			if waited := time.Since(began) > time.Second; waited != silent {
-				t.Errorf("it waited for %v, while one master was silent: %v", time.Since(began), silent)
-			}
-		}
-	})
+		})
+	}
 }
 
 func TestTheCallersContextEndsTheSearch(t *testing.T) {

@@ -139,12 +139,15 @@ const alertOp = "remote error"
 // errNotLeading is why a door refuses a client that wants the leader.
 var errNotLeading = errors.New("it does not lead")
 
+// ErrNoTLS says that a peer is of no cluster that has certificates.
+var ErrNoTLS = errors.New("what listens there speaks no TLS; if the cluster runs with --insecure, come without token and context")
+
 // handshake does the TLS handshake and closes the connection if it fails.
 func handshake(ctx context.Context, address string, conn *tls.Conn) (net.Conn, error) {
 	if err := conn.HandshakeContext(ctx); err != nil {
 		_ = conn.NetConn().Close()
 		if header := (tls.RecordHeaderError{}); errors.As(err, &header) {
-			err = errors.New("what listens there speaks no TLS; if the cluster runs with --insecure, come without token and context")
+			err = ErrNoTLS
 		}
 		kind := api.Unavailable
 		if api.Is(err, api.Denied) { // we have refused: who listens there is not whom we look for

@@ -38,7 +38,7 @@ func TestAnotherClusterInTheSamePlace(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := reach(me()); !api.Is(err, api.Removed) || !errors.Is(err, nearby.ErrReplaced) || !strings.HasSuffix(err.Error(), "start it again") {
+	if err := reach(me()); !api.Is(err, api.Removed) || !errors.Is(err, nearby.ErrReplaced) || !errors.As(err, new(*trust.ForeignError)) || !strings.HasSuffix(err.Error(), "start it again") {
 		t.Errorf("another one is announced: %v", err)
 	}
 	if err := reach(nil); !errors.Is(err, foreign) {
