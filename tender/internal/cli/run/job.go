@@ -54,9 +54,10 @@ type job struct {
 const (
 	// restMin is how long a dropped task rests before the next attempt; each further pause is twice as long.
 	restMin = 200 * time.Millisecond
-	// answerTasksMax is how many tasks go into one answer: the first of many then run while the others are still being
-	// launched.
-	answerTasksMax = 500
+	// answerTasksMax is how many tasks go into one answer: about as many as an agent starts within restMin. What has room for
+	// more is declined for that time, or until a task of the run ends there. So of many tasks each agent gets as many as it
+	// is fast, instead of all of them going to the first that has room.
+	answerTasksMax = 128
 	// behindMax is how many ended tasks may have output that is not copied yet; beyond it no others start. Their output
 	// would be kept here, and an agent keeps only so many folders.
 	behindMax = 500
@@ -146,7 +147,8 @@ func (j *job) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	return answers
 }
 
-// answer sets no filter while something waits: what an offer has besides its tasks is for the next ones.
+// answer sets no filter while something waits, unless it is the turn of another agent: what an offer has besides its tasks
+// is for the next ones.
 func (j *job) answer(offer api.Offer, now time.Time) api.Answer {
 	if j.waiting() == 0 {
 		return api.Decline(offer, 0)
@@ -167,7 +169,9 @@ func (j *job) answer(offer api.Offer, now time.Time) api.Answer {
 	switch {
 	case len(bin.Tasks) > 0:
 		answer := api.Launch(offer, bin.Tasks...)
-		answer.Filter = api.NoFilter
+		if answer.Filter = api.NoFilter; len(bin.Tasks) == answerTasksMax {
+			answer.Filter = api.Filter{Refuse: restMin}
+		}
 		return answer
 	case resting:
 		return api.Decline(offer, restMin)
