@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/alarms"
 )
 
 // base is what all rooms of the core share: the configuration, the time of the event that is being stepped, the durable
@@ -14,7 +15,7 @@ type base struct {
 	effects []Effect  // the effects of that event so far
 	state   *state
 	disk    disk
-	timers  timers
+	timers  alarms.Alarms[timer]
 }
 
 // disk says how far the shell has come with writing records.
@@ -66,12 +67,7 @@ func (b *base) mustWait(number uint64, what followUp) bool {
 	return true
 }
 
-func (b *base) wakeIn(pause time.Duration, entry timer) { b.wakeAt(b.now.Add(pause), entry) }
-
-func (b *base) wakeAt(when time.Time, entry timer) {
-	entry.at = when
-	b.timers.add(entry)
-}
+func (b *base) wakeIn(pause time.Duration, what timer) { b.timers.Add(b.now.Add(pause), what) }
 
 // The folder of an executor is SANDBOXES/FRAMEWORK/EXECUTOR; that of a task is tasks/TASK in it. Identifiers are valid
 // file names (api.CheckID).

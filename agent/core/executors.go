@@ -452,7 +452,7 @@ func (x *executors) shutdownGrace(e *executor) time.Duration {
 func (x *executors) setDeadline(e *executor, deadline time.Time) {
 	e.deadline = deadline
 	if !deadline.IsZero() {
-		x.wakeAt(deadline, timer{kind: timerExecutor, run: e.run()})
+		x.timers.Add(deadline, timer{kind: timerExecutor, run: e.run()})
 	}
 }
 

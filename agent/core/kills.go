@@ -113,7 +113,7 @@ func (k *kills) actOnKill(t *task) {
 // pressAt sets when the agent next acts on a killed task, in place of the time that was set before.
 func (k *kills) pressAt(t *task, when time.Time) {
 	t.press.next = when
-	k.wakeAt(when, timer{kind: timerKill, task: t.ref})
+	k.timers.Add(when, timer{kind: timerKill, task: t.ref})
 }
 
 // passKill asks the executor to kill the task, if the executor has a session.
@@ -180,7 +180,7 @@ func (b *base) watchCompletion(t *task) {
 	}
 	ran := max(b.now.Sub(t.launch.Began), 0)
 	t.deadline = b.now.Add(max(t.launch.Task.MaxCompletionTime-ran, 0))
-	b.wakeAt(t.deadline, timer{kind: timerCompletion, task: t.ref})
+	b.timers.Add(t.deadline, timer{kind: timerCompletion, task: t.ref})
 }
 
 // completionDue kills a task whose time is over. A task that is being killed already keeps the grace that it has.

@@ -268,7 +268,7 @@ func (l *leader) sessionDue(conn Conn) {
 		return
 	}
 	if quiet := l.now.Sub(l.heard); quiet < l.timeout {
-		l.wakeAt(l.heard.Add(l.timeout), timer{kind: timerSession, conn: conn})
+		l.timers.Add(l.heard.Add(l.timeout), timer{kind: timerSession, conn: conn})
 		return
 	}
 	l.leave("nothing was heard for " + l.timeout.String())

@@ -162,7 +162,7 @@ func (sb *sandboxes) scheduleSweep() {
 		return
 	}
 	sb.sweeping = true
-	sb.wakeAt(sb.kept[sb.state.stubs[0].TaskRef], timer{kind: timerSandbox})
+	sb.timers.Add(sb.kept[sb.state.stubs[0].TaskRef], timer{kind: timerSandbox})
 }
 
 // sandboxDue drops sandboxes that are too old by both clocks: by the monotonic one, which has run since this process

@@ -150,7 +150,7 @@ func (s *state) applyTask(record taskRecord) {
 		}
 	case TaskStatus:
 		if t := s.tasks[r.Status.Ref()]; t != nil {
-			if t.take(r); t.ended() {
+			if t.addStatus(r); t.ended() {
 				s.freeGPUs(t)
 			}
 		}

@@ -147,8 +147,8 @@ func (t *task) replaces(r TaskStatus) bool {
 	return r.Progress && t.progress && t.crowded() || t.exceeds(2)
 }
 
-// take adds a status, or replaces the newest one by it.
-func (t *task) take(r TaskStatus) {
+// addStatus adds a status, or replaces the newest one by it.
+func (t *task) addStatus(r TaskStatus) {
 	t.heard = max(t.heard, r.ExecutorNumber)
 	if r.Group.PID != 0 {
 		t.group = r.Group

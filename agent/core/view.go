@@ -12,7 +12,7 @@ import (
 // The methods below are what the shell and readers may ask between two events. They do not change the core.
 
 // Wake returns when the core wants to be woken, or zero for never. The shell asks after every batch.
-func (c *Core) Wake() time.Time { return c.timers.first() }
+func (c *Core) Wake() time.Time { return c.timers.Next() }
 
 // Records returns as few records as possible that make the core's durable state. They cover all records that the core
 // has asked to be written.

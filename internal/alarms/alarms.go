@@ -34,27 +34,27 @@ type Alarms[W any] struct {
 func (a *Alarms[W]) Len() int { return len(a.byTime) }
 
 // Set sets an alarm, or moves one that is set.
-func (a *Alarms[W]) Set(one *Alarm[W], at time.Time) {
+func (a *Alarms[W]) Set(alarm *Alarm[W], at time.Time) {
 	a.count++
-	one.At, one.order = at, a.count
-	if one.place == 0 {
-		heap.Push(&a.byTime, one)
+	alarm.At, alarm.order = at, a.count
+	if alarm.place == 0 {
+		heap.Push(&a.byTime, alarm)
 	} else {
-		heap.Fix(&a.byTime, one.place-1)
+		heap.Fix(&a.byTime, alarm.place-1)
 	}
 }
 
 // Add sets a new alarm.
 func (a *Alarms[W]) Add(at time.Time, what W) *Alarm[W] {
-	one := Of(what)
-	a.Set(one, at)
-	return one
+	alarm := Of(what)
+	a.Set(alarm, at)
+	return alarm
 }
 
 // Clear takes an alarm back. One that is not set stays so, and there may be none.
-func (a *Alarms[W]) Clear(one *Alarm[W]) {
-	if one.IsSet() {
-		heap.Remove(&a.byTime, one.place-1)
+func (a *Alarms[W]) Clear(alarm *Alarm[W]) {
+	if alarm.IsSet() {
+		heap.Remove(&a.byTime, alarm.place-1)
 	}
 }
 
@@ -78,9 +78,9 @@ func (a *Alarms[W]) Due(now time.Time) (what W, is bool) {
 
 // Shift moves all those that are about what the function names.
 func (a *Alarms[W]) Shift(by time.Duration, moves func(what W) bool) {
-	for _, one := range a.byTime {
-		if moves(one.What) {
-			one.At = one.At.Add(by)
+	for _, alarm := range a.byTime {
+		if moves(alarm.What) {
+			alarm.At = alarm.At.Add(by)
 		}
 	}
 	heap.Init(&a.byTime)
@@ -88,9 +88,9 @@ func (a *Alarms[W]) Shift(by time.Duration, moves func(what W) bool) {
 
 // Remove takes back all those that are about what the function names.
 func (a *Alarms[W]) Remove(names func(what W) bool) {
-	for _, one := range slices.Clone(a.byTime) {
-		if names(one.What) {
-			a.Clear(one)
+	for _, alarm := range slices.Clone(a.byTime) {
+		if names(alarm.What) {
+			a.Clear(alarm)
 		}
 	}
 }
@@ -117,17 +117,17 @@ func (h byTime[W]) Swap(i, j int) {
 
 // Push adds one at the end.
 func (h *byTime[W]) Push(x any) {
-	one := x.(*Alarm[W])
-	*h = append(*h, one)
-	one.place = len(*h)
+	alarm := x.(*Alarm[W])
+	*h = append(*h, alarm)
+	alarm.place = len(*h)
 }
 
 // Pop takes the last one.
 func (h *byTime[W]) Pop() any {
 	last := len(*h) - 1
-	one := (*h)[last]
+	alarm := (*h)[last]
 	(*h)[last] = nil
 	*h = (*h)[:last]
-	one.place = 0
-	return one
+	alarm.place = 0
+	return alarm
 }
