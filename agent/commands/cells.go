@@ -230,11 +230,11 @@ func (c *cells) inside(its cell.Cell, start func(attr *syscall.SysProcAttr) (int
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	closing, err := its.Start(attr)
 	if err != nil {
-		return 0, c.home.Return() != nil, ownError{fmt.Errorf("its control group can't be entered: %w", err)}
+		return 0, c.home.MoveThread() != nil, ownError{fmt.Errorf("its control group can't be entered: %w", err)}
 	}
 	pid, err = start(attr)
 	closing()
-	return pid, c.home.Return() != nil, err
+	return pid, c.home.MoveThread() != nil, err
 }
 
 // startBeside starts a program with the isolation of a running task.

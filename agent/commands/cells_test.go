@@ -291,7 +291,7 @@ func TestACellThatOutlivesItsStart(t *testing.T) {
 					if err == nil {
 						closing()
 					}
-					if err = errors.Join(err, home.Return()); err != nil {
+					if err = errors.Join(err, home.MoveThread()); err != nil {
 						t.Error(err)
 					}
 					return err == nil

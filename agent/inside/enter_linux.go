@@ -8,7 +8,6 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -222,16 +221,15 @@ func (e *Entry) giveUp() error {
 }
 
 func boundingSet() (set uint64, err error) {
-	text, err := os.ReadFile("/proc/thread-self/status")
+	status, err := proc.Status("thread-self")
 	if err != nil { // the task's mounts have no /proc: all capabilities that may exist are dropped
 		return ^uint64(0) >> (64 - 41), nil
 	}
-	for line := range strings.Lines(string(text)) {
-		if value, is := strings.CutPrefix(line, "CapBnd:"); is {
-			return strconv.ParseUint(strings.TrimSpace(value), 16, 64)
-		}
+	set, err = strconv.ParseUint(status["CapBnd"], 16, 64)
+	if err != nil {
+		return 0, errors.New("the kernel does not tell of capabilities")
 	}
-	return 0, errors.New("the kernel does not tell of capabilities")
+	return set, nil
 }
 
 // find looks for the program as the task would: in its PATH, or from its sandbox on.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/agent/walls/spaces"
 	"github.com/tenderhq/tender/internal/frames"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -42,7 +42,9 @@ func look(target core.Process) (*Entry, error) {
 		folder = "/proc/" + strconv.Itoa(target.PID)
 	}
 	e := &Entry{Target: target}
-	err := errors.Join(e.readEnvironment(folder), e.readStatus(folder), e.readGroups(folder), e.readNamespaces(folder), e.readLimits(folder),
+	var err error
+	e.Join, err = cell.JoinFiles(target.PID)
+	err = errors.Join(err, e.readEnvironment(folder), e.readStatus(), e.readNamespaces(folder), e.readLimits(folder),
 		e.readFilters(standsForIt))
 	if !proc.Alive(target.PID, target.Start) { // what was read may be another process's
 		return nil, gone
@@ -72,8 +74,8 @@ func (e *Entry) readEnvironment(folder string) error {
 }
 
 // readStatus reads the user and the rights of the process.
-func (e *Entry) readStatus(folder string) error {
-	text, err := os.ReadFile(folder + "/status")
+func (e *Entry) readStatus() error {
+	status, err := proc.Status(strconv.Itoa(e.Target.PID))
 	if err != nil {
 		return err
 	}
@@ -83,27 +85,17 @@ func (e *Entry) readStatus(folder string) error {
 		wrong = append(wrong, err)
 		return n
 	}
-	for line := range strings.Lines(string(text)) {
-		name, value, _ := strings.Cut(line, ":")
-		fields := strings.Fields(value)
-		switch {
-		case name == "Groups":
-			for _, field := range fields {
-				e.Groups = append(e.Groups, uint32(number(field, 10)))
-			}
-		case len(fields) == 0:
-		case name == "Uid" && len(fields) == 4:
-			e.UID = int(number(fields[1], 10))
-		case name == "Gid" && len(fields) == 4:
-			e.GID = int(number(fields[1], 10))
-		case name == "CapBnd":
-			e.Bounding = number(fields[0], 16)
-		case name == "CapPrm":
-			e.Permitted = number(fields[0], 16)
-		case name == "NoNewPrivs":
-			e.NoNewPrivs = fields[0] == "1"
-		}
+	for group := range strings.FieldsSeq(status["Groups"]) {
+		e.Groups = append(e.Groups, uint32(number(group, 10)))
 	}
+	if ids := strings.Fields(status["Uid"]); len(ids) == 4 {
+		e.UID = int(number(ids[1], 10))
+	}
+	if ids := strings.Fields(status["Gid"]); len(ids) == 4 {
+		e.GID = int(number(ids[1], 10))
+	}
+	e.Bounding, e.Permitted = number(status["CapBnd"], 16), number(status["CapPrm"], 16)
+	e.NoNewPrivs = status["NoNewPrivs"] == "1"
 	return errors.Join(wrong...)
 }
 
@@ -126,82 +118,16 @@ func (e *Entry) readFilters(standsForIt int) error {
 
 // filtersOf returns how many system call filters a process has. Before Linux 5.9 it only tells 0 from more.
 func filtersOf(process string) (int, error) {
-	status, err := os.ReadFile("/proc/" + process + "/status")
+	status, err := proc.Status(process)
 	if err != nil {
 		return 0, err
 	}
 	for _, name := range []string{"Seccomp_filters", "Seccomp"} {
-		if _, after, found := strings.Cut(string(status), "\n"+name+":\t"); found {
-			number, _, _ := strings.Cut(after, "\n")
+		if number, told := status[name]; told {
 			return strconv.Atoi(number)
 		}
 	}
 	return 0, nil // this kernel has no filters
-}
-
-// readGroups finds the control groups of the process that are not the agent's own.
-func (e *Entry) readGroups(folder string) error {
-	theirs, err := os.ReadFile(folder + "/cgroup")
-	if err != nil {
-		return err
-	}
-	own, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return err
-	}
-	mounts, err := groupMounts()
-	if err != nil {
-		return err
-	}
-	ours := strings.Split(string(own), "\n")
-	for line := range strings.SplitSeq(strings.TrimSpace(string(theirs)), "\n") {
-		parts := strings.SplitN(line, ":", 3)
-		if len(parts) != 3 || slices.Contains(ours, line) {
-			continue
-		}
-		mount := mounts[parts[1]]
-		if mount == "" {
-			return fmt.Errorf("the task is in the control group %s, which is not mounted here", line)
-		}
-		e.Join = append(e.Join, filepath.Join(mount, parts[2], "cgroup.procs"))
-	}
-	return nil
-}
-
-// groupMounts returns where the control group hierarchies are mounted, by controller; "" is version 2.
-func groupMounts() (map[string]string, error) {
-	text, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	named, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return nil, err
-	}
-	mounts := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		before, after, found := strings.Cut(line, " - ")
-		where, kind := strings.Fields(before), strings.Fields(after)
-		if !found || len(where) < 5 || len(kind) < 3 || where[3] != "/" {
-			continue
-		}
-		switch kind[0] {
-		case "cgroup2":
-			mounts[""] = where[4]
-		case "cgroup":
-			options := strings.Split(kind[2], ",")
-			for own := range strings.Lines(string(named)) {
-				if parts := strings.SplitN(own, ":", 3); len(parts) == 3 && parts[1] != "" && hasAll(options, strings.Split(parts[1], ",")) {
-					mounts[parts[1]] = where[4]
-				}
-			}
-		}
-	}
-	return mounts, nil
-}
-
-func hasAll(options, wanted []string) bool {
-	return !slices.ContainsFunc(wanted, func(one string) bool { return !slices.Contains(options, one) })
 }
 
 // readNamespaces finds the namespaces that are not the agent's own, and whether the process has another root.

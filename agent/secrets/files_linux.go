@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tenderhq/tender/agent/beneath"
+	"github.com/tenderhq/tender/agent/proc"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/internal/protocol"
 )
@@ -205,7 +206,7 @@ func eachMount(visit func(device, place string)) error {
 		line, err := lines.ReadString('\n')
 		place, rest, is := strings.Cut(line, " - tmpfs "+source+" ")
 		if fields := strings.Fields(place); is && rest != "" && len(fields) > 4 {
-			visit(fields[2], unescape(fields[4]))
+			visit(fields[2], proc.Unescape(fields[4]))
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -214,9 +215,4 @@ func eachMount(visit func(device, place string)) error {
 			return err
 		}
 	}
-}
-
-// unescape reads a path as the kernel writes it: characters that would separate fields are in octal.
-func unescape(path string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }

@@ -100,7 +100,7 @@ func startInside(c Cell, child *exec.Cmd) error {
 		err = child.Start()
 		closing()
 	}
-	return errors.Join(err, home.Return())
+	return errors.Join(err, home.MoveThread())
 }
 
 // line returns the next line of the child's output.

@@ -97,8 +97,8 @@ func TestVersion2IsRead(t *testing.T) {
 	}
 }
 
-// proc makes a /proc with these two files.
-func proc(t *testing.T, groups, mounts string) string {
+// processTable makes a /proc with these two files.
+func processTable(t *testing.T, groups, mounts string) string {
 	folder := t.TempDir()
 	fill(t, folder, map[string]string{"self/cgroup": groups, "self/mountinfo": mounts})
 	return folder
@@ -143,7 +143,7 @@ func TestWhereCellsStand(t *testing.T) {
 			if path, controllers, named := strings.Cut(test.controllers, ":"); named {
 				fill(t, filepath.Join(top, path), map[string]string{"cgroup.controllers": controllers + "\n"})
 			}
-			hierarchies, err := readHierarchies(proc(t, test.groups, strings.ReplaceAll(test.mounts, "TOP", top)))
+			hierarchies, err := readHierarchies(processTable(t, test.groups, strings.ReplaceAll(test.mounts, "TOP", top)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,8 +160,8 @@ func TestWhereCellsStand(t *testing.T) {
 func TestWithoutControlGroups(t *testing.T) {
 	for _, test := range []struct{ name, proc, why string }{
 		{"no such system", filepath.Join(t.TempDir(), "none"), "this system has no control groups"},
-		{"nothing is mounted", proc(t, "", ""), "no control groups are mounted"},
-		{"they are not ours", proc(t, "2:memory:/\n", "31 20 0:26 / /dev/null/memory rw - cgroup none rw,memory\n"),
+		{"nothing is mounted", processTable(t, "", ""), "no control groups are mounted"},
+		{"they are not ours", processTable(t, "2:memory:/\n", "31 20 0:26 / /dev/null/memory rw - cgroup none rw,memory\n"),
 			"the control groups of version 1 can't be used: "},
 	} {
 		tree := Open(Place{Folder: t.TempDir(), Proc: test.proc})
@@ -205,7 +205,7 @@ func TestAllowance(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			top := t.TempDir()
 			fill(t, top, test.files)
-			if got := ReadAllowance(proc(t, test.groups, strings.ReplaceAll(test.mounts, "TOP", top))); got != test.want {
+			if got := ReadAllowance(processTable(t, test.groups, strings.ReplaceAll(test.mounts, "TOP", top))); got != test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})

@@ -37,16 +37,11 @@ func Spare(pid int, how Spared) {
 // Start prepares that the process which the calling thread starts next, with attr, is in the cell from its first
 // instruction on. With version 2 the kernel makes the child there. With version 1 the thread itself moves into the
 // cell, and its children start where it is. The thread must be locked to its goroutine, and must move back by
-// [Cell.Return], called on its own cell, before it does anything else. closing closes the file descriptor that attr
-// then refers to.
+// [Cell.MoveThread] to its own cell before it does anything else. closing closes the file descriptor that attr then
+// refers to.
 func (c Cell) Start(attr *syscall.SysProcAttr) (closing func(), err error) {
-	for _, folder := range c.folders() {
-		if folder == c.Unified {
-			continue
-		}
-		if err := write(folder, "tasks", "0"); err != nil { // 0 is the writing thread itself, which the kernel moves without a lock
-			return nil, err
-		}
+	if err := c.MoveThread(); err != nil {
+		return nil, err
 	}
 	if c.Unified == "" {
 		return func() {}, nil
@@ -62,16 +57,16 @@ func (c Cell) Start(attr *syscall.SysProcAttr) (closing func(), err error) {
 // Ways returns how a process gets into the cell by itself: the files of version 1 to which it writes 0, and the folder
 // of version 2 in which the kernel makes it, "" if there is none.
 func (c Cell) Ways() (files []string, folder string) {
-	for _, one := range c.folders() {
-		if one != c.Unified {
-			files = append(files, filepath.Join(one, "tasks"))
+	for _, folder := range c.folders() {
+		if folder != c.Unified {
+			files = append(files, filepath.Join(folder, "tasks"))
 		}
 	}
 	return files, c.Unified
 }
 
-// Home returns the cell that this process itself is in. [Cell.Return] of it brings threads back from cells of the same
-// grade as this one.
+// Home returns the cell that this process itself is in. [Cell.MoveThread] to it brings threads back from cells of the
+// same grade as this one.
 func (c Cell) Home() (Cell, error) {
 	hierarchies, err := readHierarchies("/proc")
 	if err != nil {
@@ -84,14 +79,14 @@ func (c Cell) Home() (Cell, error) {
 	return home, nil
 }
 
-// Return moves the calling thread back to this cell, which must be that of its process, from the cell into which Start
-// has moved it. If that fails the thread must not be used any more.
-func (c Cell) Return() error {
+// MoveThread moves the calling thread into the cell's groups of version 1. If the way back from Start fails, the thread
+// must not be used any more.
+func (c Cell) MoveThread() error {
 	for _, folder := range c.folders() {
 		if folder == c.Unified {
 			continue
 		}
-		if err := write(folder, "tasks", "0"); err != nil {
+		if err := write(folder, "tasks", "0"); err != nil { // 0 is the writing thread itself, which the kernel moves without a lock
 			return err
 		}
 	}

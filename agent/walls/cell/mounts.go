@@ -1,28 +1,33 @@
 package cell
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tenderhq/tender/agent/proc"
 )
 
 // hierarchy is a mounted hierarchy of control groups, with the group of this process.
 type hierarchy struct {
 	version2    bool
 	controllers []string // version 1: the controllers that it was mounted with
-	mount       string   // its root, as far as it is shown to us
+	part        string   // the group that the mount shows as its top; "/" in all but containers
+	mount       string   // where that is mounted
 	own         string   // the folder of our own group
 }
 
-// readHierarchies reads which hierarchies are mounted, and in which group of each this process is. proc is /proc.
-func readHierarchies(proc string) ([]hierarchy, error) {
-	groups, err := os.ReadFile(filepath.Join(proc, "self", "cgroup"))
+// readHierarchies reads which hierarchies are mounted, and in which group of each this process is. table is /proc.
+func readHierarchies(table string) ([]hierarchy, error) {
+	groups, err := os.ReadFile(filepath.Join(table, "self", "cgroup"))
 	if err != nil {
 		return nil, err
 	}
-	mounts, err := os.ReadFile(filepath.Join(proc, "self", "mountinfo"))
+	mounts, err := os.ReadFile(filepath.Join(table, "self", "mountinfo"))
 	if err != nil {
 		return nil, err
 	}
@@ -43,37 +48,74 @@ func parseMount(line, groups string) (hierarchy, bool) {
 	if !found || len(fields) < 5 || len(kind) < 3 || kind[0] != "cgroup" && kind[0] != "cgroup2" {
 		return hierarchy{}, false
 	}
-	h := hierarchy{version2: kind[0] == "cgroup2", mount: unescape(fields[4])}
+	h := hierarchy{version2: kind[0] == "cgroup2", part: proc.Unescape(fields[3]), mount: proc.Unescape(fields[4])}
 	if !h.version2 {
 		h.controllers = strings.Split(kind[2], ",")
 	}
-	own, found := ownGroup(h, groups)
-	if !found {
-		return hierarchy{}, false
+	for line := range strings.Lines(groups) {
+		if own, is := h.groupIn(strings.TrimSuffix(line, "\n")); is {
+			if h.own, is = h.folder(own); !is {
+				h.own = h.mount
+			}
+			return h, true
+		}
 	}
-	h.own = h.mount
-	// The mount may show only a part of the hierarchy, as in a container. If our own group is outside of that part, the
-	// top of the mount is taken for it.
-	part := unescape(fields[3])
-	if below, err := filepath.Rel(part, own); err == nil && filepath.IsLocal(below) && !strings.HasPrefix(part, "/..") {
-		h.own = filepath.Join(h.mount, below)
-	}
-	return h, true
+	return hierarchy{}, false
 }
 
-// ownGroup finds the group of this process in the lines of /proc/self/cgroup. These are NUMBER:CONTROLLERS:PATH, and
-// 0::PATH for version 2.
-func ownGroup(h hierarchy, groups string) (path string, found bool) {
-	for line := range strings.Lines(groups) {
-		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(parts) != 3 {
+// groupIn reads a line of /proc/PID/cgroup, and reports whether it says in which group of this hierarchy the process is.
+// It is NUMBER:CONTROLLERS:PATH, and 0::PATH for version 2.
+func (h hierarchy) groupIn(line string) (path string, is bool) {
+	parts := strings.SplitN(line, ":", 3)
+	switch {
+	case len(parts) != 3:
+		return "", false
+	case h.version2:
+		return parts[2], parts[0] == "0" && parts[1] == ""
+	}
+	return parts[2], parts[1] != "" && slices.ContainsFunc(strings.Split(parts[1], ","), h.has)
+}
+
+// folder returns the folder of a group. A mount may show only a part of the hierarchy, as in a container, without the
+// group.
+func (h hierarchy) folder(group string) (folder string, shown bool) {
+	below, err := filepath.Rel(h.part, group)
+	if err != nil || !filepath.IsLocal(below) || strings.HasPrefix(h.part, "/..") {
+		return "", false
+	}
+	return filepath.Join(h.mount, below), true
+}
+
+// JoinFiles returns the files to which a process writes its number to be in the control groups of another one, as far
+// as these are not this process's own.
+func JoinFiles(pid int) (files []string, err error) {
+	theirs, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	own, failed := os.ReadFile("/proc/self/cgroup")
+	hierarchies, failedToo := readHierarchies("/proc")
+	if err := errors.Join(err, failed, failedToo); err != nil {
+		return nil, err
+	}
+	ours := strings.Split(string(own), "\n")
+	for line := range strings.SplitSeq(strings.TrimSpace(string(theirs)), "\n") {
+		if slices.Contains(ours, line) {
 			continue
 		}
-		if h.version2 && parts[0] == "0" && parts[1] == "" {
-			return parts[2], true
+		folder, shown := folderOf(line, hierarchies)
+		if !shown {
+			return nil, fmt.Errorf("the task is in the control group %s, which is not mounted here", line)
 		}
-		if !h.version2 && parts[1] != "" && slices.ContainsFunc(strings.Split(parts[1], ","), h.has) {
-			return parts[2], true
+		files = append(files, filepath.Join(folder, "cgroup.procs"))
+	}
+	return files, nil
+}
+
+// folderOf returns the folder of the group that a line of /proc/PID/cgroup names.
+func folderOf(line string, hierarchies []hierarchy) (folder string, shown bool) {
+	for _, h := range hierarchies {
+		if group, is := h.groupIn(line); is {
+			if folder, shown := h.folder(group); shown {
+				return folder, true
+			}
 		}
 	}
 	return "", false
@@ -90,20 +132,4 @@ func (h hierarchy) above() (folders []string) {
 			return folders
 		}
 	}
-}
-
-// unescape replaces what the kernel writes for spaces and the like, which is a backslash and three octal digits.
-func unescape(text string) string {
-	var plain strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] == '\\' && i+3 < len(text) {
-			if code, err := strconv.ParseUint(text[i+1:i+4], 8, 8); err == nil {
-				plain.WriteByte(byte(code))
-				i += 3
-				continue
-			}
-		}
-		plain.WriteByte(text[i])
-	}
-	return plain.String()
 }

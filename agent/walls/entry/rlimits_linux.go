@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tenderhq/tender/agent/proc"
 )
 
 // rlimitNumbers are the kernel's numbers of limits.
@@ -46,13 +48,11 @@ func (r Rlimit) checkAllowed() error {
 
 // maySetLimits reports whether this process may give others higher limits than it has itself.
 func maySetLimits() bool {
-	status, err := os.ReadFile("/proc/self/status")
+	status, err := proc.Status("self")
 	if err != nil {
 		return false
 	}
-	_, after, _ := strings.Cut(string(status), "\nCapEff:")
-	rights, _, _ := strings.Cut(strings.TrimSpace(after), "\n")
-	set, err := strconv.ParseUint(rights, 16, 64)
+	set, err := strconv.ParseUint(status["CapEff"], 16, 64)
 	return err == nil && set&(1<<unix.CAP_SYS_RESOURCE) != 0
 }
 
