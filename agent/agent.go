@@ -208,7 +208,7 @@ func (a *Agent) openCells() (err error) {
 		return api.E("agent.start", api.Invalid, a.folder.at("images"), err)
 	}
 	if a.config.Sampler == nil {
-		a.samples.sampler = usage.New(a.walls.cells)
+		a.samples.sampler = usage.New(a.walls.cells.Measure)
 	}
 	found := a.walls.findWalls()
 	a.log.Info().Stringer("isolation", &found).Msg("isolation of tasks on this machine")

@@ -224,12 +224,12 @@ func TestATaskIsHeldToWhatItAsksFor(t *testing.T) {
 		t.Errorf("%v: %s", failed.Reason, failed.Message)
 	}
 	ref := api.ExecutorRef{Framework: "f1", Executor: api.CommandExecutor}
-	whole, found := a.walls.cells.ExecutorUsage(ref)
-	task, foundTask := a.walls.cells.TaskUsage(ref, "neighbour")
+	_, whole, found := a.walls.cells.Measure(ref, "")
+	_, task, foundTask := a.walls.cells.Measure(ref, "neighbour")
 	if !found || !foundTask || whole.Processes != 2 || task.Processes != 1 || task.Memory == 0 || whole.Memory < task.Memory {
 		t.Errorf("the executor uses %+v (%v), its task %+v (%v)", whole, found, task, foundTask)
 	}
-	if _, found := a.walls.cells.TaskUsage(ref, "hungry"); found {
+	if _, _, found := a.walls.cells.Measure(ref, "hungry"); found {
 		t.Error("a task that has ended still uses something")
 	}
 }

@@ -4,7 +4,7 @@ package containers
 
 import (
 	"github.com/tenderhq/tender/agent/core"
-	"github.com/tenderhq/tender/agent/walls/cell"
+	"github.com/tenderhq/tender/agent/usage"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -27,13 +27,9 @@ type Used struct {
 	Processes   int     `json:"processes"`
 }
 
-// Measure returns the control group of an executor or, if task is set, of that task, and what it uses. found is false
-// if there is none.
-type Measure func(executor api.ExecutorRef, task api.TaskID) (group string, used cell.Usage, found bool)
-
 // List lists the containers in a picture of the agent: executors, and tasks that do not live in their executor's
 // container.
-func List(picture core.Picture, measure Measure) []Container {
+func List(picture core.Picture, measure usage.Measure) []Container {
 	all := []Container{}
 	for _, e := range picture.Executors {
 		one := Container{Framework: e.Framework, Executor: e.Executor, PID: e.PID}
@@ -53,7 +49,7 @@ func List(picture core.Picture, measure Measure) []Container {
 }
 
 // measure adds the container's control group and what that uses.
-func (c *Container) measure(measure Measure) {
+func (c *Container) measure(measure usage.Measure) {
 	group, used, found := measure(api.ExecutorRef{Framework: c.Framework, Executor: c.Executor}, c.Task)
 	if found {
 		c.Cell = group

@@ -23,18 +23,16 @@ type Sampler interface {
 // Processes is the Sampler of real processes.
 type Processes struct {
 	before map[any]reading // by api.ExecutorRef or api.TaskRef
-	walls  Walls
+	walls  Measure
 	list   func() ([]proc.Stat, error)
 }
 
-// Walls measure executors and tasks that have control groups. found is false if there are none, or they are gone.
-type Walls interface {
-	ExecutorUsage(executor api.ExecutorRef) (used cell.Usage, found bool)
-	TaskUsage(executor api.ExecutorRef, task api.TaskID) (used cell.Usage, found bool)
-}
+// Measure returns the control group of an executor or, if task is set, of that task, and what is used in it. found is
+// false if there is none, or it is gone.
+type Measure func(executor api.ExecutorRef, task api.TaskID) (group string, used cell.Usage, found bool)
 
-// New makes a sampler of this machine's processes and their walls.
-func New(walls Walls) *Processes { return &Processes{walls: walls, list: proc.All} }
+// New makes a sampler of this machine's processes. Walls is nil where nothing has control groups.
+func New(walls Measure) *Processes { return &Processes{walls: walls, list: proc.All} }
 
 // reading is what one sample found for an executor or a task.
 type reading struct {
@@ -109,12 +107,12 @@ func (s *Processes) measure(now time.Time, targets []core.Target) (seen map[any]
 		return seen, targets
 	}
 	for _, target := range targets {
-		used, whole := s.walls.ExecutorUsage(target.Executor)
+		_, used, whole := s.walls(target.Executor, "")
 		if whole {
 			seen[target.Executor] = reading{now, used.CPU, used.Memory, used.Processes}
 		}
 		for _, task := range target.Tasks {
-			used, found := s.walls.TaskUsage(target.Executor, task.Task)
+			_, used, found := s.walls(target.Executor, task.Task)
 			if found {
 				seen[api.TaskRef{Framework: target.Executor.Framework, Task: task.Task}] = reading{now, used.CPU, used.Memory, used.Processes}
 			}

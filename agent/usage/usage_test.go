@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 	"time"
@@ -67,14 +68,9 @@ func TestSample(t *testing.T) {
 // walls holds what the walls of executors and tasks measure, by ID.
 type walls map[string]cell.Usage
 
-func (w walls) ExecutorUsage(executor api.ExecutorRef) (cell.Usage, bool) {
-	used, found := w[string(executor.Executor)]
-	return used, found
-}
-
-func (w walls) TaskUsage(_ api.ExecutorRef, task api.TaskID) (cell.Usage, bool) {
-	used, found := w[string(task)]
-	return used, found
+func (w walls) measure(executor api.ExecutorRef, task api.TaskID) (string, cell.Usage, bool) {
+	used, found := w[cmp.Or(string(task), string(executor.Executor))]
+	return "", used, found
 }
 
 // What has walls is measured by them, and the process table is not read for it.
@@ -88,7 +84,7 @@ func TestSampleOfWalls(t *testing.T) {
 		"t1": {CPU: 2 * time.Second, Memory: 20 << 20, Processes: 2},
 		"y":  {CPU: 5 * time.Second, Memory: 50 << 20, Processes: 5},
 	}
-	s := &Processes{walls: known, list: func() ([]proc.Stat, error) { t.Error("the table was read for what has walls"); return nil, nil }}
+	s := &Processes{walls: known.measure, list: func() ([]proc.Stat, error) { t.Error("the table was read for what has walls"); return nil, nil }}
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	first := s.Sample(at, []core.Target{inside})
 	if got, want := first.Tasks[t1], (api.Usage{At: at, CPUs: 2 * time.Second, Mem: 20_000, Procs: 2}); got != want {

@@ -283,23 +283,8 @@ func ending(c cell.Cell) End {
 	return End{}
 }
 
-// ExecutorUsage returns what an executor and its tasks use together.
-func (c *Cells) ExecutorUsage(ref api.ExecutorRef) (used cell.Usage, found bool) {
-	if c == nil {
-		return used, false
-	}
-	return usage(c.of(ref))
-}
-
-// TaskUsage returns what a task uses. found is false if the task has no cell of its own.
-func (c *Cells) TaskUsage(executor api.ExecutorRef, task api.TaskID) (used cell.Usage, found bool) {
-	if c == nil {
-		return used, false
-	}
-	return usage(c.of(executor).Child(cell.TaskName(string(task))).Brief())
-}
-
-// Measure returns the control group of an executor, or of one of its tasks if a task is given, and what is used in it.
+// Measure returns the control group of an executor with all its tasks, or of one of them if a task is given, and what is
+// used in it. found is false if it has none of its own, or one without a controller of memory.
 func (c *Cells) Measure(executor api.ExecutorRef, task api.TaskID) (group string, used cell.Usage, found bool) {
 	if c == nil {
 		return "", used, false
@@ -308,17 +293,11 @@ func (c *Cells) Measure(executor api.ExecutorRef, task api.TaskID) (group string
 	if task != "" {
 		its = its.Child(cell.TaskName(string(task))).Brief()
 	}
-	used, found = usage(its)
-	return its.String(), used, found
-}
-
-// usage measures a cell. found is false if the cell does not exist, or has no controller of memory.
-func usage(c cell.Cell) (used cell.Usage, found bool) {
-	if c.Memory == "" || !c.Exists() {
-		return used, false
+	if its.Memory == "" || !its.Exists() {
+		return "", used, false
 	}
-	used, err := c.Usage()
-	return used, err == nil
+	used, err := its.Usage()
+	return its.String(), used, err == nil
 }
 
 // KillTask kills all processes of a task that has a cell of its own, and does not wait for their end.
