@@ -19,7 +19,6 @@ package agent
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"maps"
 
@@ -102,7 +101,7 @@ func build(config *Config) *Agent {
 	a.samples.begin(config.Sampler)
 	a.front = &front{
 		config: config, log: a.log, folder: a.folder, inbox: a.inbox, metrics: a.metrics, walls: a.walls, listeners: a.listeners,
-		preparing: a.preparing, samples: a.samples, round: a.round, pictures: newPictures(),
+		preparing: a.preparing, samples: a.samples, round: a.round, pictures: make(pictures, picturesMax),
 	}
 	a.front.commands.Most, a.front.commands.Enter = config.ExecMax, config.Enter
 	a.leader = &leaderSession{
@@ -322,5 +321,3 @@ func (a *Agent) coreConfig() core.Config {
 		SandboxBytesMax: c.SandboxBytesMax,
 	}
 }
-
-func random() string { return rand.Text() }

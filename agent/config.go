@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -187,6 +188,7 @@ func (c Config) withDefaults() (Config, error) {
 	if err := checkPath(c.Path); err != nil {
 		wrong = append(wrong, err)
 	}
+	c.RecoveryTimeout = cmp.Or(c.RecoveryTimeout, 15*time.Minute)
 	c.OutputBytesMax = cmp.Or(c.OutputBytesMax, DefaultOutputBytesMax)
 	if c.BootID == "" {
 		id, err := bootID()
@@ -196,7 +198,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.BootID = id
 	}
 	if c.Random == nil {
-		c.Random = random
+		c.Random = rand.Text
 	}
 	if c.Dial == nil {
 		c.Dial = transport.DialTCP

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -161,5 +162,19 @@ func TestEveryAddress(t *testing.T) {
 		if _, err := New(told); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestRecoveryTimeout: without one the agent's executors wait as long as the documentation says, and the agent says so
+// when it leaves.
+func TestRecoveryTimeout(t *testing.T) {
+	config, err := Config{DataDir: t.TempDir(), Resources: api.Scalars(1, 64)}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	tellLeaving(zerolog.New(&said), nil, 1, config.RecoveryTimeout)
+	if !strings.Contains(said.String(), `"wait":"15m0s"`) {
+		t.Error(said.String())
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/upkeep"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -201,13 +202,11 @@ func (w *writer) writeGroup(ctx context.Context, g group) error {
 			w.log.Error().Err(err).Int("records", len(records)).Msg("the agent waits for space on its disk; tasks go on")
 			said = true
 		}
-		select {
-		case <-time.After(roomInterval):
-			err = nil
-		case <-ctx.Done():
+		if !pause.For(ctx, roomInterval) {
 			w.stuck = true
 			return nil
 		}
+		err = nil
 	}
 	return err
 }
@@ -240,9 +239,9 @@ func (a *Agent) keepWithinBounds(ctx context.Context) {
 		Peek: func(folder string) (*os.File, error) { return a.folder.below.At(folder).OpenFolder() },
 		Look: func(ctx context.Context) (sandboxes []core.Sandbox, more bool) {
 			more = a.inbox.ask(ctx, func(c *core.Core) { sandboxes = c.Sandboxes() })
-			for i, one := range sandboxes {
-				if one.Volume != "" {
-					sandboxes[i].Folder = a.folder.volumeFolder(one.Volume)
+			for i, sandbox := range sandboxes {
+				if sandbox.Volume != "" {
+					sandboxes[i].Folder = a.folder.volumeFolder(sandbox.Volume)
 				}
 			}
 			return sandboxes, more

@@ -115,7 +115,7 @@ type executorServer struct {
 	ctx       context.Context // the context of the agent's life
 }
 
-// serveExecutors serves the executors' socket until the context ends.
+// serve serves the executors' socket until the context ends.
 func (e *executorStreams) serve(ctx context.Context) {
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(api.MessageBytesMax+messageSlackBytes),
@@ -296,7 +296,7 @@ func (s *executorServer) read(ctx context.Context, end func(), conn core.Conn, s
 		if stream.RecvMsg(frame) != nil {
 			return
 		}
-		if err := s.take(ctx, conn, frame, &allowed); err != nil {
+		if err := s.bringMessage(ctx, conn, frame, &allowed); err != nil {
 			if ctx.Err() == nil && api.KindOf(err) != api.Unavailable {
 				s.executors.log.Warn().Err(err).Msg("an executor's call is wrong; its stream is closed")
 			}
@@ -305,8 +305,8 @@ func (s *executorServer) read(ctx context.Context, end func(), conn core.Conn, s
 	}
 }
 
-// take reads a message part by part, and brings each part to the loop before the next one is read. It frees the frame.
-func (s *executorServer) take(ctx context.Context, conn core.Conn, frame *wire.Frame, allowed *allowance.Allowance) error {
+// bringMessage reads a message part by part, and brings each part to the loop before the next one is read. It frees the frame.
+func (s *executorServer) bringMessage(ctx context.Context, conn core.Conn, frame *wire.Frame, allowed *allowance.Allowance) error {
 	defer frame.Free()
 	parts, err := frame.ExecutorParts()
 	if err != nil {
@@ -315,7 +315,7 @@ func (s *executorServer) take(ctx context.Context, conn core.Conn, frame *wire.F
 	before := 0
 	for _, part := range parts {
 		s.hold(ctx, allowed, float64(part.Weight))
-		if err := s.takePart(conn, before, part.Bytes, allowed); err != nil {
+		if err := s.bringPart(conn, before, part.Bytes, allowed); err != nil {
 			return err
 		}
 		before += part.Calls
@@ -323,7 +323,7 @@ func (s *executorServer) take(ctx context.Context, conn core.Conn, frame *wire.F
 	return nil
 }
 
-func (s *executorServer) takePart(conn core.Conn, before int, part []byte, allowed *allowance.Allowance) error {
+func (s *executorServer) bringPart(conn core.Conn, before int, part []byte, allowed *allowance.Allowance) error {
 	ends := api.E("executor.session", api.Unavailable, "", errors.New("the agent goes away"))
 	if !s.executors.beginReading(s.ctx) {
 		return ends

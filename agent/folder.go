@@ -119,13 +119,13 @@ func (f *dataFolder) shut() error {
 	}
 	err = f.setMode(f.path, info, beneath.Passage)
 	entries, failed := os.ReadDir(f.path)
-	for _, one := range entries {
-		info, gone := one.Info()
-		switch name := one.Name(); {
+	for _, child := range entries {
+		info, gone := child.Info()
+		switch name := child.Name(); {
 		case gone != nil || info.Mode()&fs.ModeSymlink != 0 || !entry.OwnerOf(info).IsSelf():
 		case name == "sandboxes" || name == "volumes" || name == "sockets":
 			err = errors.Join(err, f.setMode(f.at(name), info, beneath.Passage))
-		case one.IsDir():
+		case child.IsDir():
 			err = errors.Join(err, f.setMode(f.at(name), info, beneath.Private))
 		case info.Mode().IsRegular():
 			err = errors.Join(err, f.setMode(f.at(name), info, 0o600))

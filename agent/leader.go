@@ -168,32 +168,9 @@ func (l *leaderSession) isHopeless(s *seeker, err error) bool {
 
 // hold holds one stream from its opening to its end. heard means that the master was the leader.
 func (l *leaderSession) hold(ctx context.Context, s *seeker, address string) (heard bool, err error) {
-	dial, refused := l.dialer(), new(atomic.Bool)
-	if s.LeaderOnly() {
-		dial = l.folder.holder().LeaderDialer(l.config.Dial, func() { refused.Store(true) })
-	}
-	var replaced atomic.Pointer[error] // gRPC keeps only the text of the error that the dialer returns
-	connection, err := l.dialMasterBy(wire.Once(func(ctx context.Context, address string) (net.Conn, error) {
-		conn, err := l.config.Nearby.Dialer(dial, l.startAgain())(ctx, address)
-		if errors.Is(err, nearby.ErrReplaced) {
-			replaced.Store(&err)
-		}
-		return conn, err
-	}), address)
+	stream, err := l.open(ctx, s, address)
 	if err != nil {
-		return false, api.E("agent.connect", api.Invalid, address, err)
-	}
-	opening, opened := context.WithTimeoutCause(ctx, openTimeout, errNoAnswer)
-	defer opened()
-	stream, err := wire.Open(ctx, opening, connection, apiv1.NewAgentServiceClient(connection).Session)
-	switch why := replaced.Load(); {
-	case err != nil && refused.Load():
-		return false, lookout.ErrNotLeading
-	case err != nil && why != nil:
-		return false, *why
-	}
-	if err != nil {
-		return false, wire.Error(err)
+		return false, err
 	}
 	defer stream.Close()
 	link := &leaderLink{
@@ -228,6 +205,37 @@ func (l *leaderSession) hold(ctx context.Context, s *seeker, address string) (he
 	beside.Wait()
 	l.inbox.postEvent(ctx, core.LeaderClosed{Conn: link.conn, Removed: api.Is(err, api.Removed)})
 	return heard, err
+}
+
+// open opens a stream to a master.
+func (l *leaderSession) open(ctx context.Context, s *seeker, address string) (*wire.Link[apiv1.AgentCalls, apiv1.AgentEvents], error) {
+	dial, refused := l.dialer(), new(atomic.Bool)
+	if s.LeaderOnly() {
+		dial = l.folder.holder().LeaderDialer(l.config.Dial, func() { refused.Store(true) })
+	}
+	var replaced atomic.Pointer[error] // gRPC keeps only the text of the error that the dialer returns
+	connection, err := l.dialMasterBy(wire.Once(func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := l.config.Nearby.Dialer(dial, l.startAgain())(ctx, address)
+		if errors.Is(err, nearby.ErrReplaced) {
+			replaced.Store(&err)
+		}
+		return conn, err
+	}), address)
+	if err != nil {
+		return nil, api.E("agent.connect", api.Invalid, address, err)
+	}
+	opening, opened := context.WithTimeoutCause(ctx, openTimeout, errNoAnswer)
+	defer opened()
+	stream, err := wire.Open(ctx, opening, connection, apiv1.NewAgentServiceClient(connection).Session)
+	switch why := replaced.Load(); {
+	case err == nil:
+		return stream, nil
+	case refused.Load():
+		return nil, lookout.ErrNotLeading
+	case why != nil:
+		return nil, *why
+	}
+	return nil, wire.Error(err)
 }
 
 // withRemedy adds what to do to a refusal that names another cluster.

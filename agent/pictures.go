@@ -22,10 +22,8 @@ const (
 	pictureTimeMax = 10 * time.Second
 )
 
-// pictures has one place for each answer under way.
+// pictures has one place of picturesMax for each answer under way.
 type pictures chan struct{}
-
-func newPictures() pictures { return make(pictures, picturesMax) }
 
 // bounded serves a request when it has a place, and cuts off a reader that takes too long.
 func (p pictures) bounded(serve http.HandlerFunc) http.HandlerFunc {

@@ -27,7 +27,7 @@ func TestPicturesThatNobodyReads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		server := &http.Server{Handler: newPictures().bounded(func(w http.ResponseWriter, _ *http.Request) {
+		server := &http.Server{Handler: make(pictures, picturesMax).bounded(func(w http.ResponseWriter, _ *http.Request) {
 			made.Add(1)
 			visitors.AnswerJSON(w, strings.Repeat("x", 4<<20))
 		})}

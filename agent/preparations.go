@@ -81,22 +81,22 @@ func (p *preparations) begin(task api.TaskRef, cancel context.CancelFunc) (mine,
 	return mine, former
 }
 
-func (p *preparations) end(task api.TaskRef, one *preparation) {
+func (p *preparations) end(task api.TaskRef, mine *preparation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.tasks[task] == one {
+	if p.tasks[task] == mine {
 		delete(p.tasks, task)
 	}
-	one.cancel()
-	close(one.over)
+	mine.cancel()
+	close(mine.over)
 }
 
 // stop cancels what is being made ready for a task, if anything is.
 func (p *preparations) stop(task api.TaskRef) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if one := p.tasks[task]; one != nil {
-		one.cancel()
+	if under := p.tasks[task]; under != nil {
+		under.cancel()
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/pause"
 	"google.golang.org/grpc/peer"
 )
 
@@ -72,27 +73,16 @@ func (r *runs) forked(state *runState, process executor.Process, user int) {
 	state.process, state.user = process, user
 }
 
-// runsAs says whether a run of this executor runs as the user; anyAs says so for a run of any executor.
-func (r *runs) runsAs(ref api.ExecutorRef, user int) bool {
+// findProcess returns the process of a run that is wanted, or nil.
+func (r *runs) findProcess(wanted func(*runState) bool) executor.Process {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	for run, state := range r.processes { // order: irrelevant because one is enough
-		if run.Executor == ref && state.process != nil && state.user == user {
-			return true
+	for _, state := range r.processes { // order: irrelevant because one is enough, and an executor runs once at a time
+		if state.process != nil && wanted(state) {
+			return state.process
 		}
 	}
-	return false
-}
-
-func (r *runs) anyAs(user int) bool {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	for _, state := range r.processes { // order: irrelevant because one is enough
-		if state.process != nil && state.user == user {
-			return true
-		}
-	}
-	return false
+	return nil
 }
 
 func (r *runs) process(run core.Run) executor.Process {
@@ -106,30 +96,25 @@ func (r *runs) process(run core.Run) executor.Process {
 
 // living returns the PID of an executor that runs; 0: it does not run.
 func (r *runs) living(ref api.ExecutorRef) int {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	for run, state := range r.processes { // order: irrelevant because an executor runs once at a time
-		if run.Executor == ref && state.process != nil {
-			if id := state.process.ID(); proc.Alive(id.PID, id.Start) {
-				return id.PID
-			}
-		}
-	}
-	return 0
+	return livingPID(r.findProcess(func(state *runState) bool { return state.run.Executor == ref }))
 }
 
 // around returns the PID of the executor whose folder contains the given folder of a task; 0: it does not run.
 func (r *runs) around(task string) int {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	for _, state := range r.processes { // order: irrelevant because an executor runs once at a time
-		if state.process != nil && state.folder == filepath.Dir(filepath.Dir(task)) {
-			if id := state.process.ID(); proc.Alive(id.PID, id.Start) {
-				return id.PID
-			}
-		}
+	folder := filepath.Dir(filepath.Dir(task))
+	return livingPID(r.findProcess(func(state *runState) bool { return state.folder == folder }))
+}
+
+// livingPID returns the PID of a process that has not ended; 0: it has, or there is none.
+func livingPID(process executor.Process) int {
+	if process == nil {
+		return 0
 	}
-	return 0
+	id := process.ID()
+	if !proc.Alive(id.PID, id.Start) {
+		return 0
+	}
+	return id.PID
 }
 
 // forget drops all runs. Those of an earlier core's life do not belong to the next one, even if their numbers are
@@ -149,8 +134,11 @@ func (r *runs) all() []*runState {
 // find looks for the processes that the previous agent started.
 func (r *runs) find() (alive []core.Run) {
 	r.forget()
+	if r.now.core.Identity().BootID != r.config.BootID { // an equal PID and start time would be a coincidence
+		return nil
+	}
 	for _, started := range r.now.core.Runs() {
-		if process := r.config.Launcher.Find(started.Process); process != nil && r.sameBoot() {
+		if process := r.config.Launcher.Find(started.Process); process != nil {
 			folder := r.now.core.ExecutorFolder(started.Run.Executor)
 			r.put(&runState{run: started.Run, folder: folder, user: r.userOf(folder), process: process, abandon: func() {}})
 			alive = append(alive, started.Run)
@@ -197,10 +185,6 @@ func (r *runs) userOf(folder string) int {
 	return entry.OwnerOf(info).UID
 }
 
-// sameBoot says whether the machine was not rebooted. After a reboot an equal PID and start time would be a
-// coincidence.
-func (r *runs) sameBoot() bool { return r.now.core.Identity().BootID == r.config.BootID }
-
 // start forks an executor and follows its process until that ends.
 func (r *runs) start(e core.StartExecutor) {
 	ctx, cancel := context.WithCancel(r.now.context)
@@ -243,7 +227,7 @@ func (r *runs) fork(ctx context.Context, e core.StartExecutor, token string) (ex
 	defer leave()
 	child, err := r.config.Launcher.Fork(ctx, executor.Start{
 		Run: e.Run.Executor, Command: command, Place: place, Socket: r.listeners.socket, Token: token,
-		RecoveryTimeout: max(r.recoveryTimeout(), 0), Path: r.config.Path, Resources: e.Executor.Resources,
+		RecoveryTimeout: max(r.config.RecoveryTimeout, 0), Path: r.config.Path, Resources: e.Executor.Resources,
 	})
 	if err != nil || e.Builtin {
 		return child, err
@@ -254,13 +238,6 @@ func (r *runs) fork(ctx context.Context, e core.StartExecutor, token string) (ex
 		return nil, err
 	}
 	return child, nil
-}
-
-func (r *runs) recoveryTimeout() time.Duration {
-	if r.config.RecoveryTimeout == 0 {
-		return 15 * time.Minute
-	}
-	return r.config.RecoveryTimeout
 }
 
 // await waits for the end of a process. If the agent ends first, a child that is still at its gate is ended, because
@@ -313,10 +290,7 @@ func (r *runs) killGroups(e core.KillGroups) {
 				return
 			}
 			r.log.Error().Err(err).Stringer("executor", e.Run.Executor).Msg("its processes can't be killed")
-			select {
-			case <-time.After(time.Second):
-			case <-r.now.context.Done():
-			}
+			pause.For(r.now.context, time.Second)
 		}
 	})
 }
@@ -363,7 +337,8 @@ func (r *runs) checkPeer(ctx context.Context, ref api.ExecutorRef) error {
 		return nil
 	}
 	address, known := from.Addr.(peerAddr)
-	if !known || address.uid == entry.Self().UID || r.runsAs(ref, address.uid) {
+	itsOwn := func(state *runState) bool { return state.run.Executor == ref && state.user == address.uid }
+	if !known || address.uid == entry.Self().UID || r.findProcess(itsOwn) != nil {
 		return nil
 	}
 	return api.E("executor.subscribe", api.Denied, ref.String(),
@@ -372,5 +347,5 @@ func (r *runs) checkPeer(ctx context.Context, ref api.ExecutorRef) error {
 
 // welcomes says whether a user is the agent's own, or that of an executor here.
 func (r *runs) welcomes(uid int) bool {
-	return uid == entry.Self().UID || r.anyAs(uid)
+	return uid == entry.Self().UID || r.findProcess(func(state *runState) bool { return state.user == uid }) != nil
 }

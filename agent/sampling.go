@@ -7,6 +7,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/usage"
+	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -49,12 +50,7 @@ func (s *sampling) run(ctx context.Context, inbox *inbox) {
 		if !inbox.postEvent(ctx, core.Sampled{Usage: used}) {
 			return
 		}
-		if took == 0 { // the clock stood still
-			continue
-		}
-		select {
-		case <-time.After(share * took):
-		case <-ctx.Done():
+		if took > 0 && !pause.For(ctx, share*took) { // at 0 the clock stood still
 			return
 		}
 	}

@@ -32,17 +32,17 @@ type Used struct {
 func List(picture core.Picture, measure usage.Measure) []Container {
 	all := []Container{}
 	for _, e := range picture.Executors {
-		one := Container{Framework: e.Framework, Executor: e.Executor, PID: e.PID}
-		one.measure(measure)
-		all = append(all, one)
+		c := Container{Framework: e.Framework, Executor: e.Executor, PID: e.PID}
+		c.measure(measure)
+		all = append(all, c)
 	}
 	for _, t := range picture.Tasks {
 		if state, err := api.ParseTaskState(t.State); err != nil || state.Terminal() {
 			continue
 		}
-		one := Container{Framework: t.Framework, Executor: t.Executor, Task: t.Task, PID: t.Group}
-		if one.measure(measure); one.Cell != "" || one.PID != 0 {
-			all = append(all, one)
+		c := Container{Framework: t.Framework, Executor: t.Executor, Task: t.Task, PID: t.Group}
+		if c.measure(measure); c.Cell != "" || c.PID != 0 {
+			all = append(all, c)
 		}
 	}
 	return all

@@ -164,10 +164,10 @@ func (c *Core) alignExecutor(e *executor, s protocol.SubscribeExecutor) {
 // takeSample takes a sample of what is really used, and kills the tasks that have to make room.
 func (c *Core) takeSample(w Sampled) {
 	c.reports.takeSample(&w.Usage)
-	for _, one := range c.pressure.judgeSample() {
-		c.log("task is revoked", field("task", one.task.ref.String()), field("cpus", one.cpus), field("mem", one.mem))
-		grace := min(cmp.Or(one.task.launch.Task.KillGrace, c.config.KillGrace), c.config.KillGrace)
-		c.kills.storeKill(one.task, grace, api.ReasonRevoked)
+	for _, victim := range c.pressure.judgeSample() {
+		c.log("task is revoked", field("task", victim.task.ref.String()), field("cpus", victim.cpus), field("mem", victim.mem))
+		grace := min(cmp.Or(victim.task.launch.Task.KillGrace, c.config.KillGrace), c.config.KillGrace)
+		c.kills.storeKill(victim.task, grace, api.ReasonRevoked)
 	}
 }
 

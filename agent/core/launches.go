@@ -258,19 +258,19 @@ func (la *launches) handOverTask(t *task) {
 		return
 	}
 	together := la.state.together(t)
-	for _, one := range together {
-		if !one.handed && !one.ended() && !la.canStart(one) {
+	for _, member := range together {
+		if !member.handed && !member.ended() && !la.canStart(member) {
 			return
 		}
 	}
-	for _, one := range together {
-		if one.handed || one.ended() {
+	for _, member := range together {
+		if member.handed || member.ended() {
 			continue
 		}
-		one.handed = true
-		la.emit(HandOver{Conn: e.conn, Task: one.taskLaunch(), Launch: protocol.ExecutorLaunch{
-			Task: one.launch.Task, Sandbox: la.taskFolder(one.executor, one.ref.Task), Shared: la.sharedFolder(one),
-			GPUs: la.gpusOf(one),
+		member.handed = true
+		la.emit(HandOver{Conn: e.conn, Task: member.taskLaunch(), Launch: protocol.ExecutorLaunch{
+			Task: member.launch.Task, Sandbox: la.taskFolder(member.executor, member.ref.Task), Shared: la.sharedFolder(member),
+			GPUs: la.gpusOf(member),
 		}})
 	}
 }

@@ -56,7 +56,7 @@ func (v *volumes) most(id api.VolumeID) int64 {
 }
 
 // measurable returns a volume as something to measure. One that nobody uses is measured once after its last use.
-func (v *volumes) measurable(id api.VolumeID) (one Sandbox, is bool) {
+func (v *volumes) measurable(id api.VolumeID) (sandbox Sandbox, is bool) {
 	_, known := v.held[id]
 	_, deleting := v.destroying[id]
 	if !v.inUse(id) {

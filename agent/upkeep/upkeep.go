@@ -17,6 +17,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/pause"
 )
 
 // Config says what is kept within bounds.
@@ -80,9 +81,7 @@ func (k *Keeper) Run(ctx context.Context) {
 				return
 			}
 		}
-		select {
-		case <-time.After(rest):
-		case <-ctx.Done():
+		if !pause.For(ctx, rest) {
 			return
 		}
 	}

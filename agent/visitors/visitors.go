@@ -62,20 +62,20 @@ func (v *Visitors) Enter(r *http.Request, own *trust.Pass, wanted ticket.Ticket)
 		asked, _ := ctx.Value(askedKey{}).(asked)
 		ctx = with(ctx, rights.Caller{Kind: rights.Person, Name: read.Person, Browser: true}, asked.call)
 	}
-	one := &visit{read.Principal(), read.Signed, end}
+	visitor := &visit{read.Principal(), read.Signed, end}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if until, is := v.over[one.principal]; is && !one.signed.After(until) {
+	if until, is := v.over[visitor.principal]; is && !visitor.signed.After(until) {
 		end(nil)
-		return nil, nil, overNow(one.principal)
+		return nil, nil, overNow(visitor.principal)
 	}
 	if v.inside == nil {
 		v.inside = map[*visit]struct{}{}
 	}
-	v.inside[one] = struct{}{}
+	v.inside[visitor] = struct{}{}
 	return ctx, func() {
 		v.mu.Lock()
-		delete(v.inside, one)
+		delete(v.inside, visitor)
 		v.mu.Unlock()
 		end(nil)
 	}, nil
@@ -155,9 +155,9 @@ func noteLatest(times map[string]time.Time, principal string, at time.Time, keep
 
 // endVisits ends the visits of a principal by tickets that were signed no later than until. The caller holds the lock.
 func (v *Visitors) endVisits(principal string, until time.Time) {
-	for one := range v.inside { // order: irrelevant because each is judged alone
-		if one.principal == principal && !one.signed.After(until) {
-			one.end(overNow(principal))
+	for visitor := range v.inside { // order: irrelevant because each is judged alone
+		if visitor.principal == principal && !visitor.signed.After(until) {
+			visitor.end(overNow(principal))
 		}
 	}
 }

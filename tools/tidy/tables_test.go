@@ -113,7 +113,7 @@ var floors = []floor{
 	{"master/internal/logcache", ""},
 	{"master/internal/statehash", "api/v1 internal/pause master/registry"},
 	{"agent/...", shell + "internal/execpath internal/frames internal/trust/audit internal/trust/ticket agent/..."},
-	{"agent/walls/cell", "api agent/proc internal/datafolder"}, // files of the kernel, for the agent and the built-in executor
+	{"agent/walls/cell", "api agent/proc internal/datafolder internal/pause"}, // files of the kernel, for the agent and the built-in executor
 	{"agent/walls/entry", "api agent/proc"},
 	{"agent/walls/calls", ""},
 	{"agent/walls/paths", ""},

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tenderhq/tender/internal/pause"
 )
 
 // Populated reports whether a process is in the cell, or in a cell inside it. Zombies do not count: they run nothing
@@ -97,14 +99,12 @@ func ignoreGone(err error) error {
 // End kills all processes in the cell, waits until none is left, and removes the cell.
 func (c Cell) End(ctx context.Context) error {
 	const pauseMin, pauseMax = 200 * time.Microsecond, 50 * time.Millisecond
-	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+	for wait := pauseMin; ; wait = min(2*wait, pauseMax) {
 		gone, err := c.TryEnd()
 		if gone || err != nil {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !pause.For(ctx, wait) {
 			return fmt.Errorf("processes of %s do not end: %w", c, ctx.Err())
 		}
 	}
