@@ -221,8 +221,8 @@ func (e *Entry) giveUp() error {
 }
 
 func boundingSet() (set uint64, err error) {
-	status, unreadable := proc.Status("thread-self")
-	if unreadable != nil { // the task's mounts have no /proc: all capabilities that may exist are dropped
+	status, _ := proc.Status("thread-self")
+	if status == nil { // the task's mounts have no /proc: all capabilities that may exist are dropped
 		return ^uint64(0) >> (64 - 41), nil
 	}
 	set, err = strconv.ParseUint(status["CapBnd"], 16, 64)
