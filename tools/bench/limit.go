@@ -129,7 +129,7 @@ func (w *walledWorker) spawnOnce(sandbox string) error {
 	}
 	process, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{Dir: sandbox, Files: files, Sys: attr})
 	closing()
-	if err = errors.Join(err, w.home.Return()); err != nil {
+	if err = errors.Join(err, w.home.MoveThread()); err != nil {
 		return err
 	}
 	_, err = process.Wait()
