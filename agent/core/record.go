@@ -13,30 +13,6 @@ import (
 //sumtype:decl
 type Record interface{ record() }
 
-// frameworkRecord is a record about one framework.
-//
-//sumtype:decl
-type frameworkRecord interface {
-	Record
-	ofFramework()
-}
-
-// executorRecord is a record about one run of an executor.
-//
-//sumtype:decl
-type executorRecord interface {
-	Record
-	ofExecutor()
-}
-
-// taskRecord is a record about one task.
-//
-//sumtype:decl
-type taskRecord interface {
-	Record
-	ofTask()
-}
-
 // The records. Those about the agent itself and its volumes survive a crash of the machine. The others survive a crash
 // of the agent's process.
 type (
@@ -164,18 +140,3 @@ func (TaskStatus) record()         {}
 func (TaskAcknowledged) record()   {}
 func (StubKept) record()           {}
 func (StubForgotten) record()      {}
-
-func (FrameworkKept) ofFramework()      {}
-func (FrameworkRemoved) ofFramework()   {}
-func (FrameworkForgotten) ofFramework() {}
-
-func (ExecutorStarting) ofExecutor()  {}
-func (ExecutorStarted) ofExecutor()   {}
-func (ExecutorStopping) ofExecutor()  {}
-func (ExecutorForgotten) ofExecutor() {}
-
-func (TaskLaunched) ofTask()     {}
-func (TaskKilled) ofTask()       {}
-func (TaskGroup) ofTask()        {}
-func (TaskStatus) ofTask()       {}
-func (TaskAcknowledged) ofTask() {}

@@ -69,45 +69,16 @@ func (s *state) apply(record Record) {
 		s.volumes[r.Volume.Volume] = r.Volume
 	case VolumeForgotten:
 		delete(s.volumes, r.Volume)
-	case frameworkRecord:
-		s.applyFramework(r)
-	case executorRecord:
-		s.applyExecutor(r)
-	case taskRecord:
-		s.applyTask(r)
-	case StubKept:
-		s.addStub(r.Stub)
-	case StubForgotten:
-		s.dropStub(r.Task)
-	}
-}
-
-func (s *state) applyFramework(record frameworkRecord) {
-	switch r := record.(type) {
 	case FrameworkKept:
-		if known := s.frameworks[r.Framework.ID]; known != nil {
-			known.Framework = r.Framework
-			return
-		}
-		s.frameworks[r.Framework.ID] = &framework{Framework: r.Framework}
+		s.keepFramework(r.Framework)
 	case FrameworkRemoved:
 		if known := s.frameworks[r.Framework]; known != nil {
 			known.removed = true
 		}
 	case FrameworkForgotten:
 		delete(s.frameworks, r.Framework)
-	}
-}
-
-func (s *state) applyExecutor(record executorRecord) {
-	switch r := record.(type) {
 	case ExecutorStarting:
-		ref := r.Run.Executor
-		if s.executors[ref] == nil {
-			s.use(ref.Framework, +1)
-		}
-		s.executors[ref] = &executor{starting: r, tasks: map[api.TaskID]*task{}}
-		s.runs = max(s.runs, r.Run.Number)
+		s.addRun(r)
 	case ExecutorStarted:
 		if e := s.run(r.Run); e != nil {
 			e.started = r
@@ -117,29 +88,9 @@ func (s *state) applyExecutor(record executorRecord) {
 			e.order, e.orderedAt, e.reason, e.why = &r, s.launches, r.Reason, cmp.Or(e.why, r.Why)
 		}
 	case ExecutorForgotten:
-		if e := s.run(r.Run); e != nil {
-			delete(s.executors, r.Run.Executor)
-			if s.forgotten != nil {
-				s.forgotten[r.Run.Executor] = s.launches
-			}
-			s.use(r.Run.Executor.Framework, -1)
-		}
-	}
-}
-
-func (s *state) applyTask(record taskRecord) {
-	switch r := record.(type) {
+		s.forgetRun(r.Run)
 	case TaskLaunched:
-		t := newTask(r, s.identity.Agent)
-		if s.tasks[t.ref] != nil {
-			return
-		}
-		s.launches++
-		t.order = s.launches
-		s.tasks[t.ref] = t
-		s.joinGroup(t)
-		s.holdGPUs(t)
-		s.use(r.Framework, +1)
+		s.addTask(r)
 	case TaskKilled:
 		if t := s.tasks[r.Task]; t != nil {
 			t.kill = &r
@@ -149,15 +100,66 @@ func (s *state) applyTask(record taskRecord) {
 			t.group = r.Group
 		}
 	case TaskStatus:
-		if t := s.tasks[r.Status.Ref()]; t != nil {
-			if t.addStatus(r); t.ended() {
-				s.freeGPUs(t)
-			}
-		}
+		s.addStatus(r)
 	case TaskAcknowledged:
 		if t := s.tasks[r.Task]; t != nil {
 			s.acknowledge(t, r.Number)
 		}
+	case StubKept:
+		s.addStub(r.Stub)
+	case StubForgotten:
+		s.dropStub(r.Task)
+	}
+}
+
+func (s *state) keepFramework(kept api.Framework) {
+	if known := s.frameworks[kept.ID]; known != nil {
+		known.Framework = kept
+		return
+	}
+	s.frameworks[kept.ID] = &framework{Framework: kept}
+}
+
+func (s *state) addRun(r ExecutorStarting) {
+	ref := r.Run.Executor
+	if s.executors[ref] == nil {
+		s.use(ref.Framework, +1)
+	}
+	s.executors[ref] = &executor{starting: r, tasks: map[api.TaskID]*task{}}
+	s.runs = max(s.runs, r.Run.Number)
+}
+
+func (s *state) forgetRun(run Run) {
+	if s.run(run) == nil {
+		return
+	}
+	delete(s.executors, run.Executor)
+	if s.forgotten != nil {
+		s.forgotten[run.Executor] = s.launches
+	}
+	s.use(run.Executor.Framework, -1)
+}
+
+func (s *state) addTask(r TaskLaunched) {
+	t := newTask(r, s.identity.Agent)
+	if s.tasks[t.ref] != nil {
+		return
+	}
+	s.launches++
+	t.order = s.launches
+	s.tasks[t.ref] = t
+	s.joinGroup(t)
+	s.holdGPUs(t)
+	s.use(r.Framework, +1)
+}
+
+func (s *state) addStatus(r TaskStatus) {
+	t := s.tasks[r.Status.Ref()]
+	if t == nil {
+		return
+	}
+	if t.addStatus(r); t.ended() {
+		s.freeGPUs(t)
 	}
 }
 
