@@ -8,27 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/sandbox"
 )
-
-// Item is one entry of a folder.
-type Item struct {
-	Name string `json:"name"`
-	Kind string `json:"kind"` // file, folder or other
-	// Bytes is the size as people see it. For an output whose head was given back to the disk it is all that was ever
-	// written.
-	Bytes    int64     `json:"bytes"`
-	Modified time.Time `json:"modified"`
-}
-
-// Page is a part of a folder, in the order of names.
-type Page struct {
-	Items []Item `json:"items"`
-	// Next is the page token with which to ask for the next page; "": there is none.
-	Next string `json:"next_page_token,omitempty"`
-}
 
 const (
 	// namesMax bounds what is read of a folder. Further entries are not listed, but can still be asked for by name.
@@ -38,7 +21,7 @@ const (
 
 // List lists the entries of an open folder after the given name: limit entries, or as many as a page may have if limit
 // is 0 or larger than that.
-func List(folder *os.File, after string, limit int) (Page, error) {
+func List(folder *os.File, after string, limit int) (sandbox.Page, error) {
 	var entries []fs.DirEntry
 	for len(entries) < namesMax {
 		some, err := folder.ReadDir(batch)
@@ -47,7 +30,7 @@ func List(folder *os.File, after string, limit int) (Page, error) {
 			break
 		}
 		if err != nil {
-			return Page{}, err
+			return sandbox.Page{}, err
 		}
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
@@ -58,7 +41,7 @@ func List(folder *os.File, after string, limit int) (Page, error) {
 	if limit <= 0 || limit > api.PageItemsMax {
 		limit = api.PageItemsMax
 	}
-	page := Page{Items: []Item{}}
+	page := sandbox.Page{Items: []sandbox.Item{}}
 	end := min(begin+limit, len(entries))
 	for _, entry := range entries[begin:end] {
 		page.Items = append(page.Items, itemOf(entry))
@@ -69,8 +52,8 @@ func List(folder *os.File, after string, limit int) (Page, error) {
 	return page, nil
 }
 
-func itemOf(entry fs.DirEntry) Item {
-	item := Item{Name: entry.Name(), Kind: "other"}
+func itemOf(entry fs.DirEntry) sandbox.Item {
+	item := sandbox.Item{Name: entry.Name(), Kind: "other"}
 	if info, err := entry.Info(); err == nil {
 		item.Bytes, item.Modified = info.Size(), info.ModTime().UTC()
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // AnswerJSON answers with a value as JSON.
@@ -20,18 +21,9 @@ func AnswerJSON(w http.ResponseWriter, value any) {
 
 // Answer answers with an error: its text, the HTTP status of its kind, and when to come back.
 func Answer(w http.ResponseWriter, err error) {
-	code := http.StatusInternalServerError
-	switch {
-	case errors.Is(err, fs.ErrNotExist), api.Is(err, api.NotFound):
+	code := wire.HTTPCode(api.KindOf(err))
+	if errors.Is(err, fs.ErrNotExist) {
 		code = http.StatusNotFound
-	case api.Is(err, api.Invalid):
-		code = http.StatusBadRequest
-	case api.Is(err, api.Denied):
-		code = http.StatusForbidden
-	case api.Is(err, api.Limit):
-		code = http.StatusTooManyRequests
-	case api.Is(err, api.Unavailable):
-		code = http.StatusServiceUnavailable
 	}
 	if after := api.RetryAfter(err); after > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(after.Seconds()))))

@@ -120,10 +120,19 @@ func (s *sink) Write(p []byte) (n int, err error) {
 
 // Item is one entry of a folder.
 type Item struct {
-	Name     string    `json:"name"`
-	Kind     string    `json:"kind"` // file, folder or other
+	Name string `json:"name"`
+	Kind string `json:"kind"` // file, folder or other
+	// Bytes is the size as people see it. For an output whose head was given back to the disk it is all that was ever
+	// written.
 	Bytes    int64     `json:"bytes"`
 	Modified time.Time `json:"modified"`
+}
+
+// Page is a part of a folder, in the order of names, as an agent answers it.
+type Page struct {
+	Items []Item `json:"items"`
+	// Next is the page token with which to ask for the next page; "": there is none.
+	Next string `json:"next_page_token,omitempty"`
 }
 
 // List returns the entries of the folder, sorted by name: at most that many, and whether there are more. The kinds of
@@ -147,12 +156,7 @@ func (f File) List(ctx context.Context, most int) (items []Item, more bool, err 
 	}
 }
 
-type page struct {
-	Items []Item `json:"items"`
-	Next  string `json:"next_page_token"`
-}
-
-func (f File) page(ctx context.Context, token string) (page page, err error) {
+func (f File) page(ctx context.Context, token string) (page Page, err error) {
 	response, err := f.ask(ctx, "files", f.name(), url.Values{"page_token": {token}})
 	if err != nil {
 		return page, err
@@ -226,11 +230,7 @@ func why(response *http.Response) string {
 
 // contents returns the names of what a folder contains.
 func contents(list io.Reader) string {
-	var folder struct {
-		Items []struct {
-			Name string `json:"name"`
-		} `json:"items"`
-	}
+	var folder Page
 	if err := json.NewDecoder(io.LimitReader(list, folderBytesMax)).Decode(&folder); err != nil {
 		return "what could not be read: " + err.Error()
 	}
