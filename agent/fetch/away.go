@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"syscall"
 )
 
@@ -62,10 +63,5 @@ func IsAway(err error) bool {
 	if errors.As(err, &wait) && wait.Timeout() {
 		return true
 	}
-	for _, one := range awayErrors {
-		if errors.Is(err, one) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(awayErrors, func(away error) bool { return errors.Is(err, away) })
 }

@@ -75,11 +75,11 @@ func (c cache) keep(root *os.Root, fetched string, uri api.URI) {
 		return
 	}
 	defer source.Close()
-	_ = entry.Ours(func() error { c.take(source, name); return nil })
+	_ = entry.Ours(func() error { c.copyIn(source, name); return nil })
 }
 
-// take copies an open file into the cache.
-func (c cache) take(source *os.File, name string) {
+// copyIn copies an open file into the cache.
+func (c cache) copyIn(source *os.File, name string) {
 	info, err := source.Stat()
 	if err != nil || info.Size() > c.limit/4 || os.MkdirAll(c.folder, 0o700) != nil {
 		return
@@ -88,16 +88,12 @@ func (c cache) take(source *os.File, name string) {
 	if err != nil {
 		return
 	}
-	if copyInto(file, source) != nil || os.Rename(file.Name(), name) != nil {
+	_, err = io.Copy(file, source)
+	if cmp.Or(err, file.Close()) != nil || os.Rename(file.Name(), name) != nil {
 		_ = os.Remove(file.Name()) // if this fails, it is one day the oldest file and removed as such
 		return
 	}
 	c.shrink()
-}
-
-func copyInto(file, source *os.File) error {
-	_, err := io.Copy(file, source)
-	return cmp.Or(err, file.Close())
 }
 
 // shrink removes files until the cache is within its limit.

@@ -77,6 +77,21 @@ func TestCache(t *testing.T) {
 	}
 }
 
+// TestDamageInTheCacheTakesNoRoom: what was written of a damaged file and is removed again does not count against what
+// the sandbox may take.
+func TestDamageInTheCacheTakesNoRoom(t *testing.T) {
+	address, _ := shop(t)
+	f := Fetcher{Cache: filepath.Join(t.TempDir(), "cache"), DiskMax: 6}
+	uri := uriOf(address, "hello")
+	brought(t, f, uri)
+	if err := os.WriteFile(filepath.Join(f.Cache, uri.SHA256), []byte("broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := brought(t, f, uri); got != "hello" {
+		t.Errorf("the sandbox has %q", got)
+	}
+}
+
 // TestCacheIsBounded: the least recently used file is removed, and a file that is too large is not kept.
 func TestCacheIsBounded(t *testing.T) {
 	address, served := shop(t)

@@ -81,7 +81,7 @@ func (f Fetcher) Fetch(ctx context.Context, sandbox *os.Root, uris []api.URI) er
 
 func (f Fetcher) all(ctx context.Context, sandbox *os.Root, uris []api.URI) error {
 	for _, uri := range uris {
-		if err := f.one(ctx, sandbox, uri); err != nil {
+		if err := f.fetchFile(ctx, sandbox, uri); err != nil {
 			return fmt.Errorf("fetching %s: %w", uri.Redacted(), withoutAddress(err))
 		}
 	}
@@ -97,7 +97,7 @@ func withoutAddress(err error) error {
 	return err
 }
 
-func (f Fetcher) one(ctx context.Context, root *os.Root, uri api.URI) error {
+func (f Fetcher) fetchFile(ctx context.Context, root *os.Root, uri api.URI) error {
 	name, err := nameOf(uri)
 	if err != nil {
 		return err
@@ -201,7 +201,15 @@ func (f Fetcher) get(ctx context.Context, uri api.URI) (io.ReadCloser, error) {
 }
 
 // store writes the file beside its place, and moves it there only if it is right.
-func (f Fetcher) store(root *os.Root, name string, source io.Reader, uri api.URI) error {
+func (f Fetcher) store(root *os.Root, name string, source io.Reader, uri api.URI) (err error) {
+	if f.left != nil {
+		before := *f.left
+		defer func() {
+			if err != nil { // what was written is removed again
+				*f.left = before
+			}
+		}()
+	}
 	if folder := filepath.Dir(name); folder != "." {
 		if err := root.MkdirAll(folder, 0o755); err != nil {
 			return err

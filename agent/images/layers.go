@@ -194,8 +194,8 @@ func (s *Store) removeAll(folders []string) (err error) {
 	return err
 }
 
-// take makes room for more bytes of a layer. It removes unused layers for that, unless that would not be enough.
-func (s *Store) take(l *layer, bytes int64) error {
+// makeRoom makes room for more bytes of a layer. It removes unused layers for that, unless that would not be enough.
+func (s *Store) makeRoom(l *layer, bytes int64) error {
 	s.mutex.Lock()
 	var gone []string
 	err := s.judge(bytes)
@@ -323,7 +323,7 @@ func (s *Store) fill(ctx context.Context, folder string, l *layer, source v1.Lay
 	}
 	sum := sha256.New()
 	u := &unpacker{
-		ctx: ctx, root: root, owners: os.Geteuid() == 0, take: func(bytes int64) error { return s.take(l, bytes) },
+		ctx: ctx, root: root, owners: os.Geteuid() == 0, makeRoom: func(bytes int64) error { return s.makeRoom(l, bytes) },
 	}
 	if err := errors.Join(u.unpack(io.TeeReader(content, sum)), content.Close()); err != nil {
 		return err

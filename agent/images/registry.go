@@ -99,13 +99,13 @@ func imageIn(description *remote.Descriptor) (v1.Image, error) {
 		return nil, err
 	}
 	var others []string
-	for _, one := range list.Manifests {
+	for _, listed := range list.Manifests {
 		switch {
-		case one.Platform == nil || !one.MediaType.IsImage():
-		case one.Platform.Satisfies(platform):
-			return index.Image(one.Digest)
+		case listed.Platform == nil || !listed.MediaType.IsImage():
+		case listed.Platform.Satisfies(platform):
+			return index.Image(listed.Digest)
 		default:
-			others = append(others, one.Platform.OS+"/"+one.Platform.Architecture)
+			others = append(others, listed.Platform.OS+"/"+listed.Platform.Architecture)
 		}
 	}
 	return nil, fmt.Errorf("there is none of it for %s/%s, what this agent is, but for %.200s; build one, or have the task run elsewhere",
@@ -127,8 +127,8 @@ func inspect(image v1.Image) (m manifest, err error) {
 	case !says.Config.MediaType.IsConfig():
 		return m, fmt.Errorf("it is something else than an image of files (%.100s), and nothing of it can be run", says.Config.MediaType)
 	}
-	for _, one := range says.Layers {
-		if len(one.URLs) > 0 || !one.MediaType.IsDistributable() {
+	for _, layer := range says.Layers {
+		if len(layer.URLs) > 0 || !layer.MediaType.IsDistributable() {
 			return m, errors.New("a layer of it is to be had elsewhere than at its registry, where nobody is asked")
 		}
 	}

@@ -43,8 +43,8 @@ const (
 type unpacker struct {
 	ctx  context.Context //nolint:containedctx // of one call
 	root *os.Root
-	// take makes room for so many more bytes.
-	take func(bytes int64) error
+	// makeRoom makes room for so many more bytes.
+	makeRoom func(bytes int64) error
 	// owners says that files get the owners that the layer names, which only root can do.
 	owners  bool
 	entries int
@@ -90,7 +90,7 @@ func (u *unpacker) entry(header *tar.Header, content io.Reader) error {
 	if base := path.Base(name); strings.HasPrefix(base, whiteout) {
 		return u.noteWhiteout(path.Dir(name), base)
 	}
-	if err := u.take(blocksOf(header.Size)); err != nil {
+	if err := u.makeRoom(blocksOf(header.Size)); err != nil {
 		return err
 	}
 	switch header.Typeflag {
@@ -206,7 +206,7 @@ func (u *unpacker) parents(name string) error {
 	if err := u.parents(path.Dir(name)); err != nil {
 		return err
 	}
-	if err := u.take(blockBytes); err != nil {
+	if err := u.makeRoom(blockBytes); err != nil {
 		return err
 	}
 	if err := u.root.Mkdir(name, 0o755); err != nil {

@@ -29,7 +29,7 @@ func unpacked(t testing.TB, archive []byte, room int64) (tree string, err error)
 		t.Fatal(err)
 	}
 	defer root.Close()
-	u := &unpacker{ctx: t.Context(), root: root, owners: os.Geteuid() == 0, take: func(bytes int64) error {
+	u := &unpacker{ctx: t.Context(), root: root, owners: os.Geteuid() == 0, makeRoom: func(bytes int64) error {
 		if room -= bytes; room < 0 {
 			return tooMuch("no room")
 		}
