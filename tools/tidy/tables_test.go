@@ -121,6 +121,7 @@ var floors = []floor{
 	{"agent/images/setup", "agent/beneath agent/walls/entry"},                // between the agent and the built-in executor
 	{"agent/membership", "api internal/trust/joining internal/trust"},
 	{"agent/life", "agent/core"},
+	{"agent/files", "api internal/sandbox"}, // a page of a folder as they read it who ask
 	{"agent/checkpoint", shell + "internal/logpb agent/core"},
 	{"client", shell + "internal/lookout/leadersearch"},
 	{"framework/...", shell + "internal/sandbox internal/health framework/... !framework/frameworktest"},
