@@ -290,7 +290,8 @@ func (c *Client) worthAnother(search *search, method string, err error) bool {
 	if detail := detailOf(err); detail != nil {
 		switch detail.GetKind() {
 		case apiv1.ErrorKind_NOT_LEADER:
-			search.tell(whyNotLeading(leader, detail.GetMessage()))
+			search.tell(whyNotLeading(leader, Error(err)))
+			search.follow[search.Address()] = true
 			return true
 		case apiv1.ErrorKind_UNAVAILABLE:
 			if longest(method) > attemptMax {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tenderhq/tender/internal/lookout/leadersearch"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // search is the search of one call from master to master, and what to report if nobody leads.
@@ -15,12 +16,13 @@ type search struct {
 	random  *rand.Rand
 	named   []string // the masters to report, in order
 	why     map[string]string
-	refusal error // of the last leader that answered, and could not do it; nil: none did
+	follow  map[string]bool // those that have answered last that they do not lead
+	refusal error           // of the last leader that answered, and could not do it; nil: none did
 }
 
 // newSearch makes a search that begins with the last leader, and goes on in the order in which the masters are named.
 func newSearch(masters []string, leader string) *search {
-	s := &search{Search: leadersearch.InOrder(masters), random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), why: map[string]string{}}
+	s := &search{Search: leadersearch.InOrder(masters), random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), why: map[string]string{}, follow: map[string]bool{}}
 	s.Found(leader, nil)
 	s.named = s.Masters()
 	return s
@@ -32,21 +34,19 @@ func (s *search) tell(why string) {
 		s.named = append(s.named, address)
 	}
 	s.why[s.Address()] = why
+	delete(s.follow, s.Address())
 }
 
 // whyNotLeading returns what to report of a follower that names the leader, or says why there is none.
-func whyNotLeading(leader, message string) string {
-	switch {
+func whyNotLeading(leader string, err error) string {
+	switch known := wire.Error(err); {
 	case leader != "":
 		return "follows " + leader
-	case strings.HasPrefix(message, noLeader):
-		return message
+	case wire.NobodyLeads(err):
+		return known.Err.Error()
 	}
 	return "knows no leader"
 }
-
-// noLeader is the beginning of the answer of a master that knows which others are missing.
-const noLeader = "nobody leads: "
 
 // sentence returns what a leader has said, or an error that says which masters were tried and why none answered as leader.
 func (s *search) sentence() error {
@@ -65,11 +65,4 @@ func (s *search) sentence() error {
 }
 
 // leaderless says whether masters answered, but none of them leads.
-func (s *search) leaderless() bool {
-	for _, why := range s.why {
-		if why == "knows no leader" || strings.HasPrefix(why, noLeader) || strings.HasPrefix(why, "follows ") {
-			return true
-		}
-	}
-	return false
-}
+func (s *search) leaderless() bool { return len(s.follow) > 0 }

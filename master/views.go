@@ -29,6 +29,7 @@ func showAgent(v view.Agent) *apiv1.AgentView {
 		Maintenance: wire.WindowToProto(v.Maintenance), Leaving: leaving,
 		Revocable: wire.ResourcesStruct(v.Revocable), TasksMaybeMore: v.MaybeMore, Occupied: wire.ResourcesStruct(v.Occupied),
 	}
+	shown.Ill = wire.Texts(v.Ill)
 	for _, id := range v.Unacknowledged {
 		shown.Unacknowledged = append(shown.Unacknowledged, string(id))
 	}

@@ -1947,7 +1947,10 @@ type AgentView struct {
 	// apart, neither counted nor killed (R40).
 	Apart []string `protobuf:"bytes,30,rep,name=apart,proto3" json:"apart,omitempty"`
 	// Its persistent volumes, by ID, each with its generation (R22).
-	Volumes       map[string]uint64 `protobuf:"bytes,32,rep,name=volumes,proto3" json:"volumes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Volumes map[string]uint64 `protobuf:"bytes,32,rep,name=volumes,proto3" json:"volumes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// What an operator should look at beside its state, in one word each, of which why has the sentences: overcommitted,
+	// uncovered, another_id, version, unable (such as by a full disk) or not_marked_gone.
+	Ill           []string `protobuf:"bytes,33,rep,name=ill,proto3" json:"ill,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2167,6 +2170,13 @@ func (x *AgentView) GetApart() []string {
 func (x *AgentView) GetVolumes() map[string]uint64 {
 	if x != nil {
 		return x.Volumes
+	}
+	return nil
+}
+
+func (x *AgentView) GetIll() []string {
+	if x != nil {
+		return x.Ill
 	}
 	return nil
 }
@@ -6206,7 +6216,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x13ListMastersResponse\x12+\n" +
 	"\x05items\x18\x01 \x03(\v2\x15.tender.v1.MasterViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xfa\t\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\x8c\n" +
+	"\n" +
 	"\tAgentView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12\x14\n" +
@@ -6237,7 +6248,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x10tasks_maybe_more\x18\x18 \x01(\bR\x0etasksMaybeMore\x12&\n" +
 	"\x0eunacknowledged\x18\x1f \x03(\tR\x0eunacknowledged\x12\x14\n" +
 	"\x05apart\x18\x1e \x03(\tR\x05apart\x12;\n" +
-	"\avolumes\x18  \x03(\v2!.tender.v1.AgentView.VolumesEntryR\avolumes\x1a=\n" +
+	"\avolumes\x18  \x03(\v2!.tender.v1.AgentView.VolumesEntryR\avolumes\x12\x10\n" +
+	"\x03ill\x18! \x03(\tR\x03ill\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +

@@ -2,7 +2,7 @@ package frameworktest_test
 
 import (
 	"context"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -52,7 +52,7 @@ func unable(c *frameworktest.Handle) int {
 	}
 	count := 0
 	for _, agent := range answer.GetItems() {
-		if agent.GetState() == api.AgentRunning.String() && strings.HasPrefix(agent.GetWhy(), "it can start nothing: ") {
+		if agent.GetState() == api.AgentRunning.String() && slices.Contains(agent.GetIll(), "unable") {
 			count++
 		}
 	}

@@ -58,6 +58,8 @@ func amountText(kind string, amount float64) string {
 func short(amount float64) string {
 	digits := 2
 	switch {
+	case amount < 0.1:
+		digits = 3
 	case amount >= 1000:
 		return grouped(int(math.Round(amount)))
 	case amount >= 100:

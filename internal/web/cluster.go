@@ -134,14 +134,14 @@ func wants(framework *apiv1.FrameworkView) (sum int) {
 // waiting lists what frameworks want and have not got.
 func waiting(one *copied) table {
 	shown := table{
-		columns: []string{"Framework", "Wants", "Of which each needs", "Role", "Why"},
+		columns: []string{"Framework", "Wants", "Role", "Why"},
 		empty:   "Nobody waits: no framework says that it wants more than it has.", next: "tender run --name hello -- echo hello",
 	}
 	for _, framework := range one.frameworks {
 		for i, demand := range framework.GetDemand() {
 			shown.rows = append(shown.rows, row{fmt.Sprint(framework.GetId(), "/", i), []cell{
 				to(cmp.Or(framework.GetName(), framework.GetId()), frameworkPath(framework.GetId())),
-				text(words.Count(int(demand.GetCount()), "task")), text(resourcesText(demand.GetResources())), text(demand.GetRole()),
+				text(words.Count(int(demand.GetCount()), "task") + " of " + resourcesText(demand.GetResources())), text(demand.GetRole()),
 				to("ask why", "/why?q="+url.QueryEscape(framework.GetId())),
 			}})
 		}
@@ -188,8 +188,10 @@ func condition(agent *apiv1.AgentView) (how, class string) {
 		return "TOMBSTONE", "bad"
 	case state == api.AgentDisconnected.String():
 		return "DISCONNECTED", "bad"
-	case ill(agent):
-		return "ill: " + strings.Join(marks, ", "), "bad"
+	case len(agent.GetIll()) > 0:
+		return "ill: " + strings.ReplaceAll(strings.Join(agent.GetIll(), ", "), "_", " "), "bad"
+	case slices.Contains(marks, "drained"):
+		return "drained", "warn"
 	case len(marks) > 0:
 		return strings.Join(marks, ", "), "warn"
 	case agent.GetMaintenance() != nil:
@@ -197,9 +199,4 @@ func condition(agent *apiv1.AgentView) (how, class string) {
 	default:
 		return state, "good"
 	}
-}
-
-// ill says whether an agent can start nothing, such as on a full disk.
-func ill(agent *apiv1.AgentView) bool {
-	return slices.ContainsFunc(agent.GetMarks(), func(mark string) bool { return strings.Contains(mark, "disk") || strings.Contains(mark, "ill") })
 }

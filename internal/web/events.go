@@ -20,13 +20,8 @@ func (s *Server) happened(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	shown := table{
-		columns: []string{"When", "What", "Happened", "By", "Why"}, more: further(r, list.GetNextPageToken()),
-		empty: "Nothing has happened" + suchAs(query) + " that this master knows of.",
-	}
-	for _, event := range list.GetItems() {
-		shown.rows = append(shown.rows, row{fmt.Sprint(event.GetCursor().GetTerm().GetNumber(), "/", event.GetCursor().GetNumber()), eventCells(event)})
-	}
+	shown := eventsView(list.GetItems(), "Nothing has happened"+suchAs(query)+" that this master knows of.")
+	shown.more = further(r, list.GetNextPageToken())
 	all := link{"the usual life of tasks and offers too", "/history?all=1&q=" + url.QueryEscape(query.Get("q"))}
 	command := "tender events" + flags(query, "q", "--of")
 	if query.Get("all") != "" {
@@ -50,12 +45,16 @@ func untilOf(query url.Values) *timestamppb.Timestamp {
 	return nil
 }
 
-// eventCells says when what happened, who has caused it, and why.
-func eventCells(event *apiv1.Event) []cell {
-	return []cell{
-		since(timeOf(event.GetAt())), to(event.GetKind()+" "+event.GetName(), pathOf(event.GetKind(), event.GetName())), text(event.GetWhat()), text(event.GetBy()),
-		text(event.GetWhy()),
+// eventsView says when what happened, who has caused it, and why.
+func eventsView(events []*apiv1.Event, empty string) table {
+	shown := table{columns: []string{"When", "What", "Happened", "By", "Why"}, empty: empty}
+	for _, event := range events {
+		shown.rows = append(shown.rows, row{fmt.Sprint(event.GetCursor().GetTerm().GetNumber(), "/", event.GetCursor().GetNumber()), []cell{
+			since(timeOf(event.GetAt())), to(event.GetKind()+" "+event.GetName(), pathOf(event.GetKind(), event.GetName())), text(event.GetWhat()), text(event.GetBy()),
+			text(event.GetWhy()),
+		}})
 	}
+	return shown
 }
 
 // pathOf is the address of the view of a thing; "": it has none.

@@ -33,8 +33,8 @@ func jobBlocks(job *apiv1.JobStatus, present *structpb.Struct, now time.Time) (b
 	if steps := stepsOf(job, present); len(steps.steps) > 0 {
 		blocks = append(blocks, block{key: "steps", title: "Its steps", note: "each begins when those before it have ended as it wants", wide: true, body: stepsView(steps)})
 	}
-	if roll := job.GetRoll(); roll != nil {
-		blocks = append(blocks, block{key: "roll", title: "The change under way", body: standingsView(rollOf(job))})
+	if versions := rollOf(job); len(versions) > 0 {
+		blocks = append(blocks, block{key: "roll", title: "The change under way", body: standingsView(versions)})
 	}
 	if grids := gridsOf(job); len(grids) > 0 {
 		blocks = append(blocks, block{key: "indexes", title: "Its indexes", note: "each square one; what has no agent now is empty", wide: true, body: gridsView(grids)})
@@ -124,8 +124,11 @@ func stateClass(state string) string {
 	return "soft"
 }
 
-// rollOf shows the versions of which tasks run, side by side.
+// rollOf shows the versions of which tasks run, side by side, while a job changes.
 func rollOf(job *apiv1.JobStatus) (all []standing) {
+	if job.GetRoll() == nil {
+		return nil
+	}
 	counts := map[int32]int{}
 	for _, task := range job.GetTasks() {
 		counts[task.GetVersion()]++

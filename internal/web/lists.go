@@ -325,12 +325,9 @@ func gradeOf(task *apiv1.TaskView) string {
 
 // whyOf says in a sentence what there is to say about the state of a task.
 func whyOf(task *apiv1.TaskView) string {
-	why := task.GetMessage()
-	if why == "" {
-		why = strings.ToLower(strings.ReplaceAll(task.GetReason(), "_", " "))
-	}
-	if task.ExitCode != nil && task.GetExitCode() != 0 && !strings.Contains(why, "exited with") {
-		why = strings.TrimSuffix(fmt.Sprintf("exited with %d; %s", task.GetExitCode(), why), "; ")
+	why := cmp.Or(task.GetMessage(), strings.ToLower(strings.ReplaceAll(task.GetReason(), "_", " ")))
+	if why == "" && task.GetExitCode() != 0 {
+		why = fmt.Sprintf("exited with %d", task.GetExitCode())
 	}
 	if task.Healthy != nil && !task.GetHealthy() {
 		why = strings.TrimSuffix("it does not pass its checks; "+why, "; ")

@@ -2,6 +2,7 @@ package web
 
 import (
 	"time"
+	"unicode/utf8"
 
 	"github.com/a-h/templ"
 )
@@ -49,8 +50,33 @@ type head struct {
 type cell struct {
 	text  string
 	href  string
-	class string // good, warn, bad, soft, num
+	class string // good, warn, bad, soft, num; long: only its first lines are shown
 	at    time.Time
+}
+
+// longMost is how many characters a cell has that is not cut where it is shown in short.
+const longMost = 100
+
+// inShort is a text of which only the first lines are shown if it is long.
+func inShort(said string) cell {
+	if utf8.RuneCountInString(said) > longMost {
+		return cell{text: said, class: "long"}
+	}
+	return text(said)
+}
+
+// shortMost is how many characters a cell has that stays in one line. A name such as agent-1 has no line break in it.
+const shortMost = 24
+
+// kind returns the class of the place in which the cell stands; "": it has none.
+func (c cell) kind() string {
+	switch {
+	case c.class == "num":
+		return "num"
+	case c.text != "" && utf8.RuneCountInString(c.text) <= shortMost:
+		return "short"
+	}
+	return ""
 }
 
 // row is a line of a table. Its key is unique in the table, so that it is known again when others come and go.

@@ -200,12 +200,12 @@ func (p picture) tileOf(agent *apiv1.AgentView, one *copied, all colours, most f
 	if most > 0 {
 		t.side = max(step*0.3, (step-2)*math.Sqrt(total/most))
 	}
-	_, class := condition(agent)
+	how, class := condition(agent)
 	switch {
-	case class == "bad" && ill(agent):
-		t.class = "ill"
-	case class == "bad":
+	case class == "bad" && how == agent.GetState():
 		t.class = "silent"
+	case class == "bad":
+		t.class = "ill"
 	case class == "warn":
 		t.class = "drain"
 	}

@@ -79,40 +79,35 @@ func (s *Server) earlier(ctx context.Context, m *mirror, when time.Time) (*copie
 	return one, nil
 }
 
-// begin takes the state from which one goes back.
+// begin takes the state from which one goes back, without what came later.
 func (r *replay) begin(first *copied) {
-	for _, one := range first.agents {
-		if !timeOf(one.GetAdmitted()).After(r.when) {
-			one = proto.CloneOf(one)
-			one.Usage = nil // which is of another time
-			r.things[[2]string{"agent", one.GetId()}] = &apiv1.Change{View: &apiv1.Change_Agent{Agent: one}}
+	keep := func(change *apiv1.Change, came *timestamppb.Timestamp) {
+		if kind, name := wire.ChangeName(change); !timeOf(came).After(r.when) {
+			r.things[[2]string{kind, name}] = change
 		}
+	}
+	for _, one := range first.agents {
+		one = proto.CloneOf(one)
+		one.Usage = nil // which is of another time
+		keep(&apiv1.Change{View: &apiv1.Change_Agent{Agent: one}}, one.GetAdmitted())
 	}
 	for _, one := range first.frameworks {
-		if !timeOf(one.GetAdmitted()).After(r.when) {
-			r.things[[2]string{"framework", one.GetId()}] = &apiv1.Change{View: &apiv1.Change_Framework{Framework: one}}
-		}
+		keep(&apiv1.Change{View: &apiv1.Change_Framework{Framework: one}}, one.GetAdmitted())
 	}
 	for _, one := range first.tasks() {
-		if !timeOf(one.GetLaunched()).After(r.when) {
-			r.things[[2]string{"task", one.GetFrameworkId() + "/" + one.GetId()}] = &apiv1.Change{View: &apiv1.Change_Task{Task: one}}
-		}
+		keep(&apiv1.Change{View: &apiv1.Change_Task{Task: one}}, one.GetLaunched())
 	}
 	for _, one := range first.roles {
-		r.things[[2]string{"role", one.GetRole()}] = &apiv1.Change{View: &apiv1.Change_Role{Role: one}}
+		keep(&apiv1.Change{View: &apiv1.Change_Role{Role: one}}, nil)
 	}
 	for _, one := range first.masters {
-		r.things[[2]string{"master", one.GetId()}] = &apiv1.Change{View: &apiv1.Change_Master{Master: one}}
+		keep(&apiv1.Change{View: &apiv1.Change_Master{Master: one}}, nil)
 	}
 	for _, one := range first.principals {
-		if !timeOf(one.GetCreated()).After(r.when) {
-			r.things[[2]string{"principal", one.GetName()}] = &apiv1.Change{View: &apiv1.Change_Principal{Principal: one}}
-		}
+		keep(&apiv1.Change{View: &apiv1.Change_Principal{Principal: one}}, one.GetCreated())
 	}
 	for _, one := range first.offers {
-		if !timeOf(one.GetSince()).After(r.when) {
-			r.things[[2]string{"offer", one.GetId()}] = &apiv1.Change{View: &apiv1.Change_Offer{Offer: one}}
-		}
+		keep(&apiv1.Change{View: &apiv1.Change_Offer{Offer: one}}, one.GetSince())
 	}
 }
 

@@ -285,7 +285,7 @@ func TestThePastOfWhatNoListHas(t *testing.T) {
 			"/":                {[]string{"50 % really used, on average of the hour"}, nil},
 			"/jobs":            {[]string{`data-row="site"`, ">RUNNING<", "eng", "ann"}, []string{"late"}},
 			"/jobs/site":       {[]string{"RUNNING", "submitted"}, []string{"STOPPED", "somebody asked"}},
-			"/masters":         {[]string{`<td data-label="Was"><span class="good">leader`, `data-row="m3"`, "m1 leads from now on"}, []string{"m2 leads"}},
+			"/masters":         {[]string{`data-label="Was"><span class="good">leader`, `data-row="m3"`, "m1 leads from now on"}, []string{"m2 leads"}},
 			"/roles":           {[]string{">2.5<", ">3<", "cpus 2, mem 64 MB"}, nil},
 			"/offers":          {[]string{`data-row="offer-1"`, "node-1", "Nobody has written down what was in an offer"}, []string{"offer-2"}},
 			"/access":          {[]string{"view --role eng; run --role eng", "kill-task --role eng"}, []string{"operate", `data-row="new"`}},
@@ -306,6 +306,21 @@ func TestThePastOfWhatNoListHas(t *testing.T) {
 				if strings.Contains(body, text) {
 					t.Errorf("%s says %q: %s", path, text, body)
 				}
+			}
+		}
+	})
+}
+
+// TestWhatIsIllIsSeen: an agent that can start nothing is marked in the picture and listed, with its state RUNNING.
+func TestWhatIsIllIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := newHistorian()
+		cluster.happen("", &apiv1.Change{View: &apiv1.Change_Agent{Agent: &apiv1.AgentView{Id: "agent-1", State: "RUNNING", Total: amounts(8, 1024), Ill: []string{"unable"}}}})
+		page := web.New(web.Config{Cluster: cluster})
+		defer page.End()
+		for path, want := range map[string]string{"/": `<rect class="ill"`, "/agents": `<span class="bad">ill: unable</span>`} {
+			if body := ask(page.Handler(), http.MethodGet, path).Body.String(); !strings.Contains(body, want) {
+				t.Errorf("%s does not say %s: %s", path, want, body)
 			}
 		}
 	})

@@ -42,11 +42,8 @@ func (s *Server) shares(r *http.Request) (page, error) {
 	if m, is := r.Context().Value(mirrorKey{}).(*mirror); is {
 		events = m.draw(&c, one, s.accounted(r.Context(), m, r.URL.Query()))
 	}
-	moved := table{columns: []string{"When", "What", "Happened", "By", "Why"}, empty: "Nobody came, left, was set up anew or had to give something back."}
-	for i, event := range slices.Backward(events) {
-		moved.rows = append(moved.rows, row{fmt.Sprint(i), eventCells(event)})
-	}
-	moved.rows = moved.rows[:min(len(moved.rows), shortMax)]
+	slices.Reverse(events)
+	moved := eventsView(events[:min(len(events), shortMax)], "Nobody came, left, was set up anew or had to give something back.")
 	return page{
 		title: "Shares", nav: "/shares", command: "tender get roles",
 		blocks: []block{

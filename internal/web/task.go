@@ -68,7 +68,7 @@ func (s *Server) task(r *http.Request) (page, error) {
 		title: task.GetId(), nav: "/tasks", command: "tender describe task " + words.Quote(ref),
 		blocks: []block{
 			{key: "facts", title: "Task " + task.GetId(), body: fieldsView(facts), actions: actions},
-			{key: "life", title: "Its way", body: timelineView(s.lifeOf(r, "task/"+ref)), command: "tender events --all --of " + words.Quote("task/"+ref)},
+			{key: "life", title: "Its way", wide: true, body: timelineView(s.lifeOf(r, "task/"+ref)), command: "tender events --all --of " + words.Quote("task/"+ref)},
 		},
 	}
 	if task.GetAgentId() != "" {

@@ -170,20 +170,18 @@ func (s *Server) jobAsThen(r *http.Request, one *copied) (page, error) {
 
 // storyOf lists what had happened to the first of some things of which anything is known, the newest first.
 func (s *Server) storyOf(ctx context.Context, when time.Time, title string, names ...string) block {
-	shown := table{columns: []string{"When", "What", "Happened", "By", "Why"}, empty: "The history of the master that answers tells nothing of it."}
+	var events []*apiv1.Event
+	empty := "The history of the master that answers tells nothing of it."
 	for _, name := range names {
-		events, _, err := s.until(ctx, when, lifeMax, &apiv1.ListEventsRequest{Of: name})
-		if err != nil {
-			shown.empty = sentenceOf(err)
-		}
-		for i, event := range events {
-			shown.rows = append(shown.rows, row{fmt.Sprint(i), eventCells(event)})
+		var err error
+		if events, _, err = s.until(ctx, when, lifeMax, &apiv1.ListEventsRequest{Of: name}); err != nil {
+			empty = sentenceOf(err)
 		}
 		if len(events) > 0 {
 			break
 		}
 	}
-	return block{key: "story", title: title, note: "the newest first", wide: true, body: tableView(shown)}
+	return block{key: "story", title: title, note: "the newest first", wide: true, body: tableView(eventsView(events, empty))}
 }
 
 // whyThen tells how something had come to be as it was.
@@ -224,15 +222,12 @@ func masterClass(master *apiv1.MasterView) string {
 
 // electionsUntil lists who has led from when on, and which masters have come and gone.
 func (s *Server) electionsUntil(ctx context.Context, when time.Time) block {
-	shown := table{columns: []string{"When", "What", "Happened", "By", "Why"}, empty: "The master that answers knows of no election."}
+	empty := "The master that answers knows of no election."
 	events, _, err := s.until(ctx, when, shortMax, &apiv1.ListEventsRequest{Kinds: []string{"election", "master", "authority"}})
 	if err != nil {
-		shown.empty = sentenceOf(err)
+		empty = sentenceOf(err)
 	}
-	for i, event := range events {
-		shown.rows = append(shown.rows, row{fmt.Sprint(i), eventCells(event)})
-	}
-	return block{key: "elections", title: "Elections, and masters that came and went", note: "the newest first", wide: true, body: tableView(shown), command: "tender events --kind election,master,authority"}
+	return block{key: "elections", title: "Elections, and masters that came and went", note: "the newest first", wide: true, body: tableView(eventsView(events, empty)), command: "tender events --kind election,master,authority"}
 }
 
 // thenText writes a moment for a command line.

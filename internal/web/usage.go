@@ -47,17 +47,19 @@ func (s *Server) usage(r *http.Request) (page, error) {
 		return page{}, err
 	}
 	shown := table{more: further(r, list.GetNextPageToken()), empty: "Nobody has held anything in this time.", next: "tender run --name hello -- sleep 60"}
-	for _, one := range by {
+	named := slices.DeleteFunc(slices.Clone(by), func(one string) bool { return one == "period" }) // which two columns say anyway
+	for _, one := range named {
 		shown.columns = append(shown.columns, strings.ToUpper(one[:1])+one[1:])
 	}
 	shown.columns = append(shown.columns, "From", "Until", "cpu hours held", "really used", "GB hours held", "really used", "Tasks ended")
 	for i, one := range list.GetItems() {
 		cells := make([]cell, 0, len(shown.columns))
-		for _, what := range by {
+		for _, what := range named {
 			cells = append(cells, text(usageName(one, what)))
 		}
 		held, used := one.GetAllocated(), one.GetUsed()
-		cells = append(cells, since(timeOf(one.GetBegin())), since(timeOf(one.GetEnd())), number(short(held["cpus"]/3600)), number(percent(used["cpus"], held["cpus"])),
+		begin, end := periodOf(one, s.config.Clock())
+		cells = append(cells, since(begin), since(end), number(short(held["cpus"]/3600)), number(percent(used["cpus"], held["cpus"])),
 			number(short(held["mem"]/1024/3600)), number(percent(used["mem"], held["mem"])), text(endedText(one.GetEnded())))
 		shown.rows = append(shown.rows, row{fmt.Sprint(i), cells})
 	}

@@ -141,9 +141,9 @@ func (s *Server) jobList(r *http.Request) (page, error) {
 			running, waiting, done, failed = running+sub.GetRunning(), waiting+sub.GetWaiting()+sub.GetPausing(), done+sub.GetDone(), failed+sub.GetFailed()
 		}
 		shown.rows = append(shown.rows, row{job.GetName(), []cell{
-			to(job.GetName(), "/jobs/"+url.PathEscape(job.GetName())), text(job.GetType()), {text: job.GetPhase(), class: phaseClass(job.GetPhase())}, text(job.GetRole()),
-			text(job.GetOwner()), number(fmt.Sprint(job.GetVersion())), number(fmt.Sprint(running)), number(fmt.Sprint(waiting)), number(fmt.Sprint(done)),
-			number(fmt.Sprint(failed)), since(timeOf(job.GetNextRun())), text(strings.Join(reasonsOf(job), " ")),
+			to(job.GetName(), "/jobs/"+url.PathEscape(job.GetName())), text(job.GetType()), phaseOf(job), text(job.GetRole()), text(job.GetOwner()), number(fmt.Sprint(job.GetVersion())),
+			number(fmt.Sprint(running)), number(fmt.Sprint(waiting)), number(fmt.Sprint(done)),
+			number(fmt.Sprint(failed)), since(timeOf(job.GetNextRun())), inShort(strings.Join(reasonsOf(job), " ")),
 		}})
 	}
 	return page{
@@ -158,8 +158,8 @@ func (s *Server) jobList(r *http.Request) (page, error) {
 // reasonsOf says in sentences why a job is as it is, and why its tasks wait.
 func reasonsOf(job *apiv1.JobStatus) (lines []string) {
 	for _, line := range append([]string{job.GetWhy()}, job.GetWaits()...) {
-		if line = strings.TrimSuffix(line, ".") + "."; line != "." && !slices.Contains(lines, sentence(line)) {
-			lines = append(lines, sentence(line))
+		if line = strings.TrimSuffix(line, ".") + "."; line != "." && !slices.Contains(lines, line) {
+			lines = append(lines, line)
 		}
 	}
 	return lines
@@ -168,6 +168,15 @@ func reasonsOf(job *apiv1.JobStatus) (lines []string) {
 // noManager reports whether a call has failed because no job manager runs.
 func noManager(err error) bool {
 	return wire.Error(err).Kind == api.NotFound || wire.Error(err).Kind == api.Unavailable
+}
+
+// phaseOf says in which phase a job is. One that should run is not well if there is a reason why it does not.
+func phaseOf(job *apiv1.JobStatus) cell {
+	class := phaseClass(job.GetPhase())
+	if job.GetPhase() == "RUNNING" && job.GetWhy() != "" {
+		class = "warn"
+	}
+	return cell{text: job.GetPhase(), class: class}
 }
 
 func phaseClass(phase string) string {
@@ -192,7 +201,7 @@ func (s *Server) job(r *http.Request) (page, error) {
 	}
 	name := job.GetName()
 	facts := []field{
-		{"Is", cell{text: job.GetPhase(), class: phaseClass(job.GetPhase())}}, {"Why", text(strings.Join(reasonsOf(job), " "))},
+		{"Is", phaseOf(job)}, {"Why", text(strings.Join(reasonsOf(job), " "))},
 		{"Type", text(job.GetType())}, {"Role", text(job.GetRole())}, {"For", text(job.GetOwner())}, {"Version", text(fmt.Sprint(job.GetVersion()))},
 		{"Submitted", since(timeOf(job.GetSubmitted()))}, {"Ended", since(timeOf(job.GetEnded()))}, {"Next run", since(timeOf(job.GetNextRun()))},
 	}

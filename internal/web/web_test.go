@@ -230,7 +230,7 @@ func TestAReasonIsSaidOnce(t *testing.T) {
 	defer page.End()
 	for _, path := range []string{"/jobs", "/jobs/train", "/why?q=train"} {
 		body := ask(page.Handler(), http.MethodGet, path).Body.String()
-		if strings.Count(body, "No agent is large enough.") != 1 || !strings.Contains(body, "The quota of eng is used up.") {
+		if strings.Count(body, "no agent is large enough.") != 1 || !strings.Contains(body, "the quota of eng is used up.") {
 			t.Errorf("%s says its reasons so: %s", path, body)
 		}
 	}

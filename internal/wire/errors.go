@@ -49,6 +49,12 @@ func (n nobody) Error() string { return nobodyLeads + string(n) }
 // NoLeader is the answer of a master that knows why nobody leads.
 func NoLeader(op, why string) *api.Error { return api.E(op, api.NotLeader, "", nobody(why)) }
 
+// NobodyLeads reports whether an error says why nobody leads.
+func NobodyLeads(err error) bool {
+	var n nobody
+	return errors.As(err, &n)
+}
+
 // LeaderOf returns the leader's gRPC address that an error of kind NotLeader names,
 // "" when it names none.
 func LeaderOf(err error) string {

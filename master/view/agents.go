@@ -20,6 +20,7 @@ type Agent struct {
 	State     api.AgentState // unspecified on a follower, because only the leader knows it
 	Since     time.Time
 	Why       string
+	Ill       []Illness     // of which Why has the sentences
 	Missing   string        // why it has no stream
 	Allocated api.Resources // what tasks and executors use
 	Offered   api.Resources
@@ -180,7 +181,8 @@ func (c Cluster) agent(id api.AgentID) Agent {
 	a := Agent{Why: unknownWhy, MaybeMore: true}
 	if c.Leader != nil {
 		a = c.Leader.Agent(id)
-		a.Why = c.Leader.Health(id).why(a.Why)
+		health := c.Leader.Health(id)
+		a.Why, a.Ill = health.why(a.Why), health.ills()
 	}
 	known := c.Registry.Agents[id]
 	a.Agent, a.Marks, a.Admitted, a.Maintenance = known.Agent, known.Marks, known.Admitted, known.Maintenance

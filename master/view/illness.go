@@ -86,10 +86,20 @@ func (h Health) why(state string) string {
 	if state != "" {
 		all = append(all, state)
 	}
-	for _, illness := range Illnesses {
-		if h.has(illness) && illness != IllUnable { // the reason for the state says that already
+	for _, illness := range h.ills() {
+		if illness != IllUnable { // the reason for the state says that already
 			all = append(all, h.words(illness))
 		}
 	}
 	return strings.Join(all, "; ")
+}
+
+// ills returns what an operator should look at.
+func (h Health) ills() (all []Illness) {
+	for _, illness := range Illnesses {
+		if h.has(illness) {
+			all = append(all, illness)
+		}
+	}
+	return all
 }

@@ -258,6 +258,7 @@ var larger = map[string]allowance{
 	"bools of framework.Config":                {4, "settings of a scheduler"},
 	"fields of framework/jobs.Task":            {30, "each is one key of a job file"},
 	"fields of framework/taskset.Config":       {21, "settings of a set"},
+	"fields of master/view.Agent":              {21, "each is something that is shown of an agent"},
 	"fields of tender/internal/cli.agentFlags": {22, "flags of tender agent"},
 	"fields of tender/internal/cli.runFlags":   {33, "flags of tender run"},
 	"bools of tender/internal/cli.runFlags":    {4, "flags of tender run"},

@@ -25,6 +25,9 @@ var looks = []struct {
 	width  int64
 }{{"light", 1280}, {"dark", 1280}, {"dark", 360}, {"light", 360}}
 
+// between are widths between those, at which nothing but the width is looked at.
+var between = []int64{480, 560, 640, 760, 1024}
+
 const (
 	// sketchPixels is how many pixels of the screen are one of a sketch, in which no letter is left: so neither fonts nor
 	// times matter.
@@ -46,7 +49,7 @@ func (w *window) lookAt(name string) (wrong []string) {
 	for _, look := range looks {
 		w.look(look.scheme, look.width)
 		sketch, left := w.sketch(), sheet.Bounds().Dx()
-		found := evaluated[[]string](w, "%s", checks)
+		found := append(evaluated[[]string](w, "%s", checks), evaluated[[]string](w, "%s", fits)...)
 		if far := apart(kept, sketch, left); far > apartMax && !*images && !overTime {
 			found = append(found, fmt.Sprintf("it looks %.1f apart from %s at %d, and %.1f is allowed; changed on purpose? make test-ui IMAGES=1, then look at it", far, file, left, apartMax))
 		}
@@ -54,6 +57,12 @@ func (w *window) lookAt(name string) (wrong []string) {
 			wrong = append(wrong, fmt.Sprintf("%s, %s, %d wide: %s", name, look.scheme, look.width, one))
 		}
 		sheet = beside(sheet, sketch)
+	}
+	for _, width := range between {
+		w.do(chromedp.EmulateViewport(width, 900))
+		for _, one := range evaluated[[]string](w, "%s", fits) {
+			wrong = append(wrong, fmt.Sprintf("%s, %d wide: %s", name, width, one))
+		}
 	}
 	if *images && !overTime && apart(kept, sheet, 0) > apartMax/2 {
 		var text bytes.Buffer

@@ -37,6 +37,11 @@ var images = flag.Bool("images", false, "write docs/images and testdata/page ane
 //go:embed testdata/page-checks.js
 var checks string
 
+// fits is a script that returns what of the page that is shown does not fit into the width.
+//
+//go:embed testdata/page-fits.js
+var fits string
+
 // chromium returns the path of a browser; the test is left out where there is none.
 func chromium(t *testing.T) string {
 	t.Helper()

@@ -1,5 +1,5 @@
 // Returns, as sentences, what is wrong with the page that is shown: contrast (WCAG AA), names of what one can use, headings,
-// ids, whether anything is shown, the order in which the keyboard goes through it, and what does not fit into the width.
+// ids, whether anything is shown and the order in which the keyboard goes through it.
 (() => {
   const wrong = [];
   const name = e => e.outerHTML.slice(0, 90);
@@ -34,13 +34,6 @@
   for (const id of ids) if (ids.indexOf(id) !== ids.lastIndexOf(id)) wrong.push("twice: #" + id);
   for (const block of document.querySelectorAll("[data-block]")) {
     if (!block.getAttribute("aria-label") && block.matches("section")) wrong.push("a part without a name: " + name(block));
-  }
-  if (document.documentElement.scrollWidth > innerWidth + 1) {
-    const wide = [...document.querySelectorAll("body *")].find(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll, nav"));
-    wrong.push(`it is ${document.documentElement.scrollWidth} wide, and the screen is ${innerWidth}: ` + (wide ? name(wide) : ""));
-  }
-  for (const e of document.querySelectorAll(".scroll:has(table)")) {
-    if (innerWidth < 560 && e.scrollWidth > e.clientWidth + 1) wrong.push(`a table is ${e.scrollWidth} wide, and its place is ${e.clientWidth}: ` + name(e));
   }
   if (document.querySelector("[style], style, script:not([src])")) wrong.push("style or script within the page");
   return wrong;
