@@ -293,6 +293,9 @@ func (t *truth) booksHold(l *leader) {
 	t.believed(l)
 	t.killsKept()
 	t.lasts()
+	if l == t.world.quorum.former { // it may not know yet that an agent has become smaller; nobody commits an accept of its offers
+		return
+	}
 	for _, view := range l.core.View().Agents(view.Query{}).Items {
 		held := view.Allocated.Plus(view.Offered).Firm().Plain()
 		known, is := t.world.quorum.state.Agents[view.Agent.ID]
