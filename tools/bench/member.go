@@ -294,7 +294,7 @@ func (m *member) launch(term api.Term, e protocol.LaunchTask) error {
 		return nil
 	}
 	m.tasks[ref] = &herdTask{reported: protocol.ReportedTask{
-		Task: e.Task, Framework: ref.Framework, Role: e.Role, Resources: e.Resources,
+		Task: e.Task, Framework: ref.Framework, Role: e.Role, Resources: e.Resources, Receipt: e.Receipt,
 		LaunchedAt: time.Now(), Status: api.Status{Framework: ref.Framework, Task: ref.Task, Agent: m.info.ID, Executor: e.Task.ExecutorID(),
 			Launch: api.LaunchID{Term: term, Number: e.Number}},
 	}}
