@@ -23,7 +23,7 @@ func (w *world) takeOver() {
 	for _, key := range left {
 		delete(w.store, key)
 	}
-	w.plan()
+	w.step(Woken{})
 	for _, id := range m.Kills() {
 		w.kill(id)
 	}

@@ -168,8 +168,7 @@ func (k *Keeper) Load(name string, m *core.JobMaster, left []string, now time.Ti
 	if m.Phase.Ended() {
 		k.book.endings.add(ending{name, m.Run, k.endedAt(m, now)})
 	}
-	k.noteChange(e, Step{})
-	k.planRuns(e, now, 0)
+	k.step(e, now, core.Woken{}) // what is stored may end the job or a part of it, and nobody else would tell
 }
 
 // Add begins a new job, which is in the store.
