@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"errors"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,6 +22,21 @@ func withPort(task api.Task, port int) api.Task {
 		Label: api.Label{Name: "ports"}, Ranges: api.NewRanges(api.Range{Begin: uint64(port), End: uint64(port)}),
 	}))
 	return task
+}
+
+// listenOn listens on a port below the range that systems use for outgoing connections, so that nobody has taken it when
+// it is free again.
+func listenOn(t *testing.T, host string) net.Listener {
+	t.Helper()
+	for {
+		listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(18_000+rand.IntN(1000))))
+		switch {
+		case err == nil:
+			return listener
+		case !errors.Is(err, syscall.EADDRINUSE):
+			t.Fatal(err)
+		}
+	}
 }
 
 func portOf(listener net.Listener) int { return listener.Addr().(*net.TCPAddr).Port }
@@ -87,11 +104,8 @@ func TestReasonsOfAnAgent(t *testing.T) {
 	greedy.Resources = greedy.Resources.Plus(api.NewResources(api.Resource{Label: api.Label{Name: api.GPUs}, Scalar: 1000})) // it has none
 	master.launch(greedy)
 	expect("greedy", api.TaskDropped, api.ReasonInvalidOffers)
-	for _, address := range []string{"0.0.0.0:0", "127.0.0.1:0", "[::1]:0"} {
-		taken, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, host := range []string{"0.0.0.0", "127.0.0.1", "::1"} {
+		taken := listenOn(t, host)
 		task := withPort(command(api.TaskID("port-"+taken.Addr().Network()+strconv.Itoa(portOf(taken))), "true"), portOf(taken))
 		master.launch(task)
 		expect(task.ID, api.TaskDropped, api.ReasonPortTaken)

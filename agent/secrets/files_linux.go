@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -40,8 +41,7 @@ func Show(sandbox beneath.Place, owner entry.User, files map[string]protocol.Hid
 			return fmt.Errorf("secret %s can't be written: %w", name, err)
 		}
 	}
-	err = unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
-	if err == nil {
+	if err = seal(mount); err == nil {
 		err = unix.MoveMount(mount, "", int(folder.Fd()), "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	}
 	if err != nil {
@@ -70,6 +70,21 @@ func newMount(owner entry.User) (int, error) {
 		return -1, err
 	}
 	return unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+}
+
+// sealTries bounds how often a mount is tried to be made read-only, a millisecond apart.
+const sealTries = 1000
+
+// seal makes a mount read-only. The kernel refuses that (EBUSY) while a file in it is open for writing, and whoever reads
+// /proc/PID/fd has our files open for a moment longer than we. That ends soon, and nobody tells when.
+func seal(mount int) error {
+	for tries := 1; ; tries++ {
+		err := unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+		if !errors.Is(err, unix.EBUSY) || tries == sealTries {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // write makes a file. No program is started while the file is open for writing: a child that is being forked has copies

@@ -508,14 +508,14 @@ func TestAMasterThatWouldBeOpenIsRefused(t *testing.T) {
 	if _, stderr, code := s.run(t, "master", "--data-dir", fresh, "--id", "m2", "--master", "127.0.0.1:1"); code != 2 || !strings.Contains(stderr, "--join FILE") {
 		t.Errorf("one that forgot its token: exit code %d, %q", code, stderr)
 	}
-	older := t.TempDir()
-	args := []string{"master", "--data-dir", older, "--http-port", "0", "--grpc-port", strconv.Itoa(freePort(t)), "--raft-port", strconv.Itoa(freePort(t))}
+	folder := t.TempDir()
+	args := []string{"master", "--data-dir", folder, "--http-port", "0", "--grpc-port", strconv.Itoa(freePort(t)), "--raft-port", strconv.Itoa(freePort(t))}
 	open := start(t, nil, append(args, "--insecure")...)
 	open.await("everybody who reaches a master can run commands on every agent")
 	open.await(`"leading"`)
 	open.signal(syscall.SIGTERM)
 	open.wait()
-	if _, stderr, code := s.run(t, "init", "--data-dir", older); code != 1 || !strings.Contains(stderr, "not empty") {
+	if _, stderr, code := s.run(t, "init", "--data-dir", folder); code != 1 || !strings.Contains(stderr, "not empty") {
 		t.Errorf("a key for a folder whose cluster has none: exit code %d, %q", code, stderr)
 	}
 	again := start(t, nil, args...) // what was said once is kept
@@ -523,10 +523,6 @@ func TestAMasterThatWouldBeOpenIsRefused(t *testing.T) {
 	again.await(`"leading"`)
 	again.signal(syscall.SIGTERM)
 	again.wait()
-	forgetInsecure(t, older)
-	if _, stderr, code := s.run(t, args...); code == 0 || !strings.Contains(stderr, "say --insecure to go on so") {
-		t.Errorf("a folder of an older version: exit code %d, %q", code, stderr)
-	}
 }
 
 // TestAMasterThatFindsAPortTakenLeavesNoKey: the next start in its folder is like the first one, and the token of a
@@ -566,26 +562,4 @@ func TestAMasterThatFindsAPortTakenLeavesNoKey(t *testing.T) {
 	lone.await(`"leading"`)
 	start(t, c.env, masterIn("m3", join...)...)
 	until(t, "the one that joins is in the quorum", func() bool { return strings.Contains(c.must("raft", "peers"), "m2") })
-}
-
-// forgetInsecure makes the folder one of a version in which masters on loopback needed no flag for that.
-func forgetInsecure(t *testing.T, dir string) {
-	t.Helper()
-	name := filepath.Join(dir, "master.json")
-	kept := map[string]any{}
-	text, err := os.ReadFile(name)
-	if err == nil {
-		err = json.Unmarshal(text, &kept)
-	}
-	if err == nil {
-		delete(kept, "insecure")
-		delete(kept, "sum")
-		text, err = json.Marshal(kept)
-	}
-	if err == nil {
-		err = os.WriteFile(name, text, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 }
