@@ -13,6 +13,7 @@ import (
 	jobcore "github.com/tenderhq/tender/framework/internal/jobs/core"
 	"github.com/tenderhq/tender/framework/internal/jobs/writes"
 	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // office is what people want of job managers, of which one at most is active, and what has become of it. Nothing of the
@@ -164,6 +165,23 @@ func (o *office) note(s *scheduler, status api.Status) {
 // it ended in between: nobody is told of them.
 func (o *office) forget(known map[api.TaskID]bool) {
 	maps.DeleteFunc(o.tasks, func(id api.TaskID, j *job) bool { return !known[id] && o.world.truth.launches[j.label].alive == nil })
+}
+
+// forgetGone forgets the tasks that have ended and that the leader does not know any more, once there are no jobs: their
+// agent was silent when their job was deleted, and was marked gone while no manager was there to be told.
+func (o *office) forgetGone() {
+	l := o.world.leader()
+	if l == nil {
+		return
+	}
+	known := map[api.TaskID]bool{}
+	for _, shown := range l.core.View().Tasks(view.Query{Framework: o.active().s.info.ID}).Items {
+		known[shown.Task.ID] = true
+	}
+	maps.DeleteFunc(o.tasks, func(id api.TaskID, j *job) bool {
+		r := o.world.truth.launches[j.label].alive
+		return !known[id] && (r == nil || !r.alive)
+	})
 }
 
 func (o *office) removed(s *scheduler) {
@@ -393,5 +411,6 @@ func (o *office) unrest() string {
 			return "the store still has " + key
 		}
 	}
+	o.forgetGone()
 	return ""
 }

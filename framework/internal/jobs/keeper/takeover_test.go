@@ -207,3 +207,12 @@ func killedBehind(t *testing.T, job jobs.Job, end core.Asked, cpus float64, earl
 	}
 	return l.left < 0 && !t.Failed()
 }
+
+// TestTasksWithoutAJobEnd: a task that runs, and whose job is not in the store any more, is killed by whoever takes over.
+func TestTasksWithoutAJobEnd(t *testing.T) {
+	l := &life{t: t, left: -1, tasks: map[api.TaskID]api.TaskState{"gone.r1.main.0.1": api.TaskRunning}}
+	l.takeOver()
+	if len(l.tasks) > 0 {
+		t.Errorf("there still are %v", l.tasks)
+	}
+}
