@@ -265,6 +265,18 @@ func TestEveryCommandIsNoted(t *testing.T) {
 		}
 		quiet = append(quiet, name)
 	}
+	w := newWorld(policyNamed("fairshare"), core.Config{})
+	w.quiet = true
+	w.lead()
+	w.follows = newFollower()
+	w.follows.begin(w.core)
+	for i := range 2 {
+		w.proposed = append(w.proposed, registry.Command{Client: "operator", Counter: uint64(i + 1), At: w.now, Change: registry.Grant{Principal: "ann", Grant: grant}})
+		w.commit()
+	}
+	if given := w.follows.seen[change.Principal][change.Granted]; given != 1 {
+		t.Errorf("a grant that is given twice is noted %d times", given)
+	}
 	source, err := os.ReadFile("../registry/seen.go")
 	if err != nil {
 		t.Fatal(err)

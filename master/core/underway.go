@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -301,8 +302,11 @@ func (c *Core) applyCommand(command registry.Command) {
 	key := proposalKey{command.Client, command.Counter}
 	mine := c.proposals.settle(key)
 	c.by = mine.by
+	grant, again := command.Change.(registry.Grant)
+	// A grant that is given a second time is no event: whoever takes back what has happened would take the first one away.
+	again = again && slices.Contains(c.registry.Principals[grant.Principal].Grants, grant.Grant)
 	result := c.registry.Apply(command)
-	if result.Err == nil {
+	if result.Err == nil && !again {
 		c.applied(command.Change, result)
 	}
 	for _, what := range mine.follows {
