@@ -326,7 +326,13 @@ func (s *Server) act(a action) http.HandlerFunc {
 			shown.blocks[0].title, shown.blocks[0].command = "It was not done", a.command(form)
 		}
 		shown.title, shown.still = a.title, true
-		shown.head = s.head(r.Context(), shown)
+		ctx := r.Context()
+		if looking, m, leave, err := s.mirrored(ctx); err == nil {
+			defer leave()
+			m.await(looking, false)
+			ctx = looking
+		}
+		shown.head = s.head(ctx, shown)
 		Show(w, r, max(shown.code, http.StatusOK), layout(shown, r.URL))
 	}
 }

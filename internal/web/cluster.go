@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -63,6 +64,11 @@ func (s *Server) cluster(r *http.Request) (page, error) {
 		return page{title: "Cluster", nav: "/", blocks: failed(err).blocks}, nil
 	}
 	many := len(one.agents) > tilesMax
+	failures, err := s.failedLately(r.Context(), one.then)
+	none := "No task has failed for a day."
+	if err != nil {
+		none = "It can't be said: " + sentenceOf(err)
+	}
 	return page{
 		title: "Cluster", nav: "/", command: "tender get agents",
 		blocks: []block{
@@ -75,6 +81,7 @@ func (s *Server) cluster(r *http.Request) (page, error) {
 			},
 			{key: "waiting", title: "What waits", command: "tender get frameworks", body: tableView(waiting(one))},
 			{key: "trouble", title: "What is not well", command: "tender get agents", body: tableView(trouble(one))},
+			{key: "failed", title: "What has failed lately", wide: true, links: []link{{"all events", "/history"}}, command: "tender events", body: tableView(eventsView(failures, none))},
 		},
 	}, nil
 }
@@ -100,13 +107,6 @@ func figuresOf(one *copied) []figure {
 		}
 		shown = append(shown, f)
 	}
-	on := "all of them RUNNING"
-	if others := one.sums.tasks - one.sums.running; others > 0 {
-		on = grouped(one.sums.running) + " RUNNING, " + grouped(others) + " on their way or ending"
-	}
-	if one.sums.tasks == 0 {
-		on = "none has an agent"
-	}
 	wanted, by, active := 0, 0, 0
 	for _, framework := range one.frameworks {
 		if n := wants(framework); n > 0 {
@@ -117,10 +117,32 @@ func figuresOf(one *copied) []figure {
 		}
 	}
 	return append(shown,
-		figure{name: "tasks", value: grouped(one.sums.tasks), note: on, href: "/tasks"},
+		figure{name: "tasks", value: grouped(one.sums.tasks), note: statesText(one.sums), href: "/tasks"},
 		figure{name: "waiting", value: grouped(wanted), of: "tasks", note: "wanted by " + words.Count(by, "framework"), href: "/frameworks"},
 		figure{name: "frameworks", value: grouped(len(one.frameworks)), note: grouped(active) + " connected", href: "/frameworks"},
 	)
+}
+
+// statesText says in which states tasks are. Those that have ended are there until their frameworks have acknowledged it.
+func statesText(all sums) string {
+	if all.tasks == 0 {
+		return "none has an agent"
+	}
+	if all.states[api.TaskRunning.String()] == all.tasks {
+		return "all of them RUNNING"
+	}
+	said, ended := []string{grouped(all.states[api.TaskRunning.String()]) + " RUNNING"}, 0
+	for _, name := range slices.Sorted(maps.Keys(all.states)) {
+		if state, _ := api.ParseTaskState(name); state.Terminal() {
+			ended += all.states[name]
+		} else if state != api.TaskRunning {
+			said = append(said, grouped(all.states[name])+" "+name)
+		}
+	}
+	if ended > 0 {
+		said = append(said, grouped(ended)+" ended and not yet acknowledged")
+	}
+	return strings.Join(said, ", ")
 }
 
 // wants returns how many tasks a framework says that it still wants.

@@ -1,13 +1,19 @@
 package web
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
@@ -35,6 +41,68 @@ func (s *Server) happened(r *http.Request) (page, error) {
 		blocks = append(blocks, block{key: "gaps", title: "What this master does not have", body: sentences(gaps), wide: true})
 	}
 	return page{title: "Events", nav: "/history", command: command, blocks: blocks}, nil
+}
+
+const (
+	// failedFor is how long a task that has failed stands in the first view, and failedLooks is how many events of the
+	// lives of tasks are looked through for such.
+	failedFor   = 24 * time.Hour
+	failedLooks = 200
+)
+
+// failing reports whether an event is one of a task that went wrong.
+func failing(event *apiv1.Event) bool {
+	if event.GetKind() != "task" || !event.GetNotable() {
+		return false
+	}
+	state, _ := api.ParseTaskState(event.GetWhat())
+	return state.Terminal() && state != api.TaskFinished && state != api.TaskKilled || state == api.TaskUnreachable
+}
+
+// failures is what is known of the tasks that have failed lately.
+type failures struct {
+	events []*apiv1.Event
+	err    error
+	asked  time.Time
+	missed int // as the mirror had counted by then
+}
+
+// failedLately returns the last events of tasks that went wrong before a moment; zero: now. The history is asked once, and
+// again when the watch has missed something and from time to time; what came since is told by the watch.
+func (s *Server) failedLately(ctx context.Context, then time.Time) ([]*apiv1.Event, error) {
+	now, m := s.config.Clock(), new(mirror)
+	if shared, is := ctx.Value(mirrorKey{}).(*mirror); is && then.IsZero() {
+		m = shared
+	}
+	m.mu.Lock()
+	known, missed, all := m.failed, m.missed, slices.Clone(m.past.marks)
+	m.mu.Unlock()
+	if then.IsZero() {
+		then = now
+	}
+	if age := now.Sub(known.asked); known.asked.IsZero() || known.missed != missed || age > hoursKept || known.err != nil && age > lookEvery {
+		events, err := s.failedBefore(ctx, then)
+		known = failures{events, err, now, missed}
+		m.mu.Lock()
+		m.failed = known
+		m.mu.Unlock()
+	}
+	all = slices.DeleteFunc(append(all, known.events...), func(one *apiv1.Event) bool { return !failing(one) || timeOf(one.GetAt()).Before(then.Add(-failedFor)) })
+	slices.SortStableFunc(all, func(a, b *apiv1.Event) int {
+		return cmp.Or(timeOf(b.GetAt()).Compare(timeOf(a.GetAt())), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	all = slices.CompactFunc(all, func(a, b *apiv1.Event) bool { return proto.Equal(a, b) })
+	return all[:min(len(all), shortMax)], known.err
+}
+
+// failedBefore asks the history what the last events of tasks that went wrong were.
+func (s *Server) failedBefore(ctx context.Context, then time.Time) ([]*apiv1.Event, error) {
+	asking, cancel := context.WithTimeout(ctx, askMax)
+	defer cancel()
+	events, _, err := s.until(asking, then, failedLooks, &apiv1.ListEventsRequest{
+		Limit: failedLooks, Kinds: []string{"task"}, NotableOnly: true, Since: timestamppb.New(then.Add(-failedFor)),
+	})
+	return events, err
 }
 
 // untilOf returns the moment of the past that an address names, for a call; nil: it names none.

@@ -49,7 +49,7 @@ func jobBlocks(job *apiv1.JobStatus, present *structpb.Struct, now time.Time) (b
 	return blocks
 }
 
-// steps are the steps of a job as a graph, from left to right.
+// steps are the steps of a job as a graph, from above to below, so that it fits a narrow screen.
 type steps struct {
 	steps  []stepBox
 	arrows []string
@@ -65,7 +65,8 @@ type stepBox struct {
 // The sizes of a graph of steps, in its own units.
 const (
 	stepWidth, stepHeight = 150, 42
-	stepsApart, rowsApart = 50, 16
+	stepsApart, rowsApart = 16, 36
+	stepsBeside           = 3 // more that begin at the same time stand in several rows
 )
 
 // stepsOf draws the steps that a job's file names.
@@ -87,11 +88,19 @@ func stepsOf(job *apiv1.JobStatus, present *structpb.Struct) (g steps) {
 			}
 		}
 	}
-	rows, at := map[int]int{}, map[string]stepBox{}
+	beside, above, at := map[int]int{}, map[int]int{}, map[string]stepBox{}
+	for name := range after { // order: irrelevant because they are counted
+		beside[depth[name]]++
+	}
+	for i := range len(beside) {
+		above[i+1] = above[i] + (beside[i]+stepsBeside-1)/stepsBeside
+	}
+	clear(beside)
 	for _, step := range list {
 		name := step.GetStructValue().GetFields()["name"].GetStringValue()
-		box := stepBox{x: depth[name] * (stepWidth + stepsApart), y: rows[depth[name]] * (stepHeight + rowsApart), name: name, class: "soft"}
-		rows[depth[name]]++
+		i := beside[depth[name]]
+		beside[depth[name]]++
+		box := stepBox{x: i % stepsBeside * (stepWidth + stepsApart), y: (above[depth[name]] + i/stepsBeside) * (stepHeight + rowsApart), name: name, class: "soft"}
 		if i := slices.IndexFunc(job.GetSubJobs(), func(sub *apiv1.SubJobStatus) bool { return sub.GetName() == name }); i >= 0 {
 			sub := job.GetSubJobs()[i]
 			box.state, box.class = sub.GetState(), stateClass(sub.GetState())
@@ -104,9 +113,9 @@ func stepsOf(job *apiv1.JobStatus, present *structpb.Struct) (g steps) {
 	for _, box := range g.steps {
 		for _, before := range after[box.name] {
 			from := at[before]
-			middle := stepHeight / 2
-			g.arrows = append(g.arrows, fmt.Sprintf("M%d %dC%d %d %d %d %d %d", from.x+stepWidth, from.y+middle, from.x+stepWidth+stepsApart/2, from.y+middle,
-				box.x-stepsApart/2, box.y+middle, box.x, box.y+middle))
+			middle := stepWidth / 2
+			g.arrows = append(g.arrows, fmt.Sprintf("M%d %dC%d %d %d %d %d %d", from.x+middle, from.y+stepHeight, from.x+middle, from.y+stepHeight+rowsApart/2,
+				box.x+middle, box.y-rowsApart/2, box.x+middle, box.y))
 		}
 	}
 	return g

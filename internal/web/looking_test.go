@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/web"
@@ -53,6 +56,112 @@ func TestPatchesAskNothing(t *testing.T) {
 		}
 		leave()
 		for lines.Scan() && lines.Text() != "event: gone" { // so that nobody is held up by writing
+		}
+	})
+}
+
+// TestOnlyTheFirstLookWaitsForTheState: while the state of a large cluster is being read, a click is answered at once. What
+// is asked of a moment of the past gets no patches, so it waits.
+func TestOnlyTheFirstLookWaitsForTheState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := large(1, 1)
+		cluster.takes = 2 * time.Second
+		page := web.New(web.Config{Cluster: cluster})
+		defer page.End()
+		looked := func(path string) (time.Duration, bool) {
+			began := time.Now()
+			body := ask(page.Handler(), http.MethodGet, path).Body.String()
+			return time.Since(began), strings.Contains(body, "the state is being read")
+		}
+		if took, partly := looked("/"); took >= 300*time.Millisecond || !partly {
+			t.Errorf("the first look takes %v, and says %v that the state is being read", took, partly)
+		}
+		for _, path := range []string{"/", "/tasks"} {
+			if took, partly := looked(path); took != 0 || !partly {
+				t.Errorf("%s takes %v while the state is being read, and says it: %v", path, took, partly)
+			}
+		}
+		if took, partly := looked(fmt.Sprint("/tasks?at=", time.Now().Unix()-1)); took == 0 || partly {
+			t.Errorf("a moment of the past takes %v, and is shown in part: %v", took, partly)
+		}
+		done := httptest.NewRequest(http.MethodPost, "/do/drain", strings.NewReader("agent=agent-0"))
+		done.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		if page.Handler().ServeHTTP(w, done); !strings.Contains(w.Body.String(), "1 agent") {
+			t.Errorf("after an action the page says %s", w.Body)
+		}
+	})
+}
+
+// TestWhatHasFailedIsSeen: the first view says which tasks have failed lately, before and after it was opened, and asks the
+// history for it once. Tasks that have ended are not counted as if they were on their way.
+func TestWhatHasFailedIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := newHistorian()
+		cluster.said("task", "framework-1/old", "failed", "exit code 1", "agent agent-1")
+		cluster.said("task", "framework-1/killed", "killed", "somebody asked for it", "person ann")
+		for i, state := range []string{"RUNNING", "STAGING", "FAILED", "KILLED"} {
+			cluster.happen("", &apiv1.Change{View: &apiv1.Change_Task{Task: &apiv1.TaskView{Id: fmt.Sprint("t", i), FrameworkId: "framework-1", State: state}}})
+		}
+		page := web.New(web.Config{Cluster: cluster})
+		defer page.End()
+		shows := func(has string, is bool) {
+			t.Helper()
+			if body := ask(page.Handler(), http.MethodGet, "/").Body.String(); strings.Contains(body, has) != is {
+				t.Errorf("the first view says %s: %v: %s", has, !is, body)
+			}
+		}
+		shows("framework-1/old", true)
+		shows("framework-1/killed", false)
+		shows("1 RUNNING, 1 STAGING, 2 ended and not yet acknowledged", true)
+		cluster.said("task", "framework-1/silent", "failed", "the watch has not told of it", "agent agent-1")
+		shows("framework-1/silent", false)
+		cluster.changed <- &apiv1.Change{Event: &apiv1.Event{At: timestamppb.Now(), Kind: "task", Name: "framework-1/new", What: "failed", Notable: true}}
+		synctest.Wait()
+		shows("framework-1/new", true)
+	})
+}
+
+// TestATabThatComesBackIsSentAll: two tabs share a watch. One that has slept is sent all that it has when it asks again, and
+// not only what changes then.
+func TestATabThatComesBackIsSentAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := answering("quiet")
+		cluster.state = nil
+		page := web.New(web.Config{Cluster: cluster})
+		defer page.End()
+		open := func() (lines *bufio.Scanner, close func()) {
+			reader, writer := newPipe()
+			ctx, leave := context.WithCancel(t.Context())
+			go func() {
+				page.Handler().ServeHTTP(writer, httptest.NewRequestWithContext(ctx, http.MethodGet, "/events?at=/tasks", nil))
+				writer.Close()
+			}()
+			lines = bufio.NewScanner(reader)
+			lines.Buffer(nil, 1<<20)
+			return lines, func() {
+				for leave(); lines.Scan(); { // until it has ended
+					continue
+				}
+			}
+		}
+		one, sleep := open()
+		other, end := open()
+		defer end()
+		nextPatch(t, one)
+		nextPatch(t, other)
+		sleep()
+		cluster.changed <- &apiv1.Change{View: &apiv1.Change_Task{Task: &apiv1.TaskView{Id: "t1", FrameworkId: "f1", State: "RUNNING"}}}
+		if next := nextPatch(t, other); !strings.Contains(next["list"], `href="/tasks/f1/t1"`) {
+			t.Errorf("the tab that has not slept is sent %v", next)
+		}
+		one, sleep = open()
+		defer sleep()
+		if next := nextPatch(t, one); len(next) != 3 || !strings.Contains(next["list"], `href="/tasks/f1/t1"`) {
+			t.Errorf("the tab that has slept is sent %v", next)
+		}
+		if cluster.watches != 1 {
+			t.Errorf("two tabs have %d watches", cluster.watches)
 		}
 	})
 }

@@ -25,8 +25,8 @@ const (
 	// mirrorsMax bounds the mirrors. One more person who may see other things than all those is refused (Limit).
 	mirrorsMax = 64
 	// wholeWait is how long the first look waits for the state; then it is shown what has come so far, and the rest
-	// follows.
-	wholeWait = 250 * time.Millisecond
+	// follows. So is whoever looks while it is being read: many agents and tasks take seconds.
+	wholeWait = 150 * time.Millisecond
 	// askMax is how long a page waits for an answer about the cluster as a whole, as while nobody leads.
 	askMax = 3 * time.Second
 )
@@ -40,6 +40,7 @@ type mirrors struct {
 
 // mirror is the cluster as some may see it, kept as it is by one watch.
 type mirror struct {
+	began   time.Time
 	changes signal
 	end     context.CancelFunc
 	users   int         // guarded by the mutex of all mirrors, as idle; who looks now
@@ -53,9 +54,10 @@ type mirror struct {
 	shown *copied                 // copy as it was looked at last; nil: it has changed since
 	past  past
 	err   error // why there is no watch
-	// rights and leads count what was told of who may what, and of the masters.
-	rights, leads int
-	outline       outline
+	// rights, leads and missed count what was told of who may what, of the masters, and how often something was not told.
+	rights, leads, missed int
+	outline               outline
+	failed                failures
 }
 
 // outline is what is known of the cluster as a whole.
@@ -120,7 +122,7 @@ func (s *Server) mirrored(ctx context.Context) (_ context.Context, m *mirror, le
 		}
 		watched, end := context.WithCancel(watched)
 		stop := context.AfterFunc(s.ending, end)
-		m = &mirror{end: end, copy: new(client.Copy), used: make(map[string]*apiv1.Usage)}
+		m = &mirror{began: time.Now(), end: end, copy: new(client.Copy), used: make(map[string]*apiv1.Usage)}
 		s.mirrors.by[key] = m
 		s.watching.Go(func() {
 			defer stop()
@@ -223,6 +225,9 @@ func (m *mirror) keep(ctx context.Context, s *Server, resumes bool) {
 func (m *mirror) take(news *apiv1.WatchResponse, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if news.GetMissed() != "" {
+		m.missed++
+	}
 	if news.GetMissed() != "" && m.copy.Whole() {
 		m.next = new(client.Copy)
 	}
@@ -312,9 +317,13 @@ func (m *mirror) outlined(ctx context.Context, operator apiv1.OperatorServiceCli
 	return known.cluster, known.err
 }
 
-// await waits for the first state, for a while.
-func (m *mirror) await(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, wholeWait)
+// await waits for the first state until a while after the watch has begun. A view that gets no patches is worth a longer one.
+func (m *mirror) await(ctx context.Context, still bool) {
+	most := wholeWait
+	if still {
+		most = askMax
+	}
+	ctx, cancel := context.WithDeadline(ctx, m.began.Add(most))
 	defer cancel()
 	for {
 		_, changed := m.changes.now()

@@ -222,13 +222,14 @@ func (s *Server) viewed(r *http.Request, of view) (context.Context, page) {
 		defer leave()
 		ctx, m = looking, found
 	}
-	m.await(ctx)
+	_, past := momentOf(r.URL.Query())
+	m.await(ctx, past)
 	r = r.WithContext(ctx)
 	ctx = s.then(r, m)
 	shown, err := of(r.WithContext(ctx))
 	if err != nil {
 		shown = failed(err)
-		_, shown.still = momentOf(r.URL.Query())
+		shown.still = past
 	}
 	if one, _ := look(ctx); shown.code == 0 && !shown.still {
 		shown.track = m.trackOf(r.URL, one, s.config.Clock(), s.accounted(ctx, m, r.URL.Query()))

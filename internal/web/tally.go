@@ -57,20 +57,20 @@ type holding struct {
 // tally keeps the sums that the views show, change by change, because there may be too many tasks to add them up at each
 // look. The zero value is usable.
 type tally struct {
-	tasks   map[string]counted    // by FRAMEWORK/TASK
-	on      map[string][]holding  // by agent, sorted by holder; a slice is replaced, never edited
-	all     map[holder]holding    // on all agents
-	agents  map[string][2]amounts // by agent: in total, allocated
-	total   [2]amounts
-	running int
+	tasks  map[string]counted    // by FRAMEWORK/TASK
+	on     map[string][]holding  // by agent, sorted by holder; a slice is replaced, never edited
+	all    map[holder]holding    // on all agents
+	agents map[string][2]amounts // by agent: in total, allocated
+	total  [2]amounts
+	states map[string]int
 }
 
 // counted is how a task is counted.
 type counted struct {
 	holder
 	amounts
-	agent   string
-	running bool
+	agent string
+	state string
 }
 
 // turn takes in a change.
@@ -105,11 +105,11 @@ func (t *tally) turnTask(name string, task *apiv1.TaskView) {
 		return
 	}
 	if t.tasks == nil {
-		t.tasks, t.on, t.all = make(map[string]counted), make(map[string][]holding), make(map[holder]holding)
+		t.tasks, t.on, t.all, t.states = make(map[string]counted), make(map[string][]holding), make(map[holder]holding), make(map[string]int)
 	}
 	now := counted{
 		holder{task.GetRole(), cmp.Or(task.GetFrameworkName(), task.GetFrameworkId()), task.GetLabels()[api.JobLabel]}, amountsOf(task.GetResources()), task.GetAgentId(),
-		task.GetState() == api.TaskRunning.String(),
+		task.GetState(),
 	}
 	t.tasks[name] = now
 	t.count(now, 1)
@@ -117,8 +117,8 @@ func (t *tally) turnTask(name string, task *apiv1.TaskView) {
 
 // count counts a task once more, or once less.
 func (t *tally) count(task counted, times int64) {
-	if task.running {
-		t.running += int(times)
+	if t.states[task.state] += int(times); t.states[task.state] == 0 {
+		delete(t.states, task.state)
 	}
 	sum := func(h holding) holding {
 		h.holder, h.tasks = task.holder, h.tasks+int(times)
@@ -151,12 +151,13 @@ type sums struct {
 	agents           map[string][2]amounts // by agent: in total, allocated
 	all              []holding             // sorted by holder
 	total, allocated amounts
-	tasks, running   int
+	tasks            int
+	states           map[string]int // how many tasks are in each
 }
 
 func (t *tally) sums() sums {
 	return sums{
-		on: maps.Clone(t.on), agents: maps.Clone(t.agents), total: t.total[0], allocated: t.total[1], tasks: len(t.tasks), running: t.running,
+		on: maps.Clone(t.on), agents: maps.Clone(t.agents), total: t.total[0], allocated: t.total[1], tasks: len(t.tasks), states: maps.Clone(t.states),
 		all: slices.SortedFunc(maps.Values(t.all), func(a, b holding) int { return compareHolders(a.holder, b.holder) }),
 	}
 }

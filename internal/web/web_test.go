@@ -40,6 +40,8 @@ type fake struct {
 	called  map[string]bool                          // the methods that were called
 	denied  error                                    // why nobody may watch
 	told    bool                                     // the state was told once
+	takes   time.Duration                            // until it is told
+	watches int                                      // that were begun
 	state   []*apiv1.Change                          // what a watch tells first
 	changed chan *apiv1.Change                       // what it tells then; nil breaks it
 }
@@ -62,6 +64,7 @@ func (f *fake) NewStream(ctx context.Context, _ *grpc.StreamDesc, _ string, _ ..
 	if f.denied != nil {
 		return nil, wire.Status(f.denied)
 	}
+	f.watches++
 	return &watching{ctx: ctx, cluster: f}, nil
 }
 
@@ -84,7 +87,11 @@ func (w *watching) RecvMsg(into any) error {
 			news.Missed = "it broke"
 		}
 		w.cluster.told = true
-		return nil
+		select {
+		case <-time.After(w.cluster.takes):
+		case <-w.ctx.Done():
+		}
+		return w.ctx.Err()
 	}
 	select {
 	case change := <-w.cluster.changed:

@@ -163,6 +163,14 @@ func (h *herding) seen(ctx context.Context, leader *node, turns int) error {
 	if err := chromedp.Do(ctx, chromedp.Navigate(link)); err != nil {
 		return err
 	}
+	first, err := chromedp.Run(ctx, chromedp.Evaluate[float64](firstPaint, chromedp.EvalAwaitPromise))
+	if err != nil {
+		return err
+	}
+	h.row("the first look at a page that has just been started", fmt.Sprintf("%.0f ms", first), "its watch begins with it, and the state follows")
+	if _, err := chromedp.Run(ctx, chromedp.Evaluate[bool](stateThere, chromedp.EvalAwaitPromise)); err != nil {
+		return err
+	}
 	base, _, _ := strings.Cut(link, "/?")
 	t := &viewer{herding: h, ui: ui.Process.Pid, leader: leader.process.Process.Pid, base: base}
 	for _, view := range []string{"/", "/tasks"} {
@@ -216,7 +224,7 @@ func (t *viewer) look(ctx context.Context, view string, turns int) error {
 		if err != nil {
 			return err
 		}
-		if i > 0 { // the first look begins the watch
+		if i > 0 { // the first look sorts what is listed
 			firsts = append(firsts, time.Duration(first*float64(time.Millisecond)))
 		}
 	}
@@ -276,6 +284,12 @@ const countLooks = `window.looks = 0, fetch(document.body.dataset.events).then(a
 const firstPaint = `new Promise(resolve => new PerformanceObserver((list, observer) => {
 	for (const entry of list.getEntriesByName("first-contentful-paint")) { observer.disconnect(); resolve(entry.startTime); }
 }).observe({ type: "paint", buffered: true }))`
+
+// stateThere is a script that waits until the page knows the whole state.
+const stateThere = `new Promise(resolve => {
+	const look = () => document.querySelector(".head .good") ? resolve(true) : setTimeout(look, 100);
+	look();
+})`
 
 // renderers returns the processes of a browser that draw pages.
 func renderers(browser int) (pids []int) {

@@ -83,10 +83,20 @@ func TestAPersonLooksWithABrowser(t *testing.T) {
 }
 
 // TestOnlyTheLinkLetsIn: who reaches the port of 'tender ui' gets in by a link that is printed, and each of them is of use
-// once.
+// once. A master that is told to serve no page serves none; 'tender ui' needs none of it.
 func TestOnlyTheLinkLetsIn(t *testing.T) {
 	t.Parallel()
-	c := startTrusted(t)
+	c := startTrustedWith(t, "--ui=false")
+	master := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	for _, path := range []string{"/", "/login", "/page.css"} {
+		answer, err := master.Get("https://" + c.http[0] + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.Body.Close(); answer.StatusCode != http.StatusNotFound {
+			t.Errorf("a master that serves no page answers %s with %d", path, answer.StatusCode)
+		}
+	}
 	ui := launch(t, c.env, true, []string{"ui", "--no-open"})
 	ui.await("Ctrl-C here ends it.")
 	first := regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?code=\w+`).FindString(ui.stdout.String())

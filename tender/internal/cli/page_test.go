@@ -97,6 +97,14 @@ func openWindow(t *testing.T, base string) *window {
 	return w
 }
 
+// tab opens another tab of the same browser.
+func (w *window) tab() *window {
+	w.t.Helper()
+	ctx, leave := chromedp.NewContext(w.ctx)
+	w.t.Cleanup(leave)
+	return &window{t: w.t, ctx: ctx, base: w.base}
+}
+
 // call makes a call to the browser.
 func call[P, R any](w *window, command cdp.Command[P, R], params P) {
 	w.t.Helper()
@@ -353,8 +361,9 @@ func TestThePageInABrowser(t *testing.T) {
 	if short.wait() == 0 {
 		t.Error("a task that was killed ends well")
 	}
-	idle := slices.IndexFunc([]string{"a1", "a2", "a3", "a4"}, func(name string) bool { return !strings.Contains(c.must("get", "tasks", "-o", "wide"), name) })
-	w.goTo("/agents/" + []string{"a1", "a2", "a3", "a4"}[idle])
+	all := []string{"a1", "a2", "a3", "a4"}
+	idle := all[slices.IndexFunc(all, func(name string) bool { return !strings.Contains(c.must("get", "tasks", "-o", "wide"), name) })]
+	w.goTo("/agents/" + idle)
 	w.click(`a[href^="/do/drain"]`)
 	w.await("button.danger")
 	w.click("button.danger")
@@ -364,6 +373,32 @@ func TestThePageInABrowser(t *testing.T) {
 	if audit := c.must("audit"); !strings.Contains(audit, "KillTask") || !strings.Contains(audit, "drain") {
 		t.Errorf("the audit is %s", audit)
 	}
+
+	// A tab sleeps. In another one, whose browser runs no scripts, all views are whole, and the agent is reactivated. The
+	// first one shows it when it is awake.
+	w.goTo("/agents")
+	w.reads("#live", "live")
+	const seen = "Object.defineProperty(document, 'hidden', { value: %t, configurable: true }), document.dispatchEvent(new Event('visibilitychange'))"
+	drains := fmt.Sprintf(`[...document.querySelectorAll("tr[data-row]")].some(row => row.innerText.includes(%q) && row.innerText.includes("drain"))`, idle)
+	w.awaitThat("%s", drains)
+	w.does(seen, true)
+	plain := w.tab()
+	call(plain, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	for _, view := range views {
+		plain.goTo(view)
+		if wrong := evaluated[string](plain, "%s", plainly); wrong != "" {
+			t.Errorf("%s without scripts: %s", view, wrong)
+		}
+	}
+	plain.goTo("/agents/" + idle)
+	plain.click(`a[href^="/do/reactivate"]`)
+	plain.click("form.ask button:not([name])")
+	plain.reads("main h2", "Done")
+	if !evaluated[bool](w, "%s", drains) {
+		t.Error("a tab that nobody sees is kept up to date")
+	}
+	w.does(seen, false)
+	w.awaitThat("!%s", drains)
 
 	// The list of a moment that has passed is what it was then: by its address, and dragged to.
 	w.goTo(fmt.Sprint("/tasks?at=", before))
@@ -406,6 +441,11 @@ func TestThePageInABrowser(t *testing.T) {
 	w.gone(`tr[data-row$="/web.0"]`)
 	w.bears("net::ERR_") // of connections that broke
 }
+
+// plainly says what a view lacks where no script has run.
+const plainly = `document.getElementById("theme").hidden !== true || document.getElementById("live").textContent ? "a script has run"
+	: !document.title || ![...document.querySelectorAll("main section")].every(one => one.innerText.trim()) ? "a block of it is empty: " + document.querySelector("main").innerText
+	: document.querySelector("main [data-block=figures]") && !document.querySelector("main svg a") ? "it has no picture" : ""`
 
 // requestsOf returns the requests that show views.
 func requestsOf(views []string) (requests []string) {
