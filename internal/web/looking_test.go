@@ -130,7 +130,7 @@ func TestATabThatComesBackIsSentAll(t *testing.T) {
 		cluster.state = nil
 		page := web.New(web.Config{Cluster: cluster})
 		defer page.End()
-		open := func() (lines *bufio.Scanner, close func()) {
+		open := func() (lines *bufio.Scanner, sleep func()) {
 			reader, writer := newPipe()
 			ctx, leave := context.WithCancel(t.Context())
 			go func() {

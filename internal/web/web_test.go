@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"golang.org/x/net/html"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -28,81 +27,10 @@ import (
 	"github.com/tenderhq/tender/internal/testing/routes"
 	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/internal/web"
-	"github.com/tenderhq/tender/internal/wire"
 )
 
 // hostile is a text that would end elements and begin others, were it not escaped.
 const hostile = `"'></td></a></text></svg></title></style><script>alert(1)</script><!-- &amp; javascript:alert(1)`
-
-// fake is a cluster that answers each call with what it was told.
-type fake struct {
-	answers map[string]func() (proto.Message, error) // by method
-	called  map[string]bool                          // the methods that were called
-	denied  error                                    // why nobody may watch
-	told    bool                                     // the state was told once
-	takes   time.Duration                            // until it is told
-	watches int                                      // that were begun
-	state   []*apiv1.Change                          // what a watch tells first
-	changed chan *apiv1.Change                       // what it tells then; nil breaks it
-}
-
-func (f *fake) Invoke(_ context.Context, method string, _, reply any, _ ...grpc.CallOption) error {
-	f.called[method] = true
-	answer, known := f.answers[method[strings.LastIndexByte(method, '/')+1:]]
-	if !known {
-		return wire.Status(api.E("fake", api.Unsupported, method, errors.New("the test has no answer to it")))
-	}
-	message, err := answer()
-	if err != nil {
-		return wire.Status(err)
-	}
-	proto.Merge(reply.(proto.Message), message)
-	return nil
-}
-
-func (f *fake) NewStream(ctx context.Context, _ *grpc.StreamDesc, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
-	if f.denied != nil {
-		return nil, wire.Status(f.denied)
-	}
-	f.watches++
-	return &watching{ctx: ctx, cluster: f}, nil
-}
-
-// watching is a watch that tells the state, and then each change.
-type watching struct {
-	grpc.ClientStream
-	ctx     context.Context
-	cluster *fake
-	begun   bool
-}
-
-func (*watching) SendMsg(any) error { return nil }
-func (*watching) CloseSend() error  { return nil }
-func (w *watching) RecvMsg(into any) error {
-	news := into.(*apiv1.WatchResponse)
-	news.Complete, news.Cursor = true, &apiv1.Cursor{}
-	if !w.begun {
-		w.begun, news.Items = true, w.cluster.state
-		if w.cluster.told {
-			news.Missed = "it broke"
-		}
-		w.cluster.told = true
-		select {
-		case <-time.After(w.cluster.takes):
-		case <-w.ctx.Done():
-		}
-		return w.ctx.Err()
-	}
-	select {
-	case change := <-w.cluster.changed:
-		if news.Items = append(news.Items, change); change == nil {
-			return wire.Status(api.E("fake", api.Unavailable, "", errors.New("it broke")))
-		}
-		return nil
-	case <-w.ctx.Done():
-		return w.ctx.Err()
-	}
-}
 
 // filled is a message with the text in every field that holds texts, and one item in every list.
 func filled(message proto.Message, text string) proto.Message {
@@ -160,7 +88,7 @@ func fill(m protoreflect.Message, text string, depth int) {
 
 // answering is a cluster all of whose names and sentences are the text.
 func answering(text string) *fake {
-	f := &fake{answers: map[string]func() (proto.Message, error){}, called: map[string]bool{}, changed: make(chan *apiv1.Change)}
+	f := &fake{answers: map[string]func() (proto.Message, error){}, changed: make(chan *apiv1.Change)}
 	views := (&apiv1.Change{}).ProtoReflect().Descriptor().Oneofs().ByName("view").Fields()
 	for i := range views.Len() {
 		one := &apiv1.Change{}
@@ -489,7 +417,7 @@ func TestFormsAreWhatACookieMayChange(t *testing.T) {
 		}
 	}
 	for _, row := range rights.Table {
-		if called := cluster.called[row.Call]; row.Changes && called != row.Page {
+		if _, called := cluster.called.Load(row.Call); row.Changes && called != row.Page {
 			t.Errorf("%s: the page does it: %v, and the table says %v", row.Call, called, row.Page)
 		}
 	}
