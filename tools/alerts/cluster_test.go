@@ -126,6 +126,7 @@ type cluster struct {
 	series          map[string][]string // by name and labels; one value for each scrape
 	client          http.Client         // with which it scrapes
 	scheme          string              // "": http
+	ports           int                 // that were looked at by free
 }
 
 type target struct{ job, instance, address string }
@@ -162,15 +163,19 @@ func (c *cluster) startAll() {
 	}
 }
 
-// free returns a port that nobody uses.
+// firstPort is below the ports that systems use for outgoing connections: masters come back to theirs.
+const firstPort = 21_000
+
+// free returns a port that nobody uses, each time another one.
 func (c *cluster) free() string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		c.t.Fatal(err)
+	for {
+		c.ports++
+		port := strconv.Itoa(firstPort + c.ports)
+		if listener, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			listener.Close()
+			return port
+		}
 	}
-	defer listener.Close()
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	return port
 }
 
 // start starts the program. Its process group ends with the test.
