@@ -23,8 +23,8 @@ const (
 // Watch tells what there is, and then every change, in order, until ctx ends. When the leader changes or the connection
 // breaks, it goes on at the next leader; a response whose field missed is set says what it could not learn, and that the
 // state follows anew. What a leader has told last before it died the next one may tell again behind that, such as the end
-// of a task: whoever counts ends remembers which tasks have ended since the state. An error is the last thing that it yields; nothing that another attempt may cure is one. The
-// responses must not be changed. See [apiv1.WatchRequest].
+// of a task: whoever counts ends remembers which tasks have ended since the state. An error is the last thing that it
+// yields; nothing that another attempt may cure is one. The responses must not be changed. See [apiv1.WatchRequest].
 //
 //	for news, err := range c.Watch(ctx, &apiv1.WatchRequest{Kinds: []string{"task"}}) {
 func (c *Client) Watch(ctx context.Context, request *apiv1.WatchRequest) iter.Seq2[*apiv1.WatchResponse, error] {

@@ -82,36 +82,31 @@ type OrphanedVolume struct {
 // lostWhy is the reason why nothing is known of an agent that the registry does not have.
 const lostWhy = "not back yet since the registry was restored or recovered; only frameworks know of it"
 
-// agentRow is an agent of the registry, or one that only frameworks have named.
-type agentRow struct {
-	id   api.AgentID
-	lost bool
-}
-
 // Agents returns a page of the admitted agents, and of those that only frameworks have named.
 func (c Cluster) Agents(query Query) Page[Agent] { return atOnce(AgentList, c, query) }
 
 // AgentList notes the rows of [Cluster.Agents].
-func AgentList(c Cluster, query Query) Listing[Agent] {
-	lost, since := c.lostAgents()
-	list := &listing[agentRow, Agent]{name: func(row agentRow) string { return string(row.id) }}
-	list.reader = func(c Cluster, query *Query) func(agentRow) (Agent, bool) {
-		return func(row agentRow) (Agent, bool) {
-			_, admitted := c.Registry.Agents[row.id]
-			switch {
-			case admitted && c.wantsAgent(query, row.id):
-				return c.agent(row.id), true
-			case !admitted && row.lost && query.Framework == "" && query.wantsAgent(&AgentBrief{ID: row.id, State: api.AgentDisconnected}):
-				return lostAgent(row.id, len(lost[row.id]), since), true
+func AgentList(c Cluster, _ Query) Listing[Agent] {
+	list := &listing[api.AgentID, Agent]{name: func(id api.AgentID) string { return string(id) }}
+	list.reader = func(c Cluster, query *Query) func(api.AgentID) (Agent, bool) {
+		lost, since := c.lostAgents()
+		return func(id api.AgentID) (Agent, bool) {
+			_, admitted := c.Registry.Agents[id]
+			switch tasks := len(lost[id]); {
+			case admitted && c.wantsAgent(query, id):
+				return c.agent(id), true
+			case !admitted && tasks > 0 && query.Framework == "" && query.wantsAgent(&AgentBrief{ID: id, State: api.AgentDisconnected}):
+				return lostAgent(id, tasks, since), true
 			}
 			return Agent{}, false
 		}
 	}
 	for id := range c.Registry.Agents { // order: irrelevant because rows are sorted
-		list.note(agentRow{id: id})
+		list.note(id)
 	}
+	lost, _ := c.lostAgents()
 	for id := range lost { // order: irrelevant because rows are sorted
-		list.note(agentRow{id, true})
+		list.note(id)
 	}
 	return list
 }

@@ -60,12 +60,12 @@ func (c Cluster) Frameworks(query Query) Page[Framework] { return atOnce(Framewo
 
 // FrameworkList notes the rows of [Cluster.Frameworks].
 func FrameworkList(c Cluster, _ Query) Listing[Framework] {
-	var shares map[api.FrameworkID]float64
-	if c.Leader != nil {
-		shares = c.Leader.Shares().Frameworks
-	}
 	list := &listing[api.FrameworkID, Framework]{name: func(id api.FrameworkID) string { return string(id) }}
 	list.reader = func(c Cluster, query *Query) func(api.FrameworkID) (Framework, bool) {
+		var shares map[api.FrameworkID]float64
+		if c.Leader != nil {
+			shares = c.Leader.Shares().Frameworks
+		}
 		return func(id api.FrameworkID) (Framework, bool) {
 			if !c.listsFramework(query, id) {
 				return Framework{}, false
