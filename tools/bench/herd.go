@@ -109,7 +109,6 @@ type herding struct {
 	agents int
 	flock  *flockProcess
 	work   *herdWork
-	alone  float64 // how much of a core the leader takes while nobody looks; 0: not measured
 }
 
 func (h *herding) row(what, figure, beside string) {

@@ -124,6 +124,7 @@ func (q *quorum) start(n *node, args ...string) error {
 	}
 	defer log.Close()
 	n.process = exec.Command(q.binary, slices.Concat([]string{"master", "--data-dir", n.dir}, q.flags, args)...)
+	n.process.Env = append(os.Environ(), "GODEBUG=gctrace=1") // a line for each collection: see node.collected
 	n.process.Stderr = log
 	n.process.SysProcAttr = ofOurs()
 	return n.process.Start()
