@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +42,7 @@ type bare struct {
 const (
 	bareWrites = "/bare/writes" // each record is committed by the library of the masters' log, and comes back
 	bareLives  = "/bare/lives"  // each record goes to the third process, is answered there by two, and acknowledged
+	bareSpawns = "/bare/spawns" // the same, and it is answered when a process in walls has begun, and has ended
 	bareHolds  = "/bare/holds"  // nothing comes
 
 	bareBytes   = 2 * commitValueBytes // of a record: a command contains names besides the value
@@ -63,7 +65,8 @@ func startBare(parent string) (b *bare, err error) {
 	if err = errors.Join(err, unproven, full); err != nil {
 		return b, err
 	}
-	if b.proof, err = proof, trust.WriteKey(b.dir, proof.key); err != nil {
+	b.proof = proof
+	if err = errors.Join(trust.WriteKey(b.dir, proof.key), os.Chmod(b.dir, 0o711)); err != nil { // the users of tasks pass through it
 		return b, err
 	}
 	all := make([]string, len(ports))
@@ -181,8 +184,10 @@ func (n *bareNode) serve(stream grpc.ServerStream) error {
 	switch {
 	case method == bareHolds:
 		return stream.RecvMsg(new(wrapperspb.BytesValue))
-	case method == bareLives && n.self < 2:
-		return n.relay(stream)
+	case (method == bareLives || method == bareSpawns) && n.self < 2:
+		return n.relay(stream, method)
+	case method == bareSpawns:
+		return n.spawn(stream)
 	case method == bareWrites:
 		if err := n.log.VerifyLeader().Error(); err != nil {
 			return err
@@ -207,9 +212,30 @@ func (n *bareNode) serve(stream grpc.ServerStream) error {
 	})
 }
 
+// spawn runs a task for each record, one after the other. An acknowledgement is the last.
+func (n *bareNode) spawn(stream grpc.ServerStream) error {
+	place, err := openWalls(n.dir)
+	if err != nil {
+		return err
+	}
+	runtime.LockOSThread() // never unlocked: the thread, which moves between control groups, ends with its goroutine
+	worker, err := place.worker(0, 1)
+	if err != nil {
+		return errors.Join(err, place.close())
+	}
+	return receiveBare(stream, func(record []byte) error {
+		if record[0] == bareAck {
+			return errors.Join(worker.its.Remove(), place.close(), stream.SendMsg(wrapperspb.Bytes(record)))
+		}
+		var unsent error
+		err := worker.run(func() { unsent = stream.SendMsg(wrapperspb.Bytes(bareRecord(bareRunning))) })
+		return errors.Join(err, unsent, stream.SendMsg(wrapperspb.Bytes(bareRecord(bareFinished))))
+	})
+}
+
 // relay stands between a stream and the next process, as masters and agents do. The second process writes what it passes
 // on to its disk before, as agents do.
-func (n *bareNode) relay(up grpc.ServerStream) (err error) {
+func (n *bareNode) relay(up grpc.ServerStream, method string) (err error) {
 	var checkpoint *os.File
 	if n.self == 1 {
 		if checkpoint, err = os.OpenFile(filepath.Join(n.dir, "checkpoint"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
@@ -218,7 +244,7 @@ func (n *bareNode) relay(up grpc.ServerStream) (err error) {
 		defer checkpoint.Close()
 	}
 	both, ctx := errgroup.WithContext(up.Context())
-	down, err := openBare(ctx, n.addresses[n.self+1], n.holder.Dialer(transport.DialTCP, trust.Master), bareLives)
+	down, err := openBare(ctx, n.addresses[n.self+1], n.holder.Dialer(transport.DialTCP, trust.Master), method)
 	if err != nil {
 		return err
 	}
@@ -322,6 +348,53 @@ func (b *bare) lives(ctx context.Context, total, window int) (rate, cpu float64,
 		return 0, 0, err
 	}
 	return float64(total) / time.Since(began).Seconds(), (cpuOf(os.Getpid()) - before) * 1e6 / float64(total), nil
+}
+
+// singles asks for an answer and then for a process, so many times one after the other, and returns how long it takes
+// each time until that process has begun.
+func (b *bare) singles(ctx context.Context, total int) (times []time.Duration, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	offers, err := openBare(ctx, b.serving[2], b.proof.dialer(), bareLives)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := openBare(ctx, b.serving[0], b.proof.dialer(), bareSpawns)
+	if err != nil {
+		return nil, err
+	}
+	asks, runs := &bareAsker{stream: offers}, &bareAsker{stream: tasks}
+	for range total {
+		began := time.Now()
+		if err := errors.Join(asks.ask(bareTask), asks.await(2), runs.ask(bareTask), runs.await(1)); err != nil {
+			return nil, err
+		}
+		times = append(times, time.Since(began))
+		if err := runs.await(1); err != nil {
+			return nil, err
+		}
+	}
+	return times, errors.Join(runs.ask(bareAck), runs.await(1)) // the control groups are gone
+}
+
+// bareAsker asks over a stream, and waits for the answers.
+type bareAsker struct {
+	stream grpc.ClientStream
+	came   int // answers that nobody has waited for
+}
+
+func (a *bareAsker) ask(what byte) error { return a.stream.SendMsg(wrapperspb.Bytes(bareRecord(what))) }
+
+func (a *bareAsker) await(answers int) error {
+	for a.came < answers {
+		message := new(wrapperspb.BytesValue)
+		if err := a.stream.RecvMsg(message); err != nil {
+			return err
+		}
+		a.came += len(message.GetValue()) / bareBytes
+	}
+	a.came -= answers
+	return nil
 }
 
 // hold opens so many sessions, each with a connection and a certificate of its own, and returns how many MB the process

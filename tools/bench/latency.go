@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,22 +25,33 @@ type single struct {
 	running   []time.Duration // from submit to RUNNING at the scheduler
 }
 
-func latency(ctx context.Context, cluster *devcluster.Cluster, o options) error {
+func latency(ctx context.Context, cluster *devcluster.Cluster, o options) (err error) {
 	rate, _, err := plainSpawn(o.singles, 1)
 	if err != nil {
 		return err
 	}
 	spawn := time.Duration(float64(time.Second) / rate)
+	b, err := startBare(o.dir)
+	defer func() { err = errors.Join(err, b.stop()) }()
+	if err != nil {
+		return err
+	}
+	limits, err := b.singles(ctx, o.singles)
+	if err != nil {
+		return fmt.Errorf("bare: %w", err)
+	}
 	s := &single{total: o.singles}
 	if err := s.run(ctx, cluster); err != nil {
 		return err
 	}
-	times := s.running[len(s.running)/10:] // the first tenth warms up
+	times, limits := s.running[len(s.running)/10:], limits[len(limits)/10:] // the first tenth warms up
 	p50, p99 := quantile(times, 0.5), quantile(times, 0.99)
 	row("one task on an idle cluster: submitted to RUNNING seen by the framework", fmt.Sprintf("p50 %.1f ms, p99 %.1f ms", ms(p50), ms(p99)),
 		fmt.Sprintf("%d tasks, one after the other; %.1f and %.1f plain spawns of %.2f ms", len(times), float64(p50)/float64(spawn), float64(p99)/float64(spawn), ms(spawn)))
 	atMost("RUNNING seen, p50 in plain spawns", float64(p50)/float64(spawn), 4)
+	limited(float64(quantile(limits, 0.5)) / float64(spawn))
 	atMost("RUNNING seen, p99 in plain spawns", float64(p99)/float64(spawn), 10)
+	limited(float64(quantile(limits, 0.99)) / float64(spawn))
 	return nil
 }
 

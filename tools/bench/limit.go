@@ -21,21 +21,14 @@ const someUser = 62_000
 // empty and used again, and so are the oldest of as many folders as an agent keeps. So it does what the kernel has to for
 // each task, and nothing else. It returns processes per second.
 func walledSpawn(parent string, n, of int) (rate float64, err error) {
-	folder, err := os.MkdirTemp(parent, "walls-")
+	place, err := openWalls(parent)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	tree := cell.Open(cell.Place{Folder: folder})
-	defer func() { err = errors.Join(err, tree.Close()) }()
-	all := tree.Executor("bench", "walls")
-	if err := errors.Join(os.Chmod(folder, 0o711), all.MakeParent()); err != nil {
-		return 0, err
-	}
-	each := make([]walledWorker, of)
+	defer func() { err = errors.Join(err, place.close()) }()
+	each := make([]*walledWorker, of)
 	for i := range each {
-		each[i] = walledWorker{all: all, number: i, folder: folder}
-		if err := each[i].prepare(spawnsBefore / of); err != nil {
+		if each[i], err = place.worker(i, spawnsBefore/of); err != nil {
 			return 0, err
 		}
 	}
@@ -51,17 +44,48 @@ func walledSpawn(parent string, n, of int) (rate float64, err error) {
 	workers.Wait()
 	took := time.Since(began).Seconds()
 	close(failed)
-	for one := range failed {
-		err = errors.Join(err, one)
+	for failure := range failed {
+		err = errors.Join(err, failure)
 	}
-	return float64(n) / took, errors.Join(err, all.Remove())
+	return float64(n) / took, err
 }
 
-// walledWorker is one worker, with the group and the folder of its last task.
+// walledPlace has the groups and folders of such tasks.
+type walledPlace struct {
+	folder string
+	tree   cell.Tree
+	all    cell.Cell
+}
+
+func openWalls(parent string) (*walledPlace, error) {
+	folder, err := os.MkdirTemp(parent, "walls-")
+	if err != nil {
+		return nil, err
+	}
+	p := &walledPlace{folder: folder, tree: cell.Open(cell.Place{Folder: folder})}
+	p.all = p.tree.Executor("bench", "walls")
+	if err := errors.Join(os.Chmod(folder, 0o711), p.all.MakeParent()); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+func (p *walledPlace) close() error {
+	return errors.Join(p.all.Remove(), p.tree.Close(), os.RemoveAll(p.folder))
+}
+
+// worker makes a worker with a group, and with the folders of so many tasks that have ended.
+func (p *walledPlace) worker(number, ended int) (*walledWorker, error) {
+	w := &walledWorker{all: p.all, number: number, folder: p.folder}
+	return w, w.prepare(ended)
+}
+
+// walledWorker is one worker, with the group of its last task.
 type walledWorker struct {
 	all, its, home cell.Cell
 	folder         string
-	number, kept   int
+	number         int
+	kept, begun    int // folders of ended tasks, and tasks
 }
 
 var walledLimits = cell.Limits{CPUs: 10, Memory: 64 << 20}
@@ -93,31 +117,45 @@ func (w *walledWorker) prepare(kept int) (err error) {
 }
 
 func (w *walledWorker) spawn(n int) (err error) {
-	aside := w.all.Child(cell.SpareName(uint64(w.number))).Brief()
 	for i := 0; i < n && err == nil; i++ {
-		sandbox := w.sandbox(w.kept + i)
-		if err = errors.Join(os.Rename(w.sandbox(i), sandbox), w.spawnOnce(sandbox)); err != nil {
-			return err
-		}
-		ended, next := w.its, w.cell(i)
-		if ended.CanSpare() {
-			if ended, err = ended.SetAside(aside); err == nil && ended.IsAsNew() {
-				w.its, err = next.TakeOver(ended)
-				continue
-			}
-		}
-		w.its, err = next, errors.Join(err, ended.Remove(), next.Make(), next.Limit(walledLimits))
+		err = w.run(func() {})
 	}
 	return err
 }
 
-// spawnOnce runs /bin/true in the cell, as its user, with the files of its output.
-func (w *walledWorker) spawnOnce(sandbox string) error {
+// run runs one task, and calls running when its process has begun.
+func (w *walledWorker) run(running func()) error {
+	sandbox := w.sandbox(w.kept + w.begun)
+	if err := os.Rename(w.sandbox(w.begun), sandbox); err != nil {
+		return err
+	}
+	process, err := w.start(sandbox)
+	if err != nil {
+		return err
+	}
+	running()
+	if _, err := process.Wait(); err != nil {
+		return err
+	}
+	ended, next := w.its, w.cell(w.begun)
+	w.begun++
+	if ended.CanSpare() {
+		if ended, err = ended.SetAside(w.all.Child(cell.SpareName(uint64(w.number))).Brief()); err == nil && ended.IsAsNew() {
+			w.its, err = next.TakeOver(ended)
+			return err
+		}
+	}
+	w.its = next
+	return errors.Join(err, ended.Remove(), next.Make(), next.Limit(walledLimits))
+}
+
+// start starts /bin/true in the cell, as its user, with the files of its output.
+func (w *walledWorker) start(sandbox string) (*os.Process, error) {
 	files := []*os.File{nil}
 	for _, name := range []string{"stdout", "stderr"} {
 		file, err := os.OpenFile(filepath.Join(sandbox, name), os.O_APPEND|os.O_WRONLY|os.O_TRUNC, 0)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer file.Close()
 		files = append(files, file)
@@ -125,13 +163,9 @@ func (w *walledWorker) spawnOnce(sandbox string) error {
 	attr := &syscall.SysProcAttr{Setpgid: true, Credential: &syscall.Credential{Uid: someUser, Gid: someUser}}
 	closing, err := w.its.Start(attr)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	process, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{Dir: sandbox, Files: files, Sys: attr})
 	closing()
-	if err = errors.Join(err, w.home.MoveThread()); err != nil {
-		return err
-	}
-	_, err = process.Wait()
-	return err
+	return process, errors.Join(err, w.home.MoveThread())
 }
