@@ -20,7 +20,8 @@ type link struct {
 	conn  Conn
 	agent *agent // nil until the session is open
 	// waits is the agent whose older stream must show whether it is alive before this stream is admitted; nil: none.
-	waits *agent
+	waits  *agent
+	copies int // how many statuses of tasks that are settled may still come again (R40)
 }
 
 // agentStream is an agent's session with this leader.

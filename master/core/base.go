@@ -122,5 +122,5 @@ func (b *base) refuseVoice(a *agent, what string) {
 }
 
 // WordsInVain returns how often agents have spoken of something that is not theirs, or of a framework that no longer
-// exists. An honest agent does so at most once for each of its tasks.
+// exists. Copies of what tasks said that have ended there are not counted.
 func (c *Core) WordsInVain() uint64 { return c.vain.voices + c.vain.strays }

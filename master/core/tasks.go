@@ -214,7 +214,7 @@ func (r *tasks) statusUpdate(a *agent, status api.Status) {
 	case t.duplicate || t.framework.removed:
 		r.acknowledge(a, ref, status.Number)
 		if t.status.State.Terminal() {
-			r.forgetTask(t)
+			r.settleTask(t)
 		}
 	default:
 		r.tellStatus(t.framework, t.placed(status))
@@ -284,18 +284,38 @@ func (r *tasks) step(t *task, status api.Status) bool {
 	return true
 }
 
-// strayStatus handles a status of a task that the agent does not have, as far as the leader knows. Either the task's
-// end was acknowledged and the agent does not know it yet, or the framework is gone.
-func (r *tasks) strayStatus(a *agent, status api.Status) {
-	fw := r.frameworkByID[status.Framework]
-	if fw == nil || fw.removed {
-		r.vain.strays++
-		r.acknowledge(a, status.Ref(), status.Number)
-		return
+// An agent sends a status again until it hears the acknowledgement: after a second, and then after twice as long each
+// time. So where the leader or its stream was slow, copies of what a task said last come when its end is long settled.
+// An agent that was charged for them as for lies was read later and later, and so sent ever more of them.
+const (
+	// copiesPerTask is how many statuses may come again once a task is settled, each of three four times. They need not
+	// be of that task: which ones have ended is not remembered.
+	copiesPerTask = 12
+	// copiesMax bounds them for all tasks of an agent, which may have told 8,192 and heard no acknowledgement yet.
+	copiesMax = copiesPerTask * 8192
+)
+
+// settleTask forgets a task when its agent is told that its end is acknowledged.
+func (r *tasks) settleTask(t *task) {
+	if l := t.agent.link; l != nil {
+		l.copies = min(l.copies+copiesPerTask, copiesMax)
 	}
-	// R9: the status never overwrites that of the first launch. R40: and nobody is told the status of a task that this
-	// agent does not have, because its report has named all that it has.
-	r.refuseVoice(a, "a status of task "+status.Ref().String())
+	r.forgetTask(t)
+}
+
+// strayStatus handles a status of a task that the agent does not have, as far as the leader knows. Either it is a copy,
+// because the agent does not know yet that the task's end was acknowledged, or the framework is gone, or it is invented.
+// It never overwrites that of the first launch (R9), and nobody is told of it, because the agent's report has named all
+// that it has (R40).
+func (r *tasks) strayStatus(a *agent, status api.Status) {
+	switch fw := r.frameworkByID[status.Framework]; {
+	case a.link.copies > 0:
+		a.link.copies--
+	case fw == nil || fw.removed:
+		r.vain.strays++
+	default:
+		r.refuseVoice(a, "a status of task "+status.Ref().String())
+	}
 	r.acknowledge(a, status.Ref(), status.Number)
 }
 
@@ -323,7 +343,7 @@ func (r *tasks) acknowledged(s *session, items []protocol.Acknowledgement) {
 			t.status.Previous = 0
 		}
 		if t != nil && !t.duplicate && t.status.State.Terminal() && item.Number >= t.number {
-			r.forgetTask(t)
+			r.settleTask(t)
 		}
 	}
 }

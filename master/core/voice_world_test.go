@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,9 +65,12 @@ func (w *world) verbOfVoices(verb string, args transcript.Line) bool {
 		a.behind, _ = time.ParseDuration(args.Word(1))
 	case "again": // again a1 f1/t1 2: the agent has sent that status of the task once more, before it was told anything since
 		number, _ := strconv.ParseUint(args.Word(2), 10, 64)
+		times, _ := strconv.Atoi(cmp.Or(args.Named["times"], "1"))
 		for _, status := range slices.Backward(a.said) {
 			if status.Ref() == w.ref(args.Word(1)) && status.Number == number {
-				w.agentSays(a, protocol.StatusUpdate{Status: status})
+				for range times {
+					w.agentSays(a, protocol.StatusUpdate{Status: status})
+				}
 				break
 			}
 		}
