@@ -80,7 +80,9 @@ func (c *callbacks) run() {
 // tell passes a result to the loop. It goes the way of what callbacks ask for: behind what its own callback has asked
 // for, and before what the next one asks for, which may build on it. (The ID of a task that was DROPPED is free in the
 // callback after the one that was told so.)
-func (c *callbacks) tell(result result) { _ = c.client.ask(result.job.callback.Name(), result) } // it fails when Run has ended
+func (c *callbacks) tell(result result) {
+	_ = c.client.askLoop(result.job.callback.Name(), func(l *loop) { l.hearResult(result) }) // it fails when Run has ended
+}
 
 // now returns the time if call times are measured. Otherwise it returns the zero time, and costs nothing.
 func (c *callbacks) now() (now time.Time) {

@@ -52,7 +52,7 @@ func (c *Client) StandsBy() bool {
 // Answer answers offers that were kept. If an offer is gone, its tasks end DROPPED (INVALID_OFFERS), which Update is
 // told.
 func (c *Client) Answer(answers ...api.Answer) error {
-	return c.tell("framework.answer", core.Answered{Answers: answers})
+	return c.tellCore("framework.answer", core.Answered{Answers: answers})
 }
 
 // KillOption says how a task is killed; see [Client.Kill].
@@ -79,14 +79,14 @@ func (c *Client) Kill(task api.TaskID, options ...KillOption) error {
 	if how.grace < 0 {
 		return api.E(op, api.Invalid, task, fmt.Errorf("a grace of %v; it must not be negative, and 0 is the task's own", how.grace))
 	}
-	return c.tell(op, core.KillAsked{Task: task, Grace: how.grace})
+	return c.tellCore(op, core.KillAsked{Task: task, Grace: how.grace})
 }
 
 // Acknowledge says that a status is handled for which Update has returned [ErrLater], or is about to return it. It does
 // nothing if the status does not wait for it, or is acknowledged a second time. Between sessions it works as well: the
 // agent hears of it when it sends the status again.
 func (c *Client) Acknowledge(status api.Status) error {
-	return c.tell("framework.acknowledge", core.StatusAcknowledged{Status: status})
+	return c.tellCore("framework.acknowledge", core.StatusAcknowledged{Status: status})
 }
 
 // Demand replaces what the framework wants in the role ("" = its only role). It holds for all later sessions. It has at
@@ -103,7 +103,7 @@ func (c *Client) Acknowledge(status api.Status) error {
 // the demand is refused later.
 func (c *Client) Demand(demand api.Demand) error {
 	const op = "framework.demand"
-	if roles := c.roles(); demand.Role == "" && len(roles) == 1 {
+	if roles := c.ownRoles(); demand.Role == "" && len(roles) == 1 {
 		demand.Role = roles[0]
 	}
 	if err := c.checkRoles(op, demand.Role); err != nil {
@@ -121,18 +121,18 @@ func (c *Client) Demand(demand api.Demand) error {
 		}
 	}
 	demand.Shapes = slices.Clone(demand.Shapes)
-	return c.tell(op, core.DemandStated{Demand: demand, Behind: c.loop.callbacks.begunOffers.Load()})
+	return c.tellCore(op, core.DemandStated{Demand: demand, Behind: c.loop.callbacks.begunOffers.Load()})
 }
 
 // Wanted returns what is left of the role's demand ("" = the framework's only role): as it was stated last, less what
 // was launched since. The leader shows the same numbers, and its policy uses them. stated is false if no demand was
 // stated, or if Run has ended.
 func (c *Client) Wanted(role api.Role) (shapes []api.Shape, stated bool) {
-	if roles := c.roles(); role == "" && len(roles) == 1 {
+	if roles := c.ownRoles(); role == "" && len(roles) == 1 {
 		role = roles[0]
 	}
-	number, answer := c.asked.Add(1), make(chan reply, 1)
-	if c.ask("framework.wanted", question{core.WantedAsked{Request: number, Role: role}, number, answer}) != nil {
+	_, answer, err := c.askCore("framework.wanted", func(number uint64) core.Happening { return core.WantedAsked{Request: number, Role: role} })
+	if err != nil {
 		return nil, false
 	}
 	select {
@@ -144,7 +144,7 @@ func (c *Client) Wanted(role api.Role) (shapes []api.Shape, stated bool) {
 }
 
 func (c *Client) checkRoles(op string, roles ...api.Role) error {
-	mine := c.roles()
+	mine := c.ownRoles()
 	for _, role := range roles {
 		if !slices.Contains(mine, role) {
 			return api.E(op, api.Invalid, role, fmt.Errorf("the framework subscribed to the roles %v", mine))
@@ -153,14 +153,14 @@ func (c *Client) checkRoles(op string, roles ...api.Role) error {
 	return nil
 }
 
-// roles returns the framework's roles, as far as the masters have agreed to them. They are never edited.
-func (c *Client) roles() []api.Role {
+// ownRoles returns the framework's roles, as far as the masters have agreed to them. They are never edited.
+func (c *Client) ownRoles() []api.Role {
 	known, _, _ := c.present.look()
 	return known.Roles
 }
 
 // Roles returns the roles in which the framework is offered resources, as far as the masters have agreed to them.
-func (c *Client) Roles() []api.Role { return slices.Clone(c.roles()) }
+func (c *Client) Roles() []api.Role { return slices.Clone(c.ownRoles()) }
 
 // Suppress stops offers in the roles; without arguments, in all roles.
 func (c *Client) Suppress(roles ...api.Role) error {
@@ -168,7 +168,7 @@ func (c *Client) Suppress(roles ...api.Role) error {
 	if err := c.checkRoles(op, roles...); err != nil {
 		return err
 	}
-	return c.tell(op, core.SuppressAsked{Roles: roles})
+	return c.tellCore(op, core.SuppressAsked{Roles: roles})
 }
 
 // Revive resumes offers in the roles and forgets their filters; without arguments, in all roles.
@@ -177,7 +177,7 @@ func (c *Client) Revive(roles ...api.Role) error {
 	if err := c.checkRoles(op, roles...); err != nil {
 		return err
 	}
-	return c.tell(op, core.ReviveAsked{Roles: roles})
+	return c.tellCore(op, core.ReviveAsked{Roles: roles})
 }
 
 // Message sends data to an executor, at most once and at most 256 KiB. The message is lost if there is no session, no
@@ -186,7 +186,7 @@ func (c *Client) Message(agent api.AgentID, executor api.ExecutorID, data []byte
 	if len(data) > api.TaskBytesMax {
 		return api.E("executor.message", api.Limit, executor, fmt.Errorf("%d bytes, at most %d are allowed", len(data), api.TaskBytesMax))
 	}
-	return c.tell("executor.message", core.CallAsked{Call: protocol.MessageExecutor{Agent: agent, Executor: executor, Data: data}})
+	return c.tellCore("executor.message", core.CallAsked{Call: protocol.MessageExecutor{Agent: agent, Executor: executor, Data: data}})
 }
 
 // TellJob tells watchers of the cluster, and the masters' history, what has happened to a job of this framework. It is
@@ -200,7 +200,7 @@ func (c *Client) TellJob(event api.JobEvent) error {
 	if err := c.checkRoles(op, event.Role); err != nil {
 		return err
 	}
-	return c.tell(op, core.CallAsked{Call: protocol.JobEvent{Event: event}})
+	return c.tellCore(op, core.CallAsked{Call: protocol.JobEvent{Event: event}})
 }
 
 // TellJobDemand tells how many tasks of which jobs of this framework wait for resources, for the metrics of the cluster:
@@ -211,20 +211,20 @@ func (c *Client) TellJobDemand(wanted map[string]int64) error {
 	if err := api.CheckJobDemand(wanted); err != nil {
 		return api.E(op, api.Invalid, "", err)
 	}
-	return c.tell(op, core.CallAsked{Call: protocol.JobDemand{Wanted: maps.Clone(wanted)}})
+	return c.tellCore(op, core.CallAsked{Call: protocol.JobDemand{Wanted: maps.Clone(wanted)}})
 }
 
 // Shutdown ends an executor and its tasks: after the executor's own ShutdownGrace it is killed. The SDK asks for it
 // only once; [ExecutorWatcher] is told of the end. Between sessions Shutdown does nothing.
 func (c *Client) Shutdown(agent api.AgentID, executor api.ExecutorID) error {
-	return c.tell("executor.shutdown", core.CallAsked{Call: protocol.ShutdownExecutor{Agent: agent, Executor: executor}})
+	return c.tellCore("executor.shutdown", core.CallAsked{Call: protocol.ShutdownExecutor{Agent: agent, Executor: executor}})
 }
 
 // AnswerInverse answers inverse offers: true promises to give the resources back in time. If a preemption is answered
 // with true, the masters kill the named tasks at once. The answer to a maintenance is shown to operators; with either
 // answer the tasks may stay until the window begins. An inverse offer ends with its session.
 func (c *Client) AnswerInverse(accept bool, offers ...api.OfferID) error {
-	return c.tell("framework.inverse", core.CallAsked{Call: protocol.AnswerInverse{Offers: offers, Accept: accept}})
+	return c.tellCore("framework.inverse", core.CallAsked{Call: protocol.AnswerInverse{Offers: offers, Accept: accept}})
 }
 
 // Reconcile asks for the state of the tasks; without arguments, of all tasks. Update is told the state of every task
@@ -232,14 +232,14 @@ func (c *Client) AnswerInverse(accept bool, offers ...api.OfferID) error {
 // back to a new leader, nothing is told of the task until it has. The SDK reconciles by itself, at the start of each
 // session and periodically, but then tells only what has changed.
 func (c *Client) Reconcile(tasks ...api.TaskID) error {
-	return c.tell("framework.reconcile", core.ReconcileAsked{Tasks: tasks})
+	return c.tellCore("framework.reconcile", core.ReconcileAsked{Tasks: tasks})
 }
 
 // ReconcileAt is Reconcile for tasks that the scheduler believes to run on an agent, though this Run may know nothing of
 // them. A task that nobody knows is then what the agent tells: GONE if the agent is there, UNREACHABLE, GONE_BY_OPERATOR
 // or, if there is no such agent, UNKNOWN.
 func (c *Client) ReconcileAt(agent api.AgentID, tasks ...api.TaskID) error {
-	return c.tell("framework.reconcile", core.ReconcileAsked{Agent: agent, Tasks: tasks})
+	return c.tellCore("framework.reconcile", core.ReconcileAsked{Agent: agent, Tasks: tasks})
 }
 
 // ReconcileOperations asks again for the outcomes of operations that were given an ID; without arguments, of all that
@@ -255,10 +255,10 @@ func (c *Client) ReconcileOperations(operations ...api.OperationID) error {
 			return api.E(op, api.Invalid, id, err)
 		}
 	}
-	return c.tell(op, core.OperationsAsked{Operations: operations})
+	return c.tellCore(op, core.OperationsAsked{Operations: operations})
 }
 
 // Teardown removes the framework and its tasks, for ever; then Run returns nil.
 func (c *Client) Teardown() error {
-	return c.tell("framework.teardown", core.TeardownAsked{})
+	return c.tellCore("framework.teardown", core.TeardownAsked{})
 }

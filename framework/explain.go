@@ -15,7 +15,7 @@ import (
 // session, and its error's kind is [api.Unavailable] if ctx ends before. It may be called from any goroutine; in a
 // callback it holds up all other callbacks.
 func (c *Client) Explain(ctx context.Context) ([]string, error) {
-	answer, err := c.explain(ctx, nil)
+	answer, err := c.askWhy(ctx, nil)
 	return answer.GetFramework(), err
 }
 
@@ -24,11 +24,11 @@ func (c *Client) Explain(ctx context.Context) ([]string, error) {
 // says that waiting is in vain as the cluster is: no agent could hold such a task, or all agents not so many together,
 // even if they were empty. The shape need not be in the framework's demand. Otherwise it is like Explain.
 func (c *Client) ExplainShape(ctx context.Context, role api.Role, shape api.Shape, together bool) (reasons []string, inVain bool, err error) {
-	answer, err := c.explain(ctx, &apiv1.ExplainShape{Shape: wire.ShapeToProto(shape), Role: string(role), Together: together})
+	answer, err := c.askWhy(ctx, &apiv1.ExplainShape{Shape: wire.ShapeToProto(shape), Role: string(role), Together: together})
 	return answer.GetFramework(), answer.GetInVain(), err
 }
 
-func (c *Client) explain(ctx context.Context, shape *apiv1.ExplainShape) (answer *apiv1.ExplainResponse, err error) {
+func (c *Client) askWhy(ctx context.Context, shape *apiv1.ExplainShape) (answer *apiv1.ExplainResponse, err error) {
 	err = c.present.atLeader(ctx, "framework.explain", string(c.FrameworkID()), func(ctx context.Context, p place) (err error) {
 		answer, err = p.operator.Explain(ctx, &apiv1.ExplainRequest{FrameworkId: p.session.GetFrameworkId(), Shape: shape})
 		return err

@@ -25,7 +25,7 @@ var errNoSuchTask = errors.New("the masters know no such task of this framework 
 // ReadFile waits for a session, asks the leader for the address of the agent's HTTP port, and connects there by
 // Config.Dialer. In a callback it holds up all other callbacks, so read large files in a goroutine.
 func (c *Client) ReadFile(ctx context.Context, task api.TaskID, path string, to io.Writer, most int64) error {
-	file, err := c.file(ctx, task, path)
+	file, err := c.findFile(ctx, task, path)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (c *Client) FollowOutput(ctx context.Context, task api.TaskID, output strin
 	if output != "stdout" && output != "stderr" || offset < 0 {
 		return offset, api.E("task.file", api.Invalid, task, fmt.Errorf("%q from %d on is no output; ask for stdout or stderr from 0 on", output, offset))
 	}
-	file, err := c.file(ctx, task, output)
+	file, err := c.findFile(ctx, task, output)
 	if err != nil {
 		return offset, err
 	}
@@ -62,8 +62,8 @@ func (c *Client) FollowOutput(ctx context.Context, task api.TaskID, output strin
 	return offset + written, err
 }
 
-// file asks the leader where a file of a task is, and for the ticket to read it.
-func (c *Client) file(ctx context.Context, task api.TaskID, path string) (sandbox.File, error) {
+// findFile asks the leader where a file of a task is, and for the ticket to read it.
+func (c *Client) findFile(ctx context.Context, task api.TaskID, path string) (sandbox.File, error) {
 	const op = "task.file"
 	if err := api.CheckID("task", string(task)); err != nil {
 		return sandbox.File{}, api.E(op, api.Invalid, task, err)

@@ -200,5 +200,5 @@ func Run(ctx context.Context, config Config, scheduler Scheduler) error {
 	beside.Go(func() { who.renew(renewing) })
 	defer beside.Wait()
 	defer stop()
-	return l.run(ctx)
+	return l.runLoop(ctx)
 }

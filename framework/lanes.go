@@ -36,16 +36,16 @@ func (l *lanes) enter(ctx context.Context, ended <-chan struct{}) (*lane, error)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var taken *lane
+	var entered *lane
 	if n := len(l.free); n > 0 {
-		taken = l.free[n-1]
+		entered = l.free[n-1]
 		l.free = l.free[:n-1]
 	} else {
-		taken = &lane{number: l.made}
+		entered = &lane{number: l.made}
 		l.made++
 	}
-	taken.write++
-	return taken, nil
+	entered.write++
+	return entered, nil
 }
 
 // leave gives the lane back after a write, however it ended. A write that was given up may still be applied; the next

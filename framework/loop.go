@@ -108,48 +108,48 @@ func coreConfig(config Config, scheduler Scheduler) core.Config {
 	}
 }
 
-// run is the loop.
-func (l *loop) run(ctx context.Context) error {
+// runLoop is the loop.
+func (l *loop) runLoop(ctx context.Context) error {
 	l.running = ctx
 	l.cleanup.Go(l.callbacks.run)
-	l.step(core.Started{Instance: l.client.present.instance})
+	l.stepCore(core.Started{Instance: l.client.present.instance})
 	for done := ctx.Done(); !l.over; {
-		l.arm()
+		l.armTimer()
 		select {
 		case <-done:
 			done = nil
-			l.step(core.Left{})
-		case next, open := <-l.heard():
-			l.hear(next, open)
+			l.stepCore(core.Left{})
+		case next, open := <-l.linkHeard():
+			l.hearLink(next, open)
 		case request := <-l.requests:
-			request.take(l)
+			request(l)
 			for range len(l.requests) {
 				if !l.over {
-					(<-l.requests).take(l)
+					(<-l.requests)(l)
 				}
 			}
 		case dialed := <-l.dial.ended:
 			l.dialEnded(dialed)
 		case <-l.timer.C:
 			l.armed = time.Time{}
-			l.step(core.Woken{})
+			l.stepCore(core.Woken{})
 		}
 		l.callTurnsDue()
 		l.watchOutbox()
 	}
-	l.end()
+	l.endLoop()
 	return l.err
 }
 
-// step tells the core what has happened, and performs what the core decides.
-func (l *loop) step(what core.Happening) {
+// stepCore tells the core what has happened, and performs what the core decides.
+func (l *loop) stepCore(what core.Happening) {
 	for _, effect := range l.core.Step(core.Event{At: time.Now(), Chance: mathrand.Uint64(), What: what}) {
-		l.perform(effect)
+		l.performEffect(effect)
 	}
 }
 
-// arm sets the timer to the earliest thing that will be due.
-func (l *loop) arm() {
+// armTimer sets the timer to the earliest thing that will be due.
+func (l *loop) armTimer() {
 	due := l.core.Wake()
 	if at := l.turns.planned.Next(); !at.IsZero() && (due.IsZero() || at.Before(due)) {
 		due = at
@@ -161,20 +161,20 @@ func (l *loop) arm() {
 	l.timer.Reset(max(time.Until(due), pause.Soonest))
 }
 
-func (l *loop) heard() <-chan heard {
+func (l *loop) linkHeard() <-chan heard {
 	if l.link == nil {
 		return nil
 	}
 	return l.link.heard
 }
 
-// hear passes a message of the link to the core, or the end of the link.
-func (l *loop) hear(next heard, open bool) {
+// hearLink passes a message of the link to the core, or the end of the link.
+func (l *loop) hearLink(next heard, open bool) {
 	if !open {
-		l.step(core.LinkEnded{Err: l.link.why, Leader: wire.LeaderOf(l.link.why)})
+		l.stepCore(core.LinkEnded{Err: l.link.why, Leader: wire.LeaderOf(l.link.why)})
 		return
 	}
-	l.step(core.Heard{Term: next.term, Events: next.events, Leader: leaderIn(next.events)})
+	l.stepCore(core.Heard{Term: next.term, Events: next.events, Leader: leaderIn(next.events)})
 }
 
 // leaderIn returns the address of the leader if a refusal among the events names it, otherwise "".
@@ -190,16 +190,16 @@ func leaderIn(events []protocol.SchedulerEvent) string {
 // watchOutbox closes a link whose master takes the calls too slowly.
 func (l *loop) watchOutbox() {
 	if l.link != nil && l.link.out.waiting() > callsMax {
-		l.step(core.LinkEnded{Err: api.E("framework.session", api.Limit, l.link.address, errSlowMaster)})
+		l.stepCore(core.LinkEnded{Err: api.E("framework.session", api.Limit, l.link.address, errSlowMaster)})
 	}
 }
 
-// take takes the result of a callback.
-func (r result) take(l *loop) {
+// hearResult tells the core the result of a callback.
+func (l *loop) hearResult(r result) {
 	if measure := l.config.Metrics.Callback; measure != nil && r.called {
 		measure(r.job.callback.Name(), r.took, r.err)
 	}
-	l.step(happeningOf(r.outcome(), r))
+	l.stepCore(happeningOf(r.outcome(), r))
 }
 
 // calledWell is the result of nearly all callbacks. It is made once, so that a status costs no allocation.
@@ -220,15 +220,15 @@ func (l *loop) callbackContext() context.Context {
 	return l.running
 }
 
-// perform performs one effect of the core.
-func (l *loop) perform(effect core.Effect) {
+// performEffect performs one effect of the core.
+func (l *loop) performEffect(effect core.Effect) {
 	switch effect := effect.(type) {
 	case core.Send:
 		l.link.out.put(effect.Number, effect.Call)
 	case core.Acknowledge:
 		l.link.out.acknowledge(effect.Number, effect.Item)
 	case core.Callback:
-		l.callbacks.hand(job{callback: effect, turn: l.turns.take(effect), ctx: l.callbackContext()})
+		l.callbacks.hand(job{callback: effect, turn: l.turns.remove(effect), ctx: l.callbackContext()})
 	case core.Log:
 		l.tellLog(effect)
 	case core.Dial:
@@ -248,13 +248,13 @@ func (l *loop) perform(effect core.Effect) {
 	case core.FrameworkChanged:
 		l.client.present.holds(effect.Framework, effect.Changes)
 	case core.UpdateEnded:
-		l.reply(effect.Request, reply{err: effect.Err})
+		l.answerCaller(effect.Request, reply{err: effect.Err})
 	case core.WantedTold:
-		l.reply(effect.Request, reply{shapes: effect.Shapes, stated: effect.Stated})
+		l.answerCaller(effect.Request, reply{shapes: effect.Shapes, stated: effect.Stated})
 	case core.Ended:
 		l.over, l.err = true, effect.Err
 	default:
-		l.config.Metrics.take(effect.(core.Count), l.link) // the other effects are handled above
+		l.config.Metrics.countEffect(effect.(core.Count), l.link) // the other effects are handled above
 	}
 }
 
@@ -295,11 +295,11 @@ func (l *loop) dialEnded(dialed dialResult) {
 	if dialed.err == nil {
 		l.link = dialed.link
 	}
-	l.step(core.Dialed{Err: dialed.err})
+	l.stepCore(core.Dialed{Err: dialed.err})
 }
 
-// end waits until all that the loop has started has ended.
-func (l *loop) end() {
+// endLoop waits until all that the loop has started has ended.
+func (l *loop) endLoop() {
 	l.timer.Stop()
 	l.endSession()
 	if l.link != nil {

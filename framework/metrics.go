@@ -69,8 +69,8 @@ func (m *Metrics) counts() bool {
 	return m.Session != nil || m.Offers != nil || m.Answers != nil || m.Launches != nil || m.Status != nil || m.Refused != nil || m.Queues != nil
 }
 
-// take calls the function that counts the effect.
-func (m *Metrics) take(effect core.Count, link *link) {
+// countEffect calls the function that counts the effect.
+func (m *Metrics) countEffect(effect core.Count, link *link) {
 	switch effect := effect.(type) {
 	case core.CountSession:
 		count(m.Session, effect.Active)

@@ -5,39 +5,11 @@ import (
 	"github.com/tenderhq/tender/framework/internal/core"
 )
 
-// requestsMax bounds the requests of Client's callers that the loop has not taken yet; beyond it callers wait.
+// requestsMax bounds the requests of Client's callers that the loop has not handled yet; beyond it callers wait.
 const requestsMax = 1024
 
-// request is what a caller of the Client asks of the loop. The loop takes it in its own goroutine.
-type request interface{ take(l *loop) }
-
-// told is a request that is passed to the core; nobody waits for a reply.
-type told struct{ what core.Happening }
-
-func (t told) take(l *loop) { l.step(t.what) }
-
-// question is a request whose caller waits for the reply with its number.
-type question struct {
-	what   core.Happening
-	number uint64
-	reply  chan<- reply // capacity 1
-}
-
-func (q question) take(l *loop) {
-	l.replies[q.number] = q.reply
-	l.step(q.what)
-}
-
-// withdrawal says that a caller no longer waits for its reply.
-type withdrawal struct {
-	what   core.Happening
-	number uint64
-}
-
-func (w withdrawal) take(l *loop) {
-	delete(l.replies, w.number)
-	l.step(w.what)
-}
+// request is what a caller of the Client, or the goroutine of the callbacks, has the loop do in its own goroutine.
+type request func(l *loop)
 
 // reply is what a caller of the Client waits for.
 type reply struct {
@@ -46,8 +18,8 @@ type reply struct {
 	stated bool
 }
 
-// reply answers the question with this number, if its caller still waits.
-func (l *loop) reply(number uint64, what reply) {
+// answerCaller answers the question with this number, if its caller still waits.
+func (l *loop) answerCaller(number uint64, what reply) {
 	if waiting, waits := l.replies[number]; waits {
 		delete(l.replies, number)
 		waiting <- what
@@ -57,12 +29,12 @@ func (l *loop) reply(number uint64, what reply) {
 // endReplies tells all callers that still wait that Run has ended. Only updates wait for long.
 func (l *loop) endReplies() {
 	for number := range l.replies {
-		l.reply(number, reply{err: api.E("framework.update", api.Unavailable, l.client.FrameworkID(), errEnded)})
+		l.answerCaller(number, reply{err: api.E("framework.update", api.Unavailable, l.client.FrameworkID(), errEnded)})
 	}
 }
 
-// ask passes a request to the loop. Callbacks may use it, because the loop never waits for callbacks.
-func (c *Client) ask(op string, request request) error {
+// askLoop passes a request to the loop. Callbacks may use it, because the loop never waits for callbacks.
+func (c *Client) askLoop(op string, request request) error {
 	select {
 	case <-c.ended:
 		return api.E(op, api.Unavailable, c.FrameworkID(), errEnded)
@@ -76,5 +48,18 @@ func (c *Client) ask(op string, request request) error {
 	}
 }
 
-// tell passes to the core what the caller asks for.
-func (c *Client) tell(op string, what core.Happening) error { return c.ask(op, told{what}) }
+// tellCore passes to the core what the caller asks for. Nobody waits for a reply.
+func (c *Client) tellCore(op string, what core.Happening) error {
+	return c.askLoop(op, func(l *loop) { l.stepCore(what) })
+}
+
+// askCore passes a question to the core, which is told the question's number and answers under it.
+func (c *Client) askCore(op string, ask func(number uint64) core.Happening) (number uint64, answer <-chan reply, err error) {
+	waiting := make(chan reply, 1)
+	number = c.asked.Add(1)
+	err = c.askLoop(op, func(l *loop) {
+		l.replies[number] = waiting
+		l.stepCore(ask(number))
+	})
+	return number, waiting, err
+}

@@ -65,7 +65,7 @@ func (s *Store) Get(ctx context.Context, key string) (Entry, error) {
 // may have been active since the call ([Client.Takeovers]).
 func (s *Store) Put(ctx context.Context, key string, value []byte, version uint64) (Entry, error) {
 	var entry *apiv1.StoreEntry
-	err := s.client.write(ctx, "store.put", key, func(ctx context.Context, p place, lane *lane) (err error) {
+	err := s.client.writeStore(ctx, "store.put", key, func(ctx context.Context, p place, lane *lane) (err error) {
 		entry, err = p.store.Put(ctx, &apiv1.StorePutRequest{
 			Session: p.session, Key: key, Value: value, IfVersion: condition(version), Write: lane.write, Lane: lane.number,
 			KeepFreePercent: s.keepFree,
@@ -80,7 +80,7 @@ func (s *Store) Put(ctx context.Context, key string, value []byte, version uint6
 
 // Delete removes a key if it has the version, as in [Store.Put].
 func (s *Store) Delete(ctx context.Context, key string, version uint64) error {
-	return s.client.write(ctx, "store.delete", key, func(ctx context.Context, p place, lane *lane) error {
+	return s.client.writeStore(ctx, "store.delete", key, func(ctx context.Context, p place, lane *lane) error {
 		_, err := p.store.Delete(ctx, &apiv1.StoreDeleteRequest{
 			Session: p.session, Key: key, IfVersion: condition(version), Write: lane.write, Lane: lane.number,
 		})
@@ -88,9 +88,9 @@ func (s *Store) Delete(ctx context.Context, key string, version uint64) error {
 	})
 }
 
-// write makes a call that writes, in the sessions of one turn of this instance: what somebody decided before another
+// writeStore makes a call that writes, in the sessions of one turn of this instance: what somebody decided before another
 // instance was active would undo what that one has done.
-func (c *Client) write(ctx context.Context, op, key string, call func(ctx context.Context, p place, lane *lane) error) error {
+func (c *Client) writeStore(ctx context.Context, op, key string, call func(ctx context.Context, p place, lane *lane) error) error {
 	takeovers := c.Takeovers()
 	lane, err := c.lanes.enter(ctx, c.ended)
 	if err != nil {

@@ -18,25 +18,25 @@ var (
 	errTurnBroke = errors.New("the function panicked or ended its goroutine; Run ends for that")
 )
 
-// turn is a function of the user that runs between callbacks, on their goroutine, at most once. taken is set when the
+// turn is a function of the user that runs between callbacks, on their goroutine, at most once. settled is set when the
 // function begins or when it is called off, whichever is first.
 type turn struct {
-	do    func()
-	taken atomic.Bool
-	ended chan struct{} // closed when do has ended
-	err   error         // read after ended
+	do      func()
+	settled atomic.Bool
+	ended   chan struct{} // closed when do has ended
+	err     error         // read after ended
 
 	// For After only:
 	at    time.Time            // when the function is due
 	alarm *alarms.Alarm[*turn] // only the loop uses it; nil: it was never planned
 }
 
-// take reports whether the caller is the first to take the turn: then it alone may run the function, or call it off.
-func (t *turn) take() bool { return t.taken.CompareAndSwap(false, true) }
+// claim reports whether the caller is the first to claim the turn: then it alone may run the function, or call it off.
+func (t *turn) claim() bool { return t.settled.CompareAndSwap(false, true) }
 
 // run runs the function, unless it was called off.
 func (t *turn) run() error {
-	if !t.take() {
+	if !t.claim() {
 		return errSkipped
 	}
 	t.err = errTurnBroke
@@ -62,10 +62,10 @@ func (c *Client) Do(ctx context.Context, do func()) error {
 		return api.E(op, api.Invalid, c.FrameworkID(), errOwnTurn)
 	}
 	t := &turn{do: do, ended: make(chan struct{})}
-	if err := c.ask(op, turnCalled{"Do", t}); err != nil {
+	err := c.askLoop(op, func(l *loop) { l.callTurn("Do", t) })
+	if err != nil {
 		return err
 	}
-	var err error
 	select {
 	case <-t.ended:
 	case <-ctx.Done():
@@ -73,7 +73,7 @@ func (c *Client) Do(ctx context.Context, do func()) error {
 	case <-c.ended:
 		err = api.E(op, api.Unavailable, c.FrameworkID(), errEnded)
 	}
-	if err != nil && t.take() {
+	if err != nil && t.claim() {
 		return err
 	}
 	<-t.ended
@@ -90,12 +90,12 @@ func (c *Client) Do(ctx context.Context, do func()) error {
 func (c *Client) After(d time.Duration, do func()) (stop func()) {
 	const op = "framework.after"
 	t := &turn{do: do, ended: make(chan struct{}), at: time.Now().Add(d)}
-	if c.ask(op, turnPlanned{t}) != nil {
+	if c.askLoop(op, func(l *loop) { l.planTurn(t) }) != nil {
 		return func() {} // Run has ended
 	}
 	return func() {
-		if t.take() {
-			_ = c.ask(op, turnDropped{t}) // fails only when Run has ended
+		if t.claim() {
+			_ = c.askLoop(op, func(l *loop) { l.turns.planned.Clear(t.alarm) }) // fails only when Run has ended
 		}
 	}
 }
@@ -109,8 +109,8 @@ type turns struct {
 
 func newTurns() turns { return turns{called: make(map[uint64]*turn)} }
 
-// take removes and returns the function that the callback is to run; nil: the callback runs none.
-func (t *turns) take(callback core.Callback) *turn {
+// remove removes and returns the function that the callback is to run; nil: the callback runs none.
+func (t *turns) remove(callback core.Callback) *turn {
 	call, is := callback.(core.CallTurn)
 	if !is {
 		return nil
@@ -120,31 +120,19 @@ func (t *turns) take(callback core.Callback) *turn {
 	return called
 }
 
-// turnCalled asks the core for a turn behind the callbacks that wait.
-type turnCalled struct {
-	name string
-	turn *turn
-}
-
-func (t turnCalled) take(l *loop) {
+// callTurn asks the core for a turn behind the callbacks that wait.
+func (l *loop) callTurn(name string, t *turn) {
 	l.turns.calls++
-	l.turns.called[l.turns.calls] = t.turn
-	l.step(core.TurnAsked{Name: t.name, Turn: l.turns.calls})
+	l.turns.called[l.turns.calls] = t
+	l.stepCore(core.TurnAsked{Name: name, Turn: l.turns.calls})
 }
 
-// turnPlanned sets the alarm of a turn.
-type turnPlanned struct{ turn *turn }
-
-func (t turnPlanned) take(l *loop) {
-	if !t.turn.taken.Load() {
-		t.turn.alarm = l.turns.planned.Add(t.turn.at, t.turn)
+// planTurn sets the alarm of a turn, unless it was called off.
+func (l *loop) planTurn(t *turn) {
+	if !t.settled.Load() {
+		t.alarm = l.turns.planned.Add(t.at, t)
 	}
 }
-
-// turnDropped calls off a planned turn.
-type turnDropped struct{ turn *turn }
-
-func (t turnDropped) take(l *loop) { l.turns.planned.Clear(t.turn.alarm) }
 
 // callTurnsDue asks the core to let the functions run that are due now.
 func (l *loop) callTurnsDue() {
@@ -153,7 +141,7 @@ func (l *loop) callTurnsDue() {
 	}
 	now := time.Now()
 	for due, is := l.turns.planned.Due(now); is; due, is = l.turns.planned.Due(now) {
-		turnCalled{"After", due}.take(l)
+		l.callTurn("After", due)
 	}
 }
 

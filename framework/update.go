@@ -32,21 +32,21 @@ var (
 // UpdateFramework may be called from callbacks.
 func (c *Client) UpdateFramework(ctx context.Context, change func(framework *api.Framework)) error {
 	for {
-		err := c.update(ctx, change)
+		err := c.updateOnce(ctx, change)
 		if !errors.Is(err, errOvertaken) {
 			return err
 		}
 	}
 }
 
-func (c *Client) update(ctx context.Context, change func(framework *api.Framework)) error {
+func (c *Client) updateOnce(ctx context.Context, change func(framework *api.Framework)) error {
 	const op = "framework.update"
-	wish, saw, err := c.wish(change)
+	wish, saw, err := c.makeWish(change)
 	if err != nil {
 		return api.E(op, api.Invalid, c.FrameworkID(), err)
 	}
-	number, answer := c.asked.Add(1), make(chan reply, 1)
-	if err := c.ask(op, question{core.UpdateAsked{Request: number, Wish: wish, Saw: saw}, number, answer}); err != nil {
+	number, answer, err := c.askCore(op, func(number uint64) core.Happening { return core.UpdateAsked{Request: number, Wish: wish, Saw: saw} })
+	if err != nil {
 		return err
 	}
 	select {
@@ -60,13 +60,19 @@ func (c *Client) update(ctx context.Context, change func(framework *api.Framewor
 			return api.E(op, api.Unavailable, c.FrameworkID(), errEnded)
 		}
 	case <-ctx.Done():
-		_ = c.ask(op, withdrawal{core.UpdateWithdrawn{Request: number}, number}) // fails only when Run has ended
+		_ = c.askLoop(op, func(l *loop) { l.withdrawUpdate(number) }) // fails only when Run has ended
 		return api.E(op, api.Unavailable, c.FrameworkID(), fmt.Errorf("%w: %w", errUpdateUnknown, context.Cause(ctx)))
 	}
 }
 
-// wish lets change edit a copy of the present values, and checks the result.
-func (c *Client) wish(change func(framework *api.Framework)) (wish api.Framework, saw uint64, err error) {
+// withdrawUpdate notes that the caller no longer waits for the reply of this number.
+func (l *loop) withdrawUpdate(number uint64) {
+	delete(l.replies, number)
+	l.stepCore(core.UpdateWithdrawn{Request: number})
+}
+
+// makeWish lets change edit a copy of the present values, and checks the result.
+func (c *Client) makeWish(change func(framework *api.Framework)) (wish api.Framework, saw uint64, err error) {
 	now, saw, _ := c.present.look()
 	wish = copyOf(now)
 	change(&wish)

@@ -63,16 +63,16 @@ type answers struct {
 	calls      *calls
 }
 
-// returned sends the answers that Offers returned; offers that it did not mention are declined. After that it
+// hearAnswers sends the answers that Offers returned; offers that it did not mention are declined. After that it
 // sends the demands that were stated meanwhile. If the call was skipped, the scheduler has not seen the offers.
-func (a *answers) returned(call CallOffers, result Called) {
+func (a *answers) hearAnswers(call CallOffers, result Called) {
 	switch {
 	case result.Outcome != Skipped:
 		a.answerAll(call.Offers, result.Answers)
 	case call.Number == 0: // the call was not even handed out
 		a.calls.withdrawOffers()
 	}
-	a.calls.answered(call.Number)
+	a.calls.noteAnswered(call.Number)
 	a.tellDemands()
 }
 
@@ -85,7 +85,7 @@ func (a *answers) answerAll(shown []api.Offer, answers []api.Answer) {
 		for _, id := range answer.Offers {
 			delete(left, id)
 		}
-		a.send(answer)
+		a.sendAnswer(answer)
 	}
 	var unanswered []api.OfferID
 	for i := range shown {
@@ -95,12 +95,12 @@ func (a *answers) answerAll(shown []api.Offer, answers []api.Answer) {
 	}
 	open, _ := a.offers.answer(unanswered)
 	a.countAnswers(OfferDeclined, len(open))
-	a.decline(open, api.Filter{})
+	a.declineOffers(open, api.Filter{})
 }
 
-// send sends one answer. If it is certain that a master would refuse the answer, sendAnswer tells the refusal at
+// sendAnswer sends one answer. If it is certain that a master would refuse the answer, sendAnswer tells the refusal at
 // once instead.
-func (a *answers) send(answer api.Answer) {
+func (a *answers) sendAnswer(answer api.Answer) {
 	if answer.Keep {
 		a.calls.tellRescinded(a.offers.keep(answer.Offers), errOfferGone.Error())
 		return
@@ -109,14 +109,14 @@ func (a *answers) send(answer api.Answer) {
 	open, gone := a.offers.answer(answer.Offers)
 	if len(answer.Operations) == 0 {
 		a.countAnswers(OfferDeclined, len(open))
-		a.decline(open, answer.Filter)
+		a.declineOffers(open, answer.Filter)
 		return
 	}
 	operations := a.withoutImpossible(answer.Operations, at.agent)
 	if refused := answerFault(answer, operations, open, gone); refused != nil {
 		a.countAnswers(OfferDeclined, len(open))
 		a.refuseHere(operations, at.agent, refused)
-		a.decline(open, api.NoFilter)
+		a.declineOffers(open, api.NoFilter)
 		return
 	}
 	a.countAnswers(OfferAccepted, len(open))
@@ -177,7 +177,7 @@ func (a *answers) isPossible(task *api.Task, agent api.AgentID, named map[api.Ta
 	again := named[task.ID]
 	named[task.ID] = true
 	if again || a.tasks.isUsed(task.ID) {
-		a.statuses.resume(a.tasks.stray(a.statuses.refusalOf(task.ID, "", api.E("task.launch", api.Exists, task.ID, errUsedID))))
+		a.statuses.resumeTask(a.tasks.addStray(a.statuses.refusalOf(task.ID, "", api.E("task.launch", api.Exists, task.ID, errUsedID))))
 		return false
 	}
 	fault := taskFault(task)
@@ -200,10 +200,10 @@ func (a *answers) isPossibleGroup(tasks, possible []api.Task, agent api.AgentID)
 			a.refuseTaskHere(id, agent, api.E("task.launch", api.Invalid, id, fault))
 			continue
 		}
-		a.tasks.launch(id, agent, 0)
+		a.tasks.noteLaunch(id, agent, 0)
 		status := a.statuses.refusalOf(id, agent, api.E("task.launch", api.Stale, id, errGroupRefused))
 		status.Reason = api.ReasonTaskGroupFailed
-		a.statuses.hear(status)
+		a.statuses.hearStatus(status)
 	}
 	return false
 }
@@ -225,8 +225,8 @@ func (a *answers) refuseHere(operations []api.Operation, agent api.AgentID, err 
 }
 
 func (a *answers) refuseTaskHere(id api.TaskID, agent api.AgentID, err *api.Error) {
-	a.tasks.launch(id, agent, 0)
-	a.statuses.hear(a.statuses.refusalOf(id, agent, err))
+	a.tasks.noteLaunch(id, agent, 0)
+	a.statuses.hearStatus(a.statuses.refusalOf(id, agent, err))
 }
 
 func eachTask(operations []api.Operation, do func(task *api.Task)) {
@@ -237,11 +237,11 @@ func eachTask(operations []api.Operation, do func(task *api.Task)) {
 	}
 }
 
-// decline declines offers.
-func (a *answers) decline(offers []api.OfferID, filter api.Filter) {
+// declineOffers declines offers.
+func (a *answers) declineOffers(offers []api.OfferID, filter api.Filter) {
 	for page := range pages(offers, api.OffersPerAnswerMax) {
 		if len(page.items) > 0 {
-			a.session.send(protocol.Decline{Offers: page.items, Filter: filter})
+			a.session.sendCall(protocol.Decline{Offers: page.items, Filter: filter})
 		}
 	}
 }
@@ -250,6 +250,6 @@ func (a *answers) decline(offers []api.OfferID, filter api.Filter) {
 func (a *answers) returnKept() {
 	ids := a.offers.overdue(a.now)
 	a.countAnswers(OfferReturned, len(ids))
-	a.decline(ids, api.Filter{})
+	a.declineOffers(ids, api.Filter{})
 	a.calls.tellRescinded(ids, "kept until it was about to expire")
 }

@@ -33,22 +33,22 @@ type slowness struct {
 	warned  bool
 }
 
-// push queues a callback behind those that wait.
-func (c *calls) push(callback Callback) { c.todo = append(c.todo, callback) }
+// queueCall queues a callback behind those that wait.
+func (c *calls) queueCall(callback Callback) { c.todo = append(c.todo, callback) }
 
-// tell queues a callback for an event that is told at most once. If too many callbacks wait already, the event is
+// queueEvent queues a callback for an event that is told at most once. If too many callbacks wait already, the event is
 // dropped.
-func (c *calls) tell(interest Interests, callback Callback) {
+func (c *calls) queueEvent(interest Interests, callback Callback) {
 	if c.wants(interest) && c.hasRoomFor(callback.Name()) {
-		c.push(callback)
+		c.queueCall(callback)
 	}
 }
 
 // withdrawOffers notes that the call of Offers that waited is not handed out.
 func (c *calls) withdrawOffers() { c.offering = false }
 
-// answered notes that the answers of a call of Offers are sent.
-func (c *calls) answered(offers uint64) { c.answeredOffers = max(c.answeredOffers, offers) }
+// noteAnswered notes that the answers of a call of Offers are sent.
+func (c *calls) noteAnswered(offers uint64) { c.answeredOffers = max(c.answeredOffers, offers) }
 
 // hasRoomFor reports whether one more event may wait for the scheduler.
 func (c *calls) hasRoomFor(name string) bool {
@@ -63,14 +63,14 @@ func (c *calls) hasRoomFor(name string) bool {
 func (c *calls) askAboutOffers() {
 	if !c.offering {
 		c.offering = true
-		c.push(CallOffers{})
+		c.queueCall(CallOffers{})
 	}
 }
 
 // tellRescinded queues the call that tells which kept offers are gone.
 func (c *calls) tellRescinded(ids []api.OfferID, why string) {
 	if c.wants(InRescinded) && len(ids) > 0 {
-		c.push(CallRescinded{Offers: ids, Why: why, kept: true})
+		c.queueCall(CallRescinded{Offers: ids, Why: why, kept: true})
 	}
 }
 
@@ -88,7 +88,7 @@ func (c *calls) handOut(inSession, leaving bool, offers unseen) {
 		callback := c.todo[0]
 		c.todo[0] = nil
 		c.todo = c.todo[1:]
-		c.hand(callback, leaving, offers)
+		c.handCall(callback, leaving, offers)
 	}
 }
 
@@ -100,22 +100,22 @@ func (c *calls) handOutAlways(leaving bool, offers unseen) {
 			rest = append(rest, callback)
 			continue
 		}
-		c.hand(callback, leaving, offers)
+		c.handCall(callback, leaving, offers)
 	}
 	clear(c.todo[len(rest):])
 	c.todo = rest
 }
 
-// hand hands out one callback.
-func (c *calls) hand(callback Callback, leaving bool, offers unseen) {
-	if callback = c.complete(callback, leaving, offers); callback != nil {
+// handCall hands out one callback.
+func (c *calls) handCall(callback Callback, leaving bool, offers unseen) {
+	if callback = c.completeCall(callback, leaving, offers); callback != nil {
 		c.handed = append(c.handed, callback)
 		c.emit(callback)
 	}
 }
 
-// complete completes a callback right before it is handed out; nil: the callback is no longer needed.
-func (c *calls) complete(callback Callback, leaving bool, offers unseen) Callback {
+// completeCall completes a callback right before it is handed out; nil: the callback is no longer needed.
+func (c *calls) completeCall(callback Callback, leaving bool, offers unseen) Callback {
 	switch callback.(type) {
 	case CallOffers:
 		c.offering = false
@@ -134,8 +134,8 @@ func (c *calls) complete(callback Callback, leaving bool, offers unseen) Callbac
 	return callback
 }
 
-// returned returns the first callback that is handed out and has no result yet; nil: there is none.
-func (c *calls) returned() Callback {
+// nextReturned returns the first callback that is handed out and has no result yet; nil: there is none.
+func (c *calls) nextReturned() Callback {
 	if len(c.handed) == 0 {
 		return nil
 	}
@@ -146,8 +146,8 @@ func (c *calls) returned() Callback {
 	return callback
 }
 
-// skip removes and returns the callbacks that wait for a session that has ended.
-func (c *calls) skip() (skipped []Callback) {
+// skipWaiting removes and returns the callbacks that wait for a session that has ended.
+func (c *calls) skipWaiting() (skipped []Callback) {
 	var rest []Callback
 	for _, callback := range c.todo {
 		if IsAlwaysMade(callback) {
@@ -160,8 +160,8 @@ func (c *calls) skip() (skipped []Callback) {
 	return skipped
 }
 
-// watch warns, once, of a callback that takes long. It is called at each heartbeat.
-func (c *calls) watch() {
+// watchSlowness warns, once, of a callback that takes long. It is called at each heartbeat.
+func (c *calls) watchSlowness() {
 	s := &c.slow
 	switch {
 	case len(c.handed) == 0 || s.results != s.seen || s.since.IsZero():
@@ -175,7 +175,7 @@ func (c *calls) watch() {
 
 // takeResult takes the result of the first callback that is handed out and has no result yet.
 func (c *Core) takeResult(result Called) {
-	callback := c.calls.returned()
+	callback := c.calls.nextReturned()
 	switch {
 	case callback == nil:
 	case result.Outcome == Broken:
@@ -191,12 +191,12 @@ func (c *Core) finishCallback(callback Callback, result Called) {
 	case CallSubscribed:
 		c.subscribedReturned(callback, result)
 	case CallOffers:
-		c.answers.returned(callback, result)
+		c.answers.hearAnswers(callback, result)
 	case CallUpdate:
-		c.statuses.returned(callback, result)
+		c.statuses.hearResult(callback, result)
 	case CallOperationDone:
 		if result.Outcome != Skipped {
-			c.operations.told(callback)
+			c.operations.forgetTold(callback)
 		}
 	default: // nothing follows from the others
 	}

@@ -100,7 +100,7 @@ func (c *Core) Step(event Event) []Effect {
 		return nil
 	}
 	c.take(event)
-	c.dispatch(event.What)
+	c.dispatchEvent(event.What)
 	if !c.ending.over {
 		c.doWhatIsDue()
 	}
@@ -112,7 +112,7 @@ func (c *Core) Step(event Event) []Effect {
 	return c.effects
 }
 
-func (c *Core) dispatch(what Happening) {
+func (c *Core) dispatchEvent(what Happening) {
 	switch what := what.(type) {
 	case Started:
 		c.beginSearch(what)
@@ -137,37 +137,37 @@ func (c *Core) serveWish(what Wish) {
 	switch what := what.(type) {
 	case Answered:
 		for _, answer := range what.Answers {
-			c.answers.send(answer)
+			c.answers.sendAnswer(answer)
 		}
 	case KillAsked:
-		c.statuses.kill(what)
+		c.statuses.killTask(what)
 	case StatusAcknowledged:
 		c.statuses.acknowledgeLater(what.Status)
 	case DemandStated:
-		c.demands.state(what)
+		c.demands.queueDemand(what)
 		c.answers.tellDemands()
 	case WantedAsked:
-		shapes, stated := c.demands.left(what.Role)
+		shapes, stated := c.demands.demandLeft(what.Role)
 		c.emit(WantedTold{Request: what.Request, Shapes: shapes, Stated: stated})
 	case SuppressAsked:
-		c.demands.suppress(what.Roles)
-		c.session.send(protocol.Suppress{Roles: what.Roles})
+		c.demands.suppressRoles(what.Roles)
+		c.session.sendCall(protocol.Suppress{Roles: what.Roles})
 	case ReviveAsked:
-		c.demands.revive(what.Roles)
-		c.session.send(protocol.Revive{Roles: what.Roles})
+		c.demands.reviveRoles(what.Roles)
+		c.session.sendCall(protocol.Revive{Roles: what.Roles})
 	case CallAsked:
-		c.session.send(what.Call)
+		c.session.sendCall(what.Call)
 	case ReconcileAsked:
-		c.statuses.ask(what.Tasks, what.Agent)
+		c.statuses.askStates(what.Tasks, what.Agent)
 	case OperationsAsked:
-		c.operations.ask(what.Operations)
+		c.operations.askOutcomes(what.Operations)
 	case UpdateAsked:
 		c.updates.add(what)
 		c.updates.send()
 	case UpdateWithdrawn:
 		c.updates.withdraw(what.Request)
 	case TurnAsked:
-		c.calls.push(CallTurn{Turn: what.Turn, name: what.Name})
+		c.calls.queueCall(CallTurn{Turn: what.Turn, name: what.Name})
 	case TeardownAsked:
 		c.tearDown()
 	}
@@ -181,7 +181,7 @@ func (c *Core) beginSearch(event Started) {
 
 // doWhatIsDue does everything whose time has come.
 func (c *Core) doWhatIsDue() {
-	if c.session.phase != none && c.session.silent(c.now) {
+	if c.session.phase != none && c.session.isSilent(c.now) {
 		c.dropSession(api.E("framework.session", api.Unavailable, c.session.address, errSilent), "")
 	}
 	switch {
@@ -198,7 +198,7 @@ func (c *Core) doWhatIsDue() {
 		c.answers.returnKept()
 	}
 	for t := c.tasks.retryDue(c.now); t != nil; t = c.tasks.retryDue(c.now) {
-		c.statuses.resume(t)
+		c.statuses.resumeTask(t)
 	}
 	if by := c.ending.tearBy; !by.IsZero() && !c.now.Before(by) {
 		c.endRun(api.E("framework.teardown", api.Unavailable, c.self.framework.ID, errNotTornDown))
@@ -268,7 +268,7 @@ func (c *Core) beginLeaving() {
 // tearDown asks for the framework's removal, in this session or the next one.
 func (c *Core) tearDown() {
 	c.ending.tearing = true
-	c.session.send(protocol.Teardown{})
+	c.session.sendCall(protocol.Teardown{})
 }
 
 // tellEnd emits the core's last effects.

@@ -37,37 +37,37 @@ type launched struct {
 func newDemands(config Config) *demands {
 	d := &demands{roles: config.Framework.Roles, suppressed: make(map[api.Role]bool), wanted: make(map[api.Role]wanted)}
 	if len(config.Suppressed) > 0 {
-		d.suppress(config.Suppressed)
+		d.suppressRoles(config.Suppressed)
 	}
 	return d
 }
 
-// suppress and revive mean all roles when none is named.
-func (d *demands) suppress(roles []api.Role) {
-	for _, role := range d.named(roles) {
+// suppressRoles and reviveRoles mean all roles when none is named.
+func (d *demands) suppressRoles(roles []api.Role) {
+	for _, role := range d.rolesMeant(roles) {
 		d.suppressed[role] = true
 	}
 }
 
-func (d *demands) revive(roles []api.Role) {
-	for _, role := range d.named(roles) {
+func (d *demands) reviveRoles(roles []api.Role) {
+	for _, role := range d.rolesMeant(roles) {
 		delete(d.suppressed, role)
 	}
 }
 
-func (d *demands) named(roles []api.Role) []api.Role {
+func (d *demands) rolesMeant(roles []api.Role) []api.Role {
 	if len(roles) == 0 {
 		return d.roles
 	}
 	return roles
 }
 
-// state queues a demand until the answers that come before it are sent.
-func (d *demands) state(demand DemandStated) { d.stated = append(d.stated, demand) }
+// queueDemand queues a demand until the answers that come before it are sent.
+func (d *demands) queueDemand(demand DemandStated) { d.stated = append(d.stated, demand) }
 
-// next returns the first queued demand, if the answers of all calls of Offers before it, up to the number answered,
+// nextDemand returns the first queued demand, if the answers of all calls of Offers before it, up to the number answered,
 // have been sent.
-func (d *demands) next(answered uint64) (demand api.Demand, ok bool) {
+func (d *demands) nextDemand(answered uint64) (demand api.Demand, ok bool) {
 	if len(d.stated) == 0 || d.stated[0].Behind > answered {
 		return demand, false
 	}
@@ -76,19 +76,19 @@ func (d *demands) next(answered uint64) (demand api.Demand, ok bool) {
 	return demand, true
 }
 
-// replace stores the demand, and reports whether its role has to be revived for it.
-func (d *demands) replace(demand api.Demand) (revive bool) {
+// replaceDemand stores the demand, and reports whether its role has to be revived for it.
+func (d *demands) replaceDemand(demand api.Demand) (revive bool) {
 	d.statements++
 	d.wanted[demand.Role] = wanted{statement: d.statements, shapes: slices.Clone(demand.Shapes)}
 	if len(demand.Shapes) == 0 || !d.suppressed[demand.Role] {
 		return false
 	}
-	d.revive([]api.Role{demand.Role})
+	d.reviveRoles([]api.Role{demand.Role})
 	return true
 }
 
-// left returns what is left of the role's demand, if one was stated.
-func (d *demands) left(role api.Role) (shapes []api.Shape, stated bool) {
+// demandLeft returns what is left of the role's demand, if one was stated.
+func (d *demands) demandLeft(role api.Role) (shapes []api.Shape, stated bool) {
 	demand, stated := d.wanted[role]
 	if !stated {
 		return nil, false
@@ -96,18 +96,18 @@ func (d *demands) left(role api.Role) (shapes []api.Shape, stated bool) {
 	return protocol.Wanted(demand.shapes), true
 }
 
-// begin lists the roles in which a session starts suppressed. These are all roles while the leader does not know what
+// rolesToSilence lists the roles in which a session starts suppressed. These are all roles while the leader does not know what
 // is wanted: because the scheduler may state it in Subscribed, or because it was stated in an earlier session. An offer
 // before that would fit only by chance.
-func (d *demands) begin(asksFirst bool) []api.Role {
+func (d *demands) rolesToSilence(asksFirst bool) []api.Role {
 	if d.untold = asksFirst || len(d.wanted) > 0; d.untold {
 		return d.roles
 	}
 	return d.rolesThat(func(role api.Role) bool { return d.suppressed[role] })
 }
 
-// tell ends that suppression: it lists the roles in which there may be offers from now on.
-func (d *demands) tell() []api.Role {
+// endSilence ends that suppression: it lists the roles in which there may be offers from now on.
+func (d *demands) endSilence() []api.Role {
 	if !d.untold {
 		return nil
 	}
@@ -125,25 +125,25 @@ func (d *demands) rolesThat(keep func(api.Role) bool) []api.Role {
 	return roles
 }
 
-// calls returns the calls that tell a new session what is wanted.
-func (d *demands) calls() []protocol.SchedulerCall {
+// callsForSession returns the calls that tell a new session what is wanted.
+func (d *demands) callsForSession() []protocol.SchedulerCall {
 	var calls []protocol.SchedulerCall
 	for _, role := range d.roles {
 		if _, stated := d.wanted[role]; stated {
-			calls = append(calls, d.call(role))
+			calls = append(calls, d.callFor(role))
 		}
 	}
 	return calls
 }
 
-// call returns the call that tells what is left of the demand of a role.
-func (d *demands) call(role api.Role) protocol.SetDemand {
+// callFor returns the call that tells what is left of the demand of a role.
+func (d *demands) callFor(role api.Role) protocol.SetDemand {
 	return protocol.SetDemand{Demand: api.Demand{Role: role, Shapes: protocol.Wanted(d.wanted[role].shapes)}}
 }
 
-// launch counts the tasks of an accept at the spot. Several shapes may ask for the same, and differ only by
+// countLaunch counts the tasks of an accept at the spot. Several shapes may ask for the same, and differ only by
 // constraints. Which constraint the agent meets only the leader knows, so here the first such shape counts.
-func (d *demands) launch(at spot, operations []api.Operation) launched {
+func (d *demands) countLaunch(at spot, operations []api.Operation) launched {
 	demand, stated := d.wanted[at.role]
 	if !stated {
 		return launched{}
@@ -161,9 +161,9 @@ func (d *demands) launch(at spot, operations []api.Operation) launched {
 	return l
 }
 
-// undo takes back a launch that the leader has refused and therefore has not counted. A demand that was stated since
+// undoLaunch takes back a launch that the leader has refused and therefore has not counted. A demand that was stated since
 // then has not counted it either.
-func (d *demands) undo(l launched) {
+func (d *demands) undoLaunch(l launched) {
 	demand := d.wanted[l.role]
 	if demand.statement != l.statement {
 		return
@@ -173,8 +173,8 @@ func (d *demands) undo(l launched) {
 	}
 }
 
-// join replaces the roles. What was asked for in a role that is left is forgotten.
-func (d *demands) join(roles []api.Role) {
+// replaceRoles replaces the roles. What was asked for in a role that is left is forgotten.
+func (d *demands) replaceRoles(roles []api.Role) {
 	for _, role := range d.roles {
 		if !slices.Contains(roles, role) {
 			delete(d.suppressed, role)
@@ -188,14 +188,14 @@ func (d *demands) join(roles []api.Role) {
 // then: a scheduler that states a demand in Offers has already taken off what these answers launch. (Protocol rule
 // R38.)
 func (a *answers) tellDemands() {
-	for demand, ok := a.demands.next(a.calls.answeredOffers); ok; demand, ok = a.demands.next(a.calls.answeredOffers) {
+	for demand, ok := a.demands.nextDemand(a.calls.answeredOffers); ok; demand, ok = a.demands.nextDemand(a.calls.answeredOffers) {
 		if !slices.Contains(a.demands.roles, demand.Role) {
 			continue
 		}
-		revive := a.demands.replace(demand)
-		a.session.send(a.demands.call(demand.Role))
+		revive := a.demands.replaceDemand(demand)
+		a.session.sendCall(a.demands.callFor(demand.Role))
 		if revive {
-			a.session.send(protocol.Revive{Roles: []api.Role{demand.Role}})
+			a.session.sendCall(protocol.Revive{Roles: []api.Role{demand.Role}})
 		}
 	}
 }

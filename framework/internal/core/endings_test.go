@@ -14,18 +14,18 @@ func TestUnknownSwallowsNoEnd(t *testing.T) {
 		{Task: "t", State: api.TaskUnknown},
 		{Task: "t", Agent: "agent-1", Number: 2, State: api.TaskFinished},
 	} {
-		if _, verdict := b.take(status); verdict != deliver {
+		if _, verdict := b.judgeStatus(status); verdict != deliver {
 			t.Fatalf("%s is not told: %v", status.State, verdict)
 		}
 	}
 	task := b.open["t"]
-	if status, settled := b.handled(task, true); status.State != api.TaskUnknown || settled {
+	if status, settled := b.removeHandled(task, true); status.State != api.TaskUnknown || settled {
 		t.Errorf("after %s nothing is awaited any more", status.State)
 	}
-	if status, settled := b.handled(task, true); status.State != api.TaskFinished || !settled {
+	if status, settled := b.removeHandled(task, true); status.State != api.TaskFinished || !settled {
 		t.Errorf("%s does not settle the task", status.State)
 	}
-	if _, verdict := b.take(api.Status{Task: "t", Agent: "agent-1", Number: 2, State: api.TaskFinished}); verdict != acknowledge {
+	if _, verdict := b.judgeStatus(api.Status{Task: "t", Agent: "agent-1", Number: 2, State: api.TaskFinished}); verdict != acknowledge {
 		t.Errorf("a second copy of the end: %v", verdict)
 	}
 	if b.held != 0 || len(b.open) != 0 {
@@ -37,17 +37,17 @@ func TestUnknownSwallowsNoEnd(t *testing.T) {
 // The ID may be tried again.
 func TestDroppedIsTheEnd(t *testing.T) {
 	b := newTasks(0)
-	b.launch("t", "agent-1", 1)
-	task, _ := b.take(api.Status{Task: "t", Agent: "agent-1", State: api.TaskDropped})
-	b.handled(task, true)
-	if _, verdict := b.take(api.Status{Task: "t", Agent: "agent-1", State: api.TaskGone}); verdict != ignore {
+	b.noteLaunch("t", "agent-1", 1)
+	task, _ := b.judgeStatus(api.Status{Task: "t", Agent: "agent-1", State: api.TaskDropped})
+	b.removeHandled(task, true)
+	if _, verdict := b.judgeStatus(api.Status{Task: "t", Agent: "agent-1", State: api.TaskGone}); verdict != ignore {
 		t.Errorf("GONE after DROPPED: %v", verdict)
 	}
 	if b.isUsed("t") {
 		t.Fatal("it can't be tried again")
 	}
-	b.launch("t", "agent-2", 2)
-	if _, verdict := b.take(api.Status{Task: "t", Agent: "agent-2", Number: 1, State: api.TaskRunning}); verdict != deliver {
+	b.noteLaunch("t", "agent-2", 2)
+	if _, verdict := b.judgeStatus(api.Status{Task: "t", Agent: "agent-2", Number: 1, State: api.TaskRunning}); verdict != deliver {
 		t.Errorf("the second try is not told: %v", verdict)
 	}
 }
@@ -57,17 +57,17 @@ func TestDroppedIsTheEnd(t *testing.T) {
 func TestLateAnswerTellsNothingOfTheNextTry(t *testing.T) {
 	for _, second := range []api.AgentID{"agent-1", "agent-2"} {
 		b := newTasks(0)
-		b.launch("t", "agent-1", 1)
-		task, _ := b.take(api.Status{Task: "t", Agent: "agent-1", State: api.TaskDropped})
-		b.handled(task, true)
-		b.launch("t", second, 2)
+		b.noteLaunch("t", "agent-1", 1)
+		task, _ := b.judgeStatus(api.Status{Task: "t", Agent: "agent-1", State: api.TaskDropped})
+		b.removeHandled(task, true)
+		b.noteLaunch("t", second, 2)
 		late := api.Status{Task: "t", Agent: "agent-1", State: api.TaskDropped, Reason: api.ReasonReconciliation}
-		if _, verdict := b.take(late); verdict != ignore {
+		if _, verdict := b.judgeStatus(late); verdict != ignore {
 			t.Errorf("on %s the answer of before is told: %v", second, verdict)
 		}
-		b.unsettled() // now the leader is asked about this one
+		b.listUnsettled() // now the leader is asked about this one
 		late.Agent = second
-		if _, verdict := b.take(late); verdict != deliver {
+		if _, verdict := b.judgeStatus(late); verdict != deliver {
 			t.Errorf("on %s the answer to its own question is not told: %v", second, verdict)
 		}
 	}

@@ -10,12 +10,12 @@ func (c *Core) takeMessage(message Heard) {
 	if c.session.phase == none {
 		return
 	}
-	if err := c.distrust(message); err != nil {
+	if err := c.distrustMessage(message); err != nil {
 		c.dropSession(err, "")
 		return
 	}
 	c.self.term = message.Term
-	c.session.hear()
+	c.session.noteHeard()
 	for _, event := range message.Events {
 		if c.session.phase == none || c.ending.over {
 			return
@@ -24,13 +24,13 @@ func (c *Core) takeMessage(message Heard) {
 	}
 }
 
-// distrust returns why a message must not be believed; nil: it may be.
-func (c *Core) distrust(message Heard) error {
+// distrustMessage returns why a message must not be believed; nil: it may be.
+func (c *Core) distrustMessage(message Heard) error {
 	address := c.session.address
 	switch {
 	// The message may have waited in a buffer while this process was stopped. That it is read now does not mean that
 	// the master has been in touch lately.
-	case c.session.silent(c.now):
+	case c.session.isSilent(c.now):
 		return api.E("framework.session", api.Unavailable, address, errSilent)
 	case message.Term.Before(c.self.term):
 		return api.E("framework.session", api.Stale, address, errOldTerm)
@@ -68,7 +68,7 @@ func (c *Core) hearEvent(event protocol.SchedulerEvent, leader string) {
 		c.countAnswers(OfferRescinded, before-len(c.offers.open))
 		c.calls.tellRescinded(kept, event.Why)
 	case protocol.Update:
-		c.statuses.hear(event.Status)
+		c.statuses.hearStatus(event.Status)
 	case protocol.FrameworkUpdated:
 		c.updates.answered(event.Number, nil)
 	case protocol.MasterHeartbeat:
@@ -85,20 +85,20 @@ func (c *Core) hearOptional(event protocol.SchedulerEvent) {
 	switch event := event.(type) {
 	case protocol.Settled: // behind the statuses; at most one waits, because a new session clears the queue
 		if c.wants(InSettled) {
-			c.calls.push(CallSettled{})
+			c.calls.queueCall(CallSettled{})
 		}
 	case protocol.InverseOffers:
-		c.calls.tell(InInverseOffers, CallInverseOffers{Offers: event.Offers})
+		c.calls.queueEvent(InInverseOffers, CallInverseOffers{Offers: event.Offers})
 	case protocol.RescindInverse:
-		c.calls.tell(InRescinded, CallRescinded{Offers: event.Offers, Why: event.Why})
+		c.calls.queueEvent(InRescinded, CallRescinded{Offers: event.Offers, Why: event.Why})
 	case protocol.MessageFramework:
-		c.calls.tell(InMessages, CallMessage{Agent: event.Agent, Executor: event.Executor, Data: event.Data})
+		c.calls.queueEvent(InMessages, CallMessage{Agent: event.Agent, Executor: event.Executor, Data: event.Data})
 	case protocol.ExecutorLost:
-		c.calls.tell(InExecutorLost, CallExecutorLost{Agent: event.Agent, Executor: event.Executor, Message: event.Message})
+		c.calls.queueEvent(InExecutorLost, CallExecutorLost{Agent: event.Agent, Executor: event.Executor, Message: event.Message})
 	case protocol.AgentLost:
-		c.calls.tell(InAgentLost, CallAgentLost{Agent: event.Agent, Gone: event.Gone, Why: event.Why})
+		c.calls.queueEvent(InAgentLost, CallAgentLost{Agent: event.Agent, Gone: event.Gone, Why: event.Why})
 	case protocol.OperationResult:
-		c.operations.tell(event)
+		c.operations.tellOutcome(event)
 	default: // the other events mean nothing here
 	}
 }
@@ -116,12 +116,12 @@ func (c *Core) hearRefused(event protocol.Refused, leader string) {
 	c.count(1, CountRefused{Operation: event.Err.Op, Kind: event.Err.Kind})
 	if accept, ok := c.accepts.take(event.Number); ok {
 		c.log(Info, "accept refused", Field{"offers", accept.offers}, Field{"error", event.Err})
-		c.demands.undo(accept.launched)
-		c.answers.decline(accept.offers, api.NoFilter)
+		c.demands.undoLaunch(accept.launched)
+		c.answers.declineOffers(accept.offers, api.NoFilter)
 		for _, t := range c.tasks.launchedBy(event.Number) {
-			c.statuses.hear(c.statuses.refusalOf(t.id, t.agent, event.Err))
+			c.statuses.hearStatus(c.statuses.refusalOf(t.id, t.agent, event.Err))
 		}
-		c.operations.refuse(event.Number, event.Err)
+		c.operations.refuseCall(event.Number, event.Err)
 		return
 	}
 	if !c.updates.answered(event.Number, event.Err) {
@@ -134,5 +134,5 @@ func (c *calls) tellRefused(err *api.Error) {
 		return
 	}
 	c.log(Warn, "call refused", Field{"error", err})
-	c.tell(InRefused, CallRefused{Err: err})
+	c.queueEvent(InRefused, CallRefused{Err: err})
 }

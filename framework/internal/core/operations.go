@@ -31,25 +31,25 @@ type operation struct {
 	accept uint64 // number of the accept in the session that sent it; 0 in later sessions
 }
 
-// forget awaits nothing any more.
-func (o *operations) forget() { clear(o.awaited) }
+// forgetAll awaits nothing any more.
+func (o *operations) forgetAll() { clear(o.awaited) }
 
-// put begins to await an outcome, if there is room.
-func (o *operations) put(sent operation) {
+// addAwaited begins to await an outcome, if there is room.
+func (o *operations) addAwaited(sent operation) {
 	if len(o.awaited) < operationsMax {
 		o.awaited[sent.id] = sent
 	}
 }
 
-// told forgets an operation whose outcome the scheduler has heard, unless it was asked for again meanwhile.
-func (o *operations) told(call CallOperationDone) {
+// forgetTold forgets an operation whose outcome the scheduler has heard, unless it was asked for again meanwhile.
+func (o *operations) forgetTold(call CallOperationDone) {
 	if call.awaited.id != "" && o.awaited[call.Operation] == call.awaited {
 		delete(o.awaited, call.Operation)
 	}
 }
 
-// again prepares for a session, and lists the operations whose outcome the scheduler has not heard.
-func (o *operations) again() []api.OperationID {
+// listAwaited prepares for a session, and lists the operations whose outcome the scheduler has not heard.
+func (o *operations) listAwaited() []api.OperationID {
 	ids := slices.Sorted(maps.Keys(o.awaited))
 	for _, id := range ids {
 		awaited := o.awaited[id]
@@ -59,40 +59,40 @@ func (o *operations) again() []api.OperationID {
 	return ids
 }
 
-// await begins to await the outcomes of an answer's operations, if the scheduler wants to know them.
-func (o *operations) await(asked []api.Operation, agent api.AgentID, call uint64) {
+// awaitOutcomes begins to await the outcomes of an answer's operations, if the scheduler wants to know them.
+func (o *operations) awaitOutcomes(asked []api.Operation, agent api.AgentID, call uint64) {
 	if !o.wants(InOperations) {
 		return
 	}
 	for i := range asked {
 		if id := asked[i].ID; id != "" && !asked[i].Kind.Launches() {
-			o.put(operation{id, agent, call})
+			o.addAwaited(operation{id, agent, call})
 		}
 	}
 }
 
 // refuseHere tells the outcomes of the operations of an answer that is not even sent.
 func (o *operations) refuseHere(asked []api.Operation, agent api.AgentID, err *api.Error) {
-	o.await(asked, agent, 0)
+	o.awaitOutcomes(asked, agent, 0)
 	for i := range asked {
 		if id := asked[i].ID; id != "" {
-			o.tell(protocol.OperationResult{ID: id, Agent: agent, Err: err})
+			o.tellOutcome(protocol.OperationResult{ID: id, Agent: agent, Err: err})
 		}
 	}
 }
 
-// refuse tells the outcomes of the operations of a call that was refused as a whole.
-func (o *operations) refuse(call uint64, err *api.Error) {
+// refuseCall tells the outcomes of the operations of a call that was refused as a whole.
+func (o *operations) refuseCall(call uint64, err *api.Error) {
 	for _, id := range slices.Sorted(maps.Keys(o.awaited)) {
 		if awaited := o.awaited[id]; awaited.accept == call {
-			o.tell(protocol.OperationResult{ID: id, Agent: awaited.agent, Err: err})
+			o.tellOutcome(protocol.OperationResult{ID: id, Agent: awaited.agent, Err: err})
 		}
 	}
 }
 
-// tell tells an outcome. It stays awaited until the scheduler has heard it. Of an operation without an ID only
+// tellOutcome tells an outcome. It stays awaited until the scheduler has heard it. Of an operation without an ID only
 // a failure is told.
-func (o *operations) tell(result protocol.OperationResult) {
+func (o *operations) tellOutcome(result protocol.OperationResult) {
 	if result.ID == "" {
 		o.calls.tellRefused(result.Err)
 		return
@@ -101,15 +101,15 @@ func (o *operations) tell(result protocol.OperationResult) {
 	if result.Agent == "" {
 		result.Agent = awaited.agent
 	}
-	o.calls.tell(InOperations, CallOperationDone{Agent: result.Agent, Operation: result.ID, Err: result.Err, awaited: awaited})
+	o.calls.queueEvent(InOperations, CallOperationDone{Agent: result.Agent, Operation: result.ID, Err: result.Err, awaited: awaited})
 }
 
 // askAwaited asks in a new session for the outcomes that earlier sessions have not told.
 func (o *operations) askAwaited() {
-	ids := o.again()
+	ids := o.listAwaited()
 	if o.askAll {
 		o.askAll = false
-		o.session.send(protocol.ReconcileOperations{})
+		o.session.sendCall(protocol.ReconcileOperations{})
 	}
 	o.askPaged(ids)
 }
@@ -117,22 +117,22 @@ func (o *operations) askAwaited() {
 func (o *operations) askPaged(ids []api.OperationID) {
 	for page := range pages(ids, api.OperationsPerQuestionMax) {
 		if len(page.items) > 0 {
-			o.session.send(protocol.ReconcileOperations{Operations: page.items})
+			o.session.sendCall(protocol.ReconcileOperations{Operations: page.items})
 		}
 	}
 }
 
-// ask asks for outcomes now, or in the next session.
-func (o *operations) ask(ids []api.OperationID) {
+// askOutcomes asks for outcomes now, or in the next session.
+func (o *operations) askOutcomes(ids []api.OperationID) {
 	switch {
 	case len(ids) == 0 && o.session.phase != active:
 		o.askAll = true
 	case len(ids) == 0:
-		o.session.send(protocol.ReconcileOperations{})
+		o.session.sendCall(protocol.ReconcileOperations{})
 	}
 	for _, id := range ids {
 		if _, waits := o.awaited[id]; !waits {
-			o.put(operation{id: id})
+			o.addAwaited(operation{id: id})
 		}
 	}
 	o.askPaged(ids)

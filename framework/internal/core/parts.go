@@ -45,12 +45,12 @@ func (a *answers) acceptWhatFits(offers []api.OfferID, operations []api.Operatio
 
 // sendAccept sends an accept, and remembers under its number what it asks for.
 func (a *answers) sendAccept(accept protocol.Accept, at spot) uint64 {
-	call := a.session.send(accept)
-	a.accepts.add(call, accepted{accept.Offers, a.demands.launch(at, accept.Operations)})
-	a.operations.await(accept.Operations, at.agent, call)
+	call := a.session.sendCall(accept)
+	a.accepts.add(call, accepted{accept.Offers, a.demands.countLaunch(at, accept.Operations)})
+	a.operations.awaitOutcomes(accept.Operations, at.agent, call)
 	tasks := 0
 	eachTask(accept.Operations, func(task *api.Task) {
-		a.tasks.launch(task.ID, at.agent, call)
+		a.tasks.noteLaunch(task.ID, at.agent, call)
 		tasks++
 	})
 	a.count(tasks, CountLaunches{Tasks: tasks})

@@ -69,14 +69,14 @@ type session struct {
 	askAt     time.Time // the next reconciliation is due; zero: never
 }
 
-// begin begins the session of a stream that was just opened.
-func (s *session) begin(address string) {
+// beginStream begins the session of a stream that was just opened.
+func (s *session) beginStream(address string) {
 	*s = session{base: s.base, phase: subscribing, address: address, begun: s.begun, heardAt: s.now,
 		heartbeat: heartbeatInterval, timeout: sessionTimeout, beatAt: s.now.Add(heartbeatInterval)}
 }
 
-// end ends the session, and returns how far it had come.
-func (s *session) end() (reached phase) {
+// endStream ends the session, and returns how far it had come.
+func (s *session) endStream() (reached phase) {
 	reached = s.phase
 	*s = session{base: s.base, begun: s.begun}
 	return reached
@@ -94,22 +94,22 @@ func (s *session) silentAt() time.Time {
 	return s.heardAt.Add(s.timeout * 2 / 3)
 }
 
-func (s *session) silent(now time.Time) bool { return !now.Before(s.silentAt()) }
+func (s *session) isSilent(now time.Time) bool { return !now.Before(s.silentAt()) }
 
-// number returns the number of the next call.
-func (s *session) number() uint64 {
+// nextNumber returns the number of the next call.
+func (s *session) nextNumber() uint64 {
 	s.calls++
 	return s.calls
 }
 
-// hear notes that the master has been in touch.
-func (s *session) hear() { s.heardAt = s.now }
+// noteHeard notes that the master has been in touch.
+func (s *session) noteHeard() { s.heardAt = s.now }
 
 // standBy notes that another instance is active.
 func (s *session) standBy() { s.phase = standing }
 
-// activate begins the active phase, with the intervals that the leader has told.
-func (s *session) activate(event protocol.Subscribed, now time.Time) {
+// beginActive begins the active phase, with the intervals that the leader has told.
+func (s *session) beginActive(event protocol.Subscribed, now time.Time) {
 	s.phase, s.activeAt = active, now
 	s.begun++
 	if event.HeartbeatInterval > 0 {
@@ -134,7 +134,7 @@ func (c *Core) noteDialed(err error) {
 		return
 	}
 	if c.search.dialed(err) {
-		c.session.begin(c.search.Address())
+		c.session.beginStream(c.search.Address())
 		c.sendSubscribe()
 	}
 }
@@ -142,19 +142,19 @@ func (c *Core) noteDialed(err error) {
 // sendSubscribe tells the master who we are, and the tasks whose end we do not know (R8).
 func (c *Core) sendSubscribe() {
 	later := c.wants(InSubscribed)
-	c.session.put(protocol.Subscribe{
+	c.session.putCall(protocol.Subscribe{
 		Cluster:    c.self.cluster,
 		Term:       c.self.term,
 		Version:    c.config.Version,
 		Framework:  c.self.framework,
 		Instance:   c.self.instance,
-		Suppressed: c.demands.begin(later),
+		Suppressed: c.demands.rolesToSilence(later),
 		TellLater:  later,
 	})
-	c.tasks.again()
-	for page := range pages(c.tasks.unsettled(), unsettledPerPageMax) {
+	c.tasks.beginSession()
+	for page := range pages(c.tasks.listUnsettled(), unsettledPerPageMax) {
 		if last := page.last && !later; last || len(page.items) > 0 {
-			c.session.put(protocol.Unsettled{Tasks: page.items, Last: last})
+			c.session.putCall(protocol.Unsettled{Tasks: page.items, Last: last})
 		}
 	}
 }
@@ -170,13 +170,13 @@ func (c *Core) beginSession(event protocol.Subscribed) {
 		return
 	}
 	c.count(1, CountSession{Active: true})
-	c.session.activate(event, c.now)
+	c.session.beginActive(event, c.now)
 	c.emit(SessionBegan{Framework: event.Framework, Session: event.Session, Takeovers: c.self.takeovers})
 	c.session.planReconcile()
 	c.log(Info, "subscribed", Field{"id", event.Framework}, Field{"master", event.Master},
 		Field{"address", c.session.address}, Field{"term", c.self.term.String()})
 	if c.ending.tearing {
-		c.session.send(protocol.Teardown{})
+		c.session.sendCall(protocol.Teardown{})
 		return
 	}
 	c.tellAll()
@@ -201,21 +201,21 @@ func (c *Core) startOver() {
 
 // tellAll tells a new session what was asked for before it began.
 func (c *Core) tellAll() {
-	for _, call := range c.demands.calls() {
-		c.session.send(call)
+	for _, call := range c.demands.callsForSession() {
+		c.session.sendCall(call)
 	}
 	if c.wants(InSubscribed) {
-		c.calls.push(CallSubscribed{session: c.session.begun})
+		c.calls.queueCall(CallSubscribed{session: c.session.begun})
 	} else {
 		c.awaitOffers()
 	}
 	c.updates.send()
 	c.operations.askAwaited()
-	for _, t := range c.tasks.kills() {
+	for _, t := range c.tasks.listKilled() {
 		c.statuses.sendKill(t, t.killing.graces.Each()...)
 	}
 	for _, t := range c.tasks.takeWaiting() {
-		c.statuses.resume(t)
+		c.statuses.resumeTask(t)
 	}
 }
 
@@ -227,15 +227,15 @@ func (c *Core) subscribedReturned(call CallSubscribed, result Called) {
 	case result.Outcome == Failed:
 		c.endForScheduler(api.E("framework.subscribed", api.KindOf(result.Err), c.self.framework.ID, result.Err))
 	case c.session.phase == active && c.session.begun == call.session:
-		c.session.send(protocol.Unsettled{Last: true})
+		c.session.sendCall(protocol.Unsettled{Last: true})
 		c.awaitOffers()
 	}
 }
 
 // awaitOffers tells the leader that there may be offers, because it has been told what is wanted.
 func (c *Core) awaitOffers() {
-	if roles := c.demands.tell(); len(roles) > 0 {
-		c.session.send(protocol.Revive{Roles: roles})
+	if roles := c.demands.endSilence(); len(roles) > 0 {
+		c.session.sendCall(protocol.Revive{Roles: roles})
 	}
 }
 
@@ -253,18 +253,18 @@ func (c *Core) keepSession() {
 		return
 	}
 	s.beatAt = c.now.Add(s.heartbeat)
-	c.session.put(protocol.SchedulerHeartbeat{})
+	c.session.putCall(protocol.SchedulerHeartbeat{})
 	if s.phase != active {
 		return
 	}
 	if c.now.Sub(s.activeAt) >= s.heartbeat {
 		c.search.Settle()
 	}
-	c.calls.watch()
+	c.calls.watchSlowness()
 	c.countQueues()
 	if !s.askAt.IsZero() && !c.now.Before(s.askAt) {
 		c.session.planReconcile()
-		c.statuses.askAbout(c.tasks.unsettled())
+		c.statuses.askAbout(c.tasks.listUnsettled())
 	}
 }
 
@@ -282,14 +282,14 @@ func (c *Core) waitForTurn(event protocol.Waiting) {
 
 func (c *Core) forgetTasks() {
 	*c.tasks = *newTasks(c.tasks.records)
-	c.operations.forget()
+	c.operations.forgetAll()
 }
 
 // linkEnded ends the session because its stream has ended.
 func (c *Core) linkEnded(event LinkEnded) {
 	switch {
 	case c.session.phase == none:
-	case c.session.silent(c.now):
+	case c.session.isSilent(c.now):
 		c.dropSession(api.E("framework.session", api.Unavailable, c.session.address, errSilent), "")
 	default:
 		c.dropSession(event.Err, event.Leader)
@@ -305,13 +305,13 @@ func (c *Core) dropSession(err error, leader string) {
 		c.log(Info, "session ended", Field{"address", c.session.address}, Field{"error", err})
 	}
 	c.search.failed(err, leader)
-	reached := c.session.end()
+	reached := c.session.endStream()
 	c.countSessionEnd(reached)
 	c.emit(SessionEnded{})
 	c.emit(CloseLink{})
 	*c.accepts = accepts{}
 	c.updates.unsend()
-	for _, callback := range c.calls.skip() {
+	for _, callback := range c.calls.skipWaiting() {
 		c.finishCallback(callback, Called{Outcome: Skipped})
 	}
 	c.calls.tellRescinded(c.offers.drop(), "the session has ended: "+err.Error())
@@ -393,15 +393,15 @@ func pages[T any](items []T, size int) func(yield func(page[T]) bool) {
 }
 
 // sendCall sends a call if there is an active session, and returns the call's number; otherwise 0.
-func (s *session) send(call protocol.SchedulerCall) uint64 {
+func (s *session) sendCall(call protocol.SchedulerCall) uint64 {
 	if s.phase != active {
 		return 0
 	}
-	return s.put(call)
+	return s.putCall(call)
 }
 
 // putCall numbers a call and puts it into the stream.
-func (s *session) put(call protocol.SchedulerCall) uint64 {
-	s.emit(Send{Number: s.number(), Call: call})
+func (s *session) putCall(call protocol.SchedulerCall) uint64 {
+	s.emit(Send{Number: s.nextNumber(), Call: call})
 	return s.calls
 }

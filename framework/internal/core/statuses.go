@@ -17,51 +17,51 @@ type statuses struct {
 	calls   *calls
 }
 
-// hear judges a status, of a master or made here, and has it delivered.
-func (d *statuses) hear(status api.Status) {
+// hearStatus judges a status, of a master or made here, and has it delivered.
+func (d *statuses) hearStatus(status api.Status) {
 	// The kill may have reached the leader before the task's agent had come back, when the leader did not know the
 	// task.
 	t := d.tasks.open[status.Task]
 	if t != nil && t.killing.asked && !t.isOver() && status.Reason == api.ReasonReconciliation && !status.State.Terminal() {
 		d.sendKill(t, t.killing.graces.Each()...)
 	}
-	t, verdict := d.tasks.take(status)
+	t, verdict := d.tasks.judgeStatus(status)
 	switch verdict {
 	case acknowledge:
 		d.sendAcknowledgement(status)
 	case deliver:
 		if t.delivery == deliveryNone {
-			d.resume(t)
+			d.resumeTask(t)
 		}
 	}
 }
 
-// resume has the task's first held status handled, in the next session if there is none now.
-func (d *statuses) resume(t *task) {
+// resumeTask has the task's first held status handled, in the next session if there is none now.
+func (d *statuses) resumeTask(t *task) {
 	t.delivery = deliveryBusy
 	if d.session.phase != active {
 		d.tasks.waiting = append(d.tasks.waiting, t.taskRef)
 		return
 	}
-	d.calls.push(CallUpdate{Status: t.held[0], task: t.taskRef})
+	d.calls.queueCall(CallUpdate{Status: t.held[0], task: t.taskRef})
 }
 
 // sendAcknowledgement tells the agent that it need not send the status again.
 func (d *statuses) sendAcknowledgement(status api.Status) {
 	if status.Number > 0 && d.session.phase == active {
-		d.emit(Acknowledge{Number: d.session.number(), Item: protocol.Acknowledgement{
+		d.emit(Acknowledge{Number: d.session.nextNumber(), Item: protocol.Acknowledgement{
 			Framework: d.self.framework.ID, Task: status.Task, Agent: status.Agent, Number: status.Number,
 		}})
 	}
 }
 
-// returned handles the result of Update for the task's first held status.
-func (d *statuses) returned(call CallUpdate, result Called) {
-	t := d.tasks.find(call.task)
+// hearResult handles the result of Update for the task's first held status.
+func (d *statuses) hearResult(call CallUpdate, result Called) {
+	t := d.tasks.findTask(call.task)
 	switch {
 	case t == nil: // forgotten meanwhile
 	case result.Outcome == Skipped: // the next session may have begun already
-		d.resume(t)
+		d.resumeTask(t)
 	case result.Outcome == Later && t.delivery == deliveryEarly:
 		d.acknowledgeHandled(t)
 	case result.Outcome == Later && !d.tasks.isStray(t):
@@ -77,11 +77,11 @@ func (d *statuses) returned(call CallUpdate, result Called) {
 
 // acknowledgeHandled acknowledges the task's first held status and continues with the next.
 func (d *statuses) acknowledgeHandled(t *task) {
-	status, settled := d.tasks.handled(t, d.session.phase == active)
+	status, settled := d.tasks.removeHandled(t, d.session.phase == active)
 	d.count(1, CountStatus{State: status.State, Reason: status.Reason})
 	d.sendAcknowledgement(status)
 	if !settled && len(t.held) > 0 {
-		d.resume(t)
+		d.resumeTask(t)
 	}
 }
 
@@ -100,12 +100,12 @@ func (d *statuses) acknowledgeLater(status api.Status) {
 	}
 }
 
-// kill asks for the end of a task.
-func (d *statuses) kill(asked KillAsked) {
+// killTask asks for the end of a task.
+func (d *statuses) killTask(asked KillAsked) {
 	if d.tasks.endings.has(asked.Task) {
 		return
 	}
-	t := d.tasks.get(asked.Task)
+	t := d.tasks.getTask(asked.Task)
 	t.killing.asked = true
 	t.killing.graces.Ask(asked.Grace)
 	if !t.isOver() {
@@ -116,7 +116,7 @@ func (d *statuses) kill(asked KillAsked) {
 func (d *statuses) sendKill(t *task, graces ...time.Duration) {
 	t.questioned = true // a leader that does not know the task tells what has become of it
 	for _, grace := range graces {
-		d.session.send(protocol.Kill{Task: t.id, Agent: t.agent, Grace: grace})
+		d.session.sendCall(protocol.Kill{Task: t.id, Agent: t.agent, Grace: grace})
 	}
 }
 
@@ -124,17 +124,17 @@ func (d *statuses) sendKill(t *task, graces ...time.Duration) {
 func (d *statuses) askAbout(tasks []protocol.UnsettledTask) {
 	for page := range pages(tasks, unsettledPerPageMax) {
 		if len(page.items) > 0 {
-			d.session.send(protocol.Reconcile{Tasks: page.items})
+			d.session.sendCall(protocol.Reconcile{Tasks: page.items})
 		}
 	}
 }
 
-// ask asks for the states of the tasks, to tell them even if they have not changed. None means all tasks.
+// askStates asks for the states of the tasks, to tell them even if they have not changed. None means all tasks.
 // at, if named, is the agent of those of which nothing is known: they are taken to have run there.
-func (d *statuses) ask(ids []api.TaskID, at api.AgentID) {
+func (d *statuses) askStates(ids []api.TaskID, at api.AgentID) {
 	var asked []protocol.UnsettledTask
 	for _, id := range ids {
-		t := d.tasks.get(id)
+		t := d.tasks.getTask(id)
 		d.tasks.endings.remove(id)
 		t.asked = true
 		question := t.question()
@@ -147,8 +147,8 @@ func (d *statuses) ask(ids []api.TaskID, at api.AgentID) {
 		for _, t := range d.tasks.open { // order: irrelevant because each is changed by itself
 			t.asked = true
 		}
-		d.session.send(protocol.Reconcile{})
-		asked = d.tasks.unsettled()
+		d.session.sendCall(protocol.Reconcile{})
+		asked = d.tasks.listUnsettled()
 	}
 	d.askAbout(asked)
 }

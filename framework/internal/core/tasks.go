@@ -113,8 +113,8 @@ func (t *tasks) newRecord(id api.TaskID) *task {
 	return &task{taskRef: taskRef{id, t.records}}
 }
 
-// get returns the record of the task, a new one if there is none.
-func (t *tasks) get(id api.TaskID) *task {
+// getTask returns the record of the task, a new one if there is none.
+func (t *tasks) getTask(id api.TaskID) *task {
 	known := t.open[id]
 	if known == nil {
 		known = t.newRecord(id)
@@ -123,8 +123,8 @@ func (t *tasks) get(id api.TaskID) *task {
 	return known
 }
 
-// find returns the record that the reference means; nil: it was forgotten.
-func (t *tasks) find(ref taskRef) *task {
+// findTask returns the record that the reference means; nil: it was forgotten.
+func (t *tasks) findTask(ref taskRef) *task {
 	if known := t.open[ref.id]; known != nil && known.record == ref.record {
 		return known
 	}
@@ -140,21 +140,21 @@ func (t *tasks) isUsed(id api.TaskID) bool {
 		t.endings.has(id) && t.endings.states[id].state != api.TaskDropped
 }
 
-// launch notes that the call with this number launches a task.
-func (t *tasks) launch(id api.TaskID, agent api.AgentID, call uint64) {
-	known := t.get(id)
+// noteLaunch notes that the call with this number launches a task.
+func (t *tasks) noteLaunch(id api.TaskID, agent api.AgentID, call uint64) {
+	known := t.getTask(id)
 	known.agent, known.origin, known.questioned, known.former = agent, originLaunched, false, t.endings.states[id].former
 	t.endings.remove(id) // an earlier launch was DROPPED, and the task is tried again
 	known.state, known.latest = api.TaskStaging, api.TaskStaging
 	known.accept, known.session = call, t.sessions
 }
 
-// stray holds a status in a record of its own, beside the record of the task that has the ID.
-func (t *tasks) stray(status api.Status) *task {
+// addStray holds a status in a record of its own, beside the record of the task that has the ID.
+func (t *tasks) addStray(status api.Status) *task {
 	stray := t.newRecord(status.Task)
 	t.strays[stray.record] = stray
 	t.refused[stray.id]++
-	t.hold(stray, status)
+	t.holdStatus(stray, status)
 	return stray
 }
 
@@ -166,14 +166,14 @@ func (t *tasks) forgetStray(stray *task) {
 	}
 }
 
-// take judges a status and puts it into its task's held when it is to be delivered.
-func (t *tasks) take(status api.Status) (*task, verdict) {
+// judgeStatus judges a status and puts it into its task's held when it is to be delivered.
+func (t *tasks) judgeStatus(status api.Status) (*task, verdict) {
 	known := t.open[status.Task]
 	if known == nil {
 		if t.endings.has(status.Task) {
 			return nil, settledBefore(status)
 		}
-		known = t.get(status.Task)
+		known = t.getTask(status.Task)
 		known.agent = status.Agent
 	}
 	if known.former.has(status) && !known.neverCame(t.sessions) {
@@ -182,7 +182,7 @@ func (t *tasks) take(status api.Status) (*task, verdict) {
 	verdict := known.judge(status, t.held >= heldMax)
 	known.origin, known.accept = max(known.origin, originHeard), 0
 	if verdict == deliver {
-		t.hold(known, status)
+		t.holdStatus(known, status)
 	}
 	return known, verdict
 }
@@ -194,8 +194,8 @@ func (t *task) neverCame(session uint64) bool {
 	return t.origin == originLaunched && t.questioned && t.session != session
 }
 
-// hold queues the status behind those of its task that wait.
-func (t *tasks) hold(known *task, status api.Status) {
+// holdStatus queues the status behind those of its task that wait.
+func (t *tasks) holdStatus(known *task, status api.Status) {
 	known.held = append(known.held, status)
 	t.held++
 	known.seen = max(known.seen, status.Number)
@@ -263,11 +263,11 @@ func (t *task) judgeCopy(status api.Status) verdict {
 	return acknowledge
 }
 
-// handled removes the first held status, because the scheduler has handled it. acknowledged says that it is
-// acknowledged now, as there is a session. handled reports whether the task is settled, and then forgets it. UNKNOWN
+// removeHandled removes the first held status, because the scheduler has handled it. acknowledged says that it is
+// acknowledged now, as there is a session. settled: the task is settled, and forgotten. UNKNOWN
 // settles a task only if no later status waits, because the leader may say UNKNOWN a moment before the task's agent is
 // back.
-func (t *tasks) handled(known *task, acknowledged bool) (status api.Status, settled bool) {
+func (t *tasks) removeHandled(known *task, acknowledged bool) (status api.Status, settled bool) {
 	status = known.held[0]
 	known.held = known.held[1:]
 	t.held--
@@ -281,13 +281,13 @@ func (t *tasks) handled(known *task, acknowledged bool) (status api.Status, sett
 	if acknowledged {
 		session = t.sessions
 	}
-	t.forget(known, taskEnd{known.state, formerOf(status, session)})
+	t.forgetTask(known, taskEnd{known.state, formerOf(status, session)})
 	return status, true
 }
 
-// forget forgets a settled task. Its end is remembered, so that a copy that is still on its way does not tell it again.
+// forgetTask forgets a settled task. Its end is remembered, so that a copy that is still on its way does not tell it again.
 // A task that was DROPPED may nevertheless be launched again under its ID.
-func (t *tasks) forget(known *task, how taskEnd) {
+func (t *tasks) forgetTask(known *task, how taskEnd) {
 	if t.isStray(known) {
 		t.forgetStray(known)
 		return
@@ -301,16 +301,16 @@ func (t *tasks) forget(known *task, how taskEnd) {
 
 func (t *tasks) isStray(known *task) bool { return t.open[known.id] != known }
 
-// again prepares the records for a new session, in which calls of earlier sessions can no longer be refused.
-func (t *tasks) again() {
+// beginSession prepares the records for a new session, in which calls of earlier sessions can no longer be refused.
+func (t *tasks) beginSession() {
 	t.sessions++
 	for _, known := range t.open { // order: irrelevant because each is changed by itself
 		known.accept = 0
 	}
 }
 
-// those lists the tasks for which holds returns true, sorted by ID.
-func (t *tasks) those(holds func(*task) bool) []*task {
+// tasksThat lists the tasks for which holds returns true, sorted by ID.
+func (t *tasks) tasksThat(holds func(*task) bool) []*task {
 	var list []*task
 	// order: irrelevant because the list is sorted below
 	for _, known := range t.open {
@@ -322,9 +322,9 @@ func (t *tasks) those(holds func(*task) bool) []*task {
 	return list
 }
 
-// unsettled lists the tasks that the leader is asked about (R8).
-func (t *tasks) unsettled() []protocol.UnsettledTask {
-	list := t.those(func(known *task) bool { return (known.origin != originNone || known.asked) && !known.isOver() })
+// listUnsettled lists the tasks that the leader is asked about (R8).
+func (t *tasks) listUnsettled() []protocol.UnsettledTask {
+	list := t.tasksThat(func(known *task) bool { return (known.origin != originNone || known.asked) && !known.isOver() })
 	questions := make([]protocol.UnsettledTask, len(list))
 	for i, known := range list {
 		questions[i] = known.question()
@@ -340,12 +340,12 @@ func (t *task) question() protocol.UnsettledTask {
 
 // launchedBy lists the tasks that the call with this number was to launch.
 func (t *tasks) launchedBy(call uint64) []*task {
-	return t.those(func(known *task) bool { return known.accept == call })
+	return t.tasksThat(func(known *task) bool { return known.accept == call })
 }
 
-// kills lists the tasks whose end was asked for.
-func (t *tasks) kills() []*task {
-	return t.those(func(known *task) bool { return known.killing.asked && !known.isOver() })
+// listKilled lists the tasks whose end was asked for.
+func (t *tasks) listKilled() []*task {
+	return t.tasksThat(func(known *task) bool { return known.killing.asked && !known.isOver() })
 }
 
 // takeWaiting removes and returns the tasks that have waited for a session.
@@ -354,7 +354,7 @@ func (t *tasks) takeWaiting() []*task {
 	t.waiting = nil
 	var list []*task
 	for _, ref := range waiting {
-		if known := t.find(ref); known != nil {
+		if known := t.findTask(ref); known != nil {
 			list = append(list, known)
 		}
 	}
@@ -373,7 +373,7 @@ func (t *tasks) retryLater(known *task, now time.Time) time.Duration {
 // retryDue removes and returns a task whose first held status is to be tried again by now; nil: there is none.
 func (t *tasks) retryDue(now time.Time) *task {
 	for ref, is := t.retries.Due(now); is; ref, is = t.retries.Due(now) {
-		if known := t.find(ref); known != nil {
+		if known := t.findTask(ref); known != nil {
 			return known
 		}
 	}

@@ -53,7 +53,7 @@ func (u *updates) send() {
 			continue
 		}
 		first.wish.ID = u.self.framework.ID // the caller may not have known it
-		first.call = u.session.send(protocol.UpdateFramework{Framework: first.wish})
+		first.call = u.session.sendCall(protocol.UpdateFramework{Framework: first.wish})
 	}
 }
 
@@ -88,7 +88,7 @@ func (u *updates) leaveAddedRoles(denied error) {
 // frameworkChanged counts a change of what the framework says of itself, and tells it.
 func (u *updates) frameworkChanged() {
 	u.changes++
-	u.demands.join(u.self.framework.Roles)
+	u.demands.replaceRoles(u.self.framework.Roles)
 	u.emit(FrameworkChanged{Framework: u.self.framework, Changes: u.changes})
 }
 
