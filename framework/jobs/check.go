@@ -83,7 +83,7 @@ func (j Job) Check() error {
 	found.checkRules("", reflect.ValueOf(j))
 	j.checkType(&found)
 	if j.Type != DAGType {
-		j.Task.check("task", j.Type == ServiceType || j.Type == SystemType, &found)
+		j.Task.checkTask("task", j.Type == ServiceType || j.Type == SystemType, &found)
 	}
 	if text, err := json.Marshal(j); err == nil && len(text) > JobBytesMax {
 		found.say("job", "it has %d bytes as JSON, at most %d are allowed; bring what is large by task.files", len(text), JobBytesMax)
@@ -165,7 +165,7 @@ func (j Job) checkType(found *Problems) {
 		}
 	case DAGType:
 		full.checkSteps(found)
-		if j.Task.text() != (Task{}).text() {
+		if j.Task.asText() != (Task{}).asText() {
 			found.say("task", "each step of a DAG has a task of its own; write it as steps.task")
 		}
 	}
@@ -196,7 +196,7 @@ func (j Job) checkSteps(found *Problems) {
 				found.say(field+".after", "there is no step %q", name)
 			}
 		}
-		step.Task.check(field+".task", false, found)
+		step.Task.checkTask(field+".task", false, found)
 	}
 	if planned := planSteps(j.Steps); len(*found) == 0 && len(planned) < len(j.Steps) {
 		var waiting []string
@@ -223,7 +223,7 @@ func checkName(name string) error {
 	return nil
 }
 
-func (t Task) check(field string, service bool, found *Problems) {
+func (t Task) checkTask(field string, service bool, found *Problems) {
 	switch {
 	case t.Command == "" && len(t.Argv) == 0 && t.Image == "":
 		found.say(field+".command", "it is missing; write a line for the shell, or a program with its arguments as %s.argv", field)

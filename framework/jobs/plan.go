@@ -126,5 +126,5 @@ func (t Task) Same(other Task) bool {
 	for _, task := range []*Task{&a, &b} { // how often a task is tried, and where it may run, does not change what runs
 		task.Attempts, task.Backoff, task.BackoffMax, task.LostAfter, task.Timeout = 0, 0, 0, 0, 0
 	}
-	return a.text() == b.text()
+	return a.asText() == b.asText()
 }

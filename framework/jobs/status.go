@@ -116,8 +116,8 @@ type Assignment struct {
 	Why      string            `json:"why,omitempty"`  // why it does not run well, such as the check that fails
 }
 
-// text returns the task as JSON, by which tasks are compared.
-func (t Task) text() string {
+// asText returns the task as JSON, by which tasks are compared.
+func (t Task) asText() string {
 	text, err := json.Marshal(t)
 	if err != nil {
 		return err.Error() // for a NaN, which Check refuses

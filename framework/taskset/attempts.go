@@ -52,7 +52,7 @@ func (s *Set) handleStatus(ctx context.Context, id string, status api.Status) er
 		}
 	}
 	_, number, _ := parseTaskID(status.Task)
-	s.do(func(now time.Time) { s.state.hearStatus(id, number, status, now) })
+	s.runWork(func(now time.Time) { s.state.hearStatus(id, number, status, now) })
 	if status.State.Settled() {
 		s.settled[status.Task] = struct{}{}
 	}

@@ -1,7 +1,8 @@
 package taskset
 
 import (
-	"cmp"
+	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -55,13 +56,7 @@ func (s *state) watchStragglers(g *group, now time.Time) {
 	if s.config.Speculate <= 0 || !g.pace.Asks(now, g.done, g.total, g.countWaiting() > 0) {
 		return
 	}
-	running, copies, slow := g.findStragglers()
-	since := make([]time.Time, len(slow))
-	for i, a := range slow {
-		since[i] = a.Running
-	}
-	for _, a := range slow[:g.pace.Stragglers(now, s.config.Speculate, since, running, copies)] {
-		a.Copying = work.HadCopy
+	for _, a := range work.FindStragglers(&g.pace, now, s.config.Speculate, g.endingAttempts()) {
 		s.wantAttempt(a.item, true, a.Agent)
 	}
 	s.alarms.Clear(g.check)
@@ -80,22 +75,13 @@ func (g *group) countWaiting() (n int) {
 	return n + g.near
 }
 
-// findStragglers counts the attempts that run, and the copies that run or wait. It also lists the attempts that may be
-// copied, the longest running first.
-func (g *group) findStragglers() (running, copies int, slow []*attempt) {
-	for _, a := range g.live { // order: sorted below
-		if a.IsCopy() {
-			copies++
-			continue
-		}
-		running++
-		switch {
-		case len(a.item.wishes) > 0:
-			copies++
-		case a.Holds() && a.Kill == work.NotKilled && !a.Running.IsZero() && !a.item.Service && a.Copying == work.NoCopy && len(a.item.Attempts) == 1:
-			slow = append(slow, a)
+// endingAttempts yields the attempts of work to be done once, by their tasks.
+func (g *group) endingAttempts() iter.Seq[*attempt] {
+	return func(yield func(*attempt) bool) {
+		for _, id := range slices.Sorted(maps.Keys(g.live)) {
+			if a := g.live[id]; !a.item.Service && !yield(a) {
+				return
+			}
 		}
 	}
-	slices.SortFunc(slow, func(a, b *attempt) int { return cmp.Or(a.Running.Compare(b.Running), cmp.Compare(a.Task, b.Task)) })
-	return running, copies, slow
 }

@@ -61,9 +61,15 @@ func (k keptItem) restoreItem() (Item, error) {
 	return Item{Group: k.Group, Role: k.Role, Prefer: k.Prefer, Priority: k.Priority, Service: k.Service, Task: wire.TaskFromProto(&task)}, err
 }
 
+// keepAlone returns what the store must hold of an item that belongs to no service.
+func keepAlone(item Item) (*kept, error) {
+	single, err := keepItem(item)
+	return &kept{Item: single}, err
+}
+
 // keepService returns what the store must hold of a service.
-func keepService(v *service) (k kept, err error) {
-	k.Count = v.n
+func keepService(v *service) (k *kept, err error) {
+	k = &kept{Count: v.n}
 	if k.Item, err = keepItem(v.like); err != nil {
 		return k, err
 	}
@@ -83,9 +89,9 @@ var (
 
 // change is a change of the set that is kept in the store.
 type change struct {
-	check func() error         // returns why the change can't be made; nil if it can
-	key   string               // the key in the store
-	value func() (kept, error) // nil: the key is deleted
+	check func() error          // returns why the change can't be made; nil if it can
+	key   string                // the key in the store
+	value func() (*kept, error) // nil: the key is deleted
 	work  func(now time.Time)
 }
 
@@ -94,7 +100,7 @@ type change struct {
 func (s *Set) makeChanges(ctx context.Context, changes ...change) error {
 	var faults []error
 	if s.config.Keep == "" {
-		s.do(func(now time.Time) {
+		s.runWork(func(now time.Time) {
 			for _, change := range changes {
 				if err := change.check(); err != nil {
 					faults = append(faults, err)
@@ -144,7 +150,7 @@ func (s *Set) lockStore(ctx context.Context) (done func(), err error) {
 func (s *Set) makeKept(ctx context.Context, change change) error {
 	s.mu.Lock()
 	err := change.check()
-	var value kept
+	var value *kept
 	if err == nil && change.value != nil {
 		value, err = change.value()
 	}
@@ -152,12 +158,7 @@ func (s *Set) makeKept(ctx context.Context, change change) error {
 	if err != nil {
 		return err
 	}
-	if change.value == nil {
-		err = s.deleteKey(ctx, s.config.Keep+"/"+change.key)
-	} else {
-		err = s.saveKept(ctx, change.key, value)
-	}
-	switch {
+	switch err = s.writeKept(ctx, change.key, value); {
 	case err == nil:
 		s.runLocked(change.work)
 	case ctx.Err() != nil: // the store may have taken it all the same; it is made to hold what the set has
@@ -169,7 +170,11 @@ func (s *Set) makeKept(ctx context.Context, change change) error {
 	return err
 }
 
-func (s *Set) saveKept(ctx context.Context, key string, value kept) error {
+// writeKept has the store hold the value under the key; nil: nothing.
+func (s *Set) writeKept(ctx context.Context, key string, value *kept) error {
+	if value == nil {
+		return s.deleteKey(ctx, s.config.Keep+"/"+key)
+	}
 	text, err := json.Marshal(value)
 	if err != nil {
 		return err
@@ -205,9 +210,12 @@ func (s *Set) flushStore(ctx context.Context) error {
 			return nil
 		}
 		key := s.state.unsaved[0]
-		write := s.flushOne(key)
+		value, err := s.state.keptUnder(key)
 		s.mu.Unlock()
-		if err := write(ctx); err != nil {
+		if err == nil {
+			err = s.writeKept(ctx, key, value)
+		}
+		if err != nil {
 			return err
 		}
 		s.mu.Lock()
@@ -216,29 +224,17 @@ func (s *Set) flushStore(ctx context.Context) error {
 	}
 }
 
-// flushOne returns a function that writes the present value of the key to the store.
-func (s *Set) flushOne(key string) func(ctx context.Context) error {
-	var value kept
-	var err error
-	if id, is := strings.CutPrefix(key, itemKeys); is {
-		it := s.state.items[id]
-		if it == nil || it.service != nil { // items of services are not kept one by one
-			return func(ctx context.Context) error { return s.deleteKey(ctx, s.config.Keep+"/"+key) }
+// keptUnder returns what the store must hold under the key; nil: nothing. Items of services are not kept one by one.
+func (s *state) keptUnder(key string) (value *kept, err error) {
+	id, single := strings.CutPrefix(key, itemKeys)
+	if single {
+		if it := s.items[id]; it != nil && it.service == nil { // another of this ID was added meanwhile, or it was not removed after all
+			value, err = keepAlone(it.Item)
 		}
-		value.Item, err = keepItem(it.Item) // another item with this ID was added meanwhile, or it was not removed after all
-	} else {
-		v := s.state.rollouts.services[strings.TrimPrefix(key, serviceKeys)]
-		if v == nil {
-			return func(ctx context.Context) error { return s.deleteKey(ctx, s.config.Keep+"/"+key) }
-		}
+	} else if v := s.rollouts.services[strings.TrimPrefix(key, serviceKeys)]; v != nil {
 		value, err = keepService(v)
 	}
-	return func(ctx context.Context) error {
-		if err != nil {
-			return err
-		}
-		return s.saveKept(ctx, key, value)
-	}
+	return value, err
 }
 
 // noteChange notes that the value of the key has changed and must be written to the store.
@@ -288,7 +284,7 @@ func (s *Set) loadKept(ctx context.Context) error {
 		return err
 	}
 	var faults []error
-	s.do(func(now time.Time) {
+	s.runWork(func(now time.Time) {
 		for _, work := range works {
 			faults = append(faults, work(now))
 		}

@@ -11,7 +11,7 @@ import (
 // elsewhere if there is room; once that one runs, the first is killed. Work to be done once stays until it is done or
 // killed.
 func (s *Set) InverseOffers(_ context.Context, offers []api.InverseOffer) {
-	s.do(func(time.Time) {
+	s.runWork(func(time.Time) {
 		for _, offer := range offers {
 			all := s.state.leaveAgent(offer)
 			// Operators see the answer. A preemption is not answered: a yes would let the masters kill at once.
@@ -54,7 +54,7 @@ func (s *state) moveService(a *attempt, offer api.InverseOffer) {
 
 // Rescinded implements [framework.Rescinder]: a service that no longer needs to leave stays where it is.
 func (s *Set) Rescinded(_ context.Context, offers []api.OfferID, _ string) {
-	s.do(func(time.Time) {
+	s.runWork(func(time.Time) {
 		for _, id := range offers {
 			for _, w := range s.state.moves[id] {
 				if !w.gone {

@@ -62,7 +62,7 @@ func (q *waiting) unqueueWish(w *wish) {
 
 // Offers implements [framework.Scheduler].
 func (s *Set) Offers(_ context.Context, offers []api.Offer) (answers []api.Answer) {
-	s.do(func(time.Time) { answers = s.state.waiting.answerOffers(offers, s.state.known) })
+	s.runWork(func(time.Time) { answers = s.state.waiting.answerOffers(offers, s.state.known) })
 	return answers
 }
 

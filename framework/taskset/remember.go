@@ -44,7 +44,7 @@ func (s *Set) recallRecords(ctx context.Context) error {
 			s.endings = append(s.endings, id)
 		}
 	}
-	s.do(func(now time.Time) {
+	s.runWork(func(now time.Time) {
 		s.state.records = records
 		for _, it := range s.state.items { // order: irrelevant because each is judged by itself
 			s.state.applyRecord(it, now)

@@ -95,8 +95,7 @@ type trial struct {
 	roll   *roll
 	before *Item // what the item was before, if that is known
 	proof  *alarm
-	late   *alarm   // when the new task's time to prove itself is over
-	fresh  *attempt // the new task to which late belongs
+	late   *alarm // when the new task's time to prove itself is over
 }
 
 var errNoService = errors.New("no service of this name is kept; Scale keeps one")
@@ -122,7 +121,7 @@ func (s *Set) Roll(ctx context.Context, name string, like Item, how Rolling) err
 	return s.makeChanges(ctx, change{
 		check: func() error { return s.state.rollouts.checkRoll(name, like) },
 		key:   serviceKeys + name,
-		value: func() (kept, error) {
+		value: func() (*kept, error) {
 			v := s.state.rollouts.services[name]
 			return keepService(&service{name: name, like: v.like, n: v.n, roll: newRoll(v, like, how)})
 		},
@@ -279,8 +278,13 @@ func (it *item) isUp() bool {
 
 // newestUp returns the newest attempt that is up and runs the version, or nil.
 func (it *item) newestUp(version string) *attempt {
+	return it.newestThat(version, func(a *attempt) bool { return !a.Up.IsZero() })
+}
+
+// newestThat returns the newest attempt that runs the version, is not to end and is so; nil: there is none.
+func (it *item) newestThat(version string, is func(*attempt) bool) *attempt {
 	for _, a := range slices.Backward(it.Attempts) {
-		if a.Kill == work.NotKilled && a.Holds() && a.version == version && !a.Up.IsZero() {
+		if a.Kill == work.NotKilled && a.Holds() && a.version == version && is(a) {
 			return a
 		}
 	}
@@ -378,40 +382,24 @@ func (o *rollouts) tryItem(it *item, r *roll, before *Item) {
 	o.watchTrial(it)
 }
 
-// watchTrial sets the alarm at which the new task has proven itself, from the moment when it is up.
+// watchTrial sets the alarm at which the new task has proven itself, from the moment when it is up, and the one at which it
+// is bad because it runs and has not. After a silence of the task's agent the time until then begins again.
 func (o *rollouts) watchTrial(it *item) {
 	t := it.trial
 	if t == nil {
 		return
 	}
-	o.watchLate(it, t)
 	o.state.alarms.Clear(t.proof)
-	t.proof = nil
-	a := it.newestUp(t.roll.version)
-	if a == nil {
-		return
-	}
-	t.proof = o.state.alarms.Add(a.Up.Add(max(t.roll.Proof, 0)), func(time.Time) { o.proveItem(it, a) })
-}
-
-// watchLate sets the alarm at which a new task that runs is bad because it has not proven itself. After a silence of
-// the task's agent the time begins again.
-func (o *rollouts) watchLate(it *item, t *trial) {
-	var fresh *attempt
-	for _, a := range it.Attempts {
-		if a.Holds() && a.version == t.roll.version && a.State == api.TaskRunning {
-			fresh = a
-		}
-	}
-	if fresh == t.fresh {
-		return
-	}
 	o.state.alarms.Clear(t.late)
-	t.late, t.fresh = nil, fresh
-	if fresh == nil || t.roll.Patience < 0 {
-		return
+	t.proof, t.late = nil, nil
+	proof := max(t.roll.Proof, 0)
+	if a := it.newestUp(t.roll.version); a != nil {
+		t.proof = o.state.alarms.Add(a.Up.Add(proof), func(time.Time) { o.proveItem(it, a) })
 	}
-	t.late = o.state.alarms.Add(fresh.began.Add(max(t.roll.Proof, 0)+t.roll.Patience), func(time.Time) { o.state.killAttempt(fresh, work.Overdue) })
+	runs := func(a *attempt) bool { return a.State == api.TaskRunning }
+	if a := it.newestThat(t.roll.version, runs); a != nil && t.roll.Patience >= 0 {
+		t.late = o.state.alarms.Add(a.began.Add(proof+t.roll.Patience), func(time.Time) { o.state.killAttempt(a, work.Overdue) })
+	}
 }
 
 // proveItem ends the change of an item whose new task has proven itself; the old task is killed.

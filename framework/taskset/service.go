@@ -69,7 +69,7 @@ func (s *Set) Scale(ctx context.Context, name string, like Item, n int) error {
 	scaled := change{
 		check: func() error { return s.state.rollouts.checkScale(name, like, n) },
 		key:   serviceKeys + name,
-		value: func() (kept, error) { return s.state.rollouts.keepScaled(name, like, n) },
+		value: func() (*kept, error) { return s.state.rollouts.keepScaled(name, like, n) },
 		work:  func(now time.Time) { err = s.state.rollouts.scaleService(name, like, n, now) },
 	}
 	if n <= 0 {
@@ -105,7 +105,7 @@ func nameItem(name string, like Item) Item {
 	return like
 }
 
-func (o *rollouts) keepScaled(name string, like Item, n int) (kept, error) {
+func (o *rollouts) keepScaled(name string, like Item, n int) (*kept, error) {
 	scaled := service{name: name, like: like, n: n}
 	if v := o.services[name]; v != nil {
 		scaled.roll = v.roll

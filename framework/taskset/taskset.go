@@ -226,9 +226,9 @@ func New(config Config) *Set {
 	return &Set{config: config, state: newState(config), settled: make(map[api.TaskID]struct{}), writing: make(chan struct{}, 1)}
 }
 
-// do runs work on the set under the lock, performs what follows from it, and calls Ended and Rolled where they have to
+// runWork runs work on the set under the lock, performs what follows from it, and calls Ended and Rolled where they have to
 // be told.
-func (s *Set) do(work func(now time.Time)) {
+func (s *Set) runWork(work func(now time.Time)) {
 	s.runLocked(work)
 	s.tellEnds()
 }
@@ -281,7 +281,7 @@ func (s *Set) armTimer(now time.Time) {
 
 // ringTimer runs when the timer has fired.
 func (s *Set) ringTimer() {
-	s.do(func(time.Time) {})
+	s.runWork(func(time.Time) {})
 	_ = s.flushStore(context.Background()) // fails when Run has ended, or when the store refuses: the next flush tries again
 }
 
@@ -345,7 +345,7 @@ func (s *Set) Subscribed(ctx context.Context, client *framework.Client) error {
 			return err
 		}
 	}
-	s.do(func(time.Time) { s.client = client })
+	s.runWork(func(time.Time) { s.client = client })
 	return nil
 }
 
@@ -371,7 +371,7 @@ func (s *Set) readStore(ctx context.Context, client *framework.Client) error {
 // Settled implements [framework.Settler]. Only now is anything started, because until now it might have been running
 // already.
 func (s *Set) Settled(context.Context) {
-	s.do(func(time.Time) {
+	s.runWork(func(time.Time) {
 		if !s.state.known {
 			s.state.rollouts.takeOver()
 		}
@@ -398,7 +398,7 @@ func (s *Set) Add(ctx context.Context, items ...Item) error {
 		changes = append(changes, change{
 			check: func() error { return s.state.checkItem(item) },
 			key:   itemKeys + item.ID,
-			value: func() (k kept, err error) { k.Item, err = keepItem(item); return k, err },
+			value: func() (*kept, error) { return keepAlone(item) },
 			work:  func(now time.Time) { s.state.addItem(item, now) },
 		})
 	}
@@ -479,7 +479,7 @@ func (s *state) removeItem(id string) {
 }
 
 // Close says that no more items will come. When the last item has ended, the framework is removed and Run returns nil.
-func (s *Set) Close() { s.do(func(time.Time) { s.state.closed = true }) }
+func (s *Set) Close() { s.runWork(func(time.Time) { s.state.closed = true }) }
 
 // faultsKept bounds how many failures Err lists one by one.
 const faultsKept = 10
@@ -536,7 +536,7 @@ func (s *Set) Locality() locality.Numbers {
 
 // Waits replaces the waits of Config.Locality for one group; the group must have items.
 func (s *Set) Waits(group string, node, near locality.Wait) {
-	s.do(func(time.Time) {
+	s.runWork(func(time.Time) {
 		if g := s.state.waiting.groups[group]; g != nil {
 			g.role.delay.Waits(jobOf(group), node, near)
 		}

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"iter"
 	"slices"
 	"time"
 )
@@ -41,6 +42,38 @@ func (p *Pace) Median() time.Duration { return slices.Sorted(slices.Values(p.Too
 // says whether any of them waits to begin. It costs nothing while they need not.
 func (p *Pace) Asks(now time.Time, done, total int, waits bool) bool {
 	return !p.Check.After(now) && len(p.Took) >= tookLeast && !waits && 4*done >= 3*total
+}
+
+// FindStragglers returns the attempts of a group that get a copy now, the longest running first, and has them want it. It
+// is given all attempts of the group, in the order that decides between equals. One whose agent is silent, or that has
+// not passed its checks, is no straggler: it is lost, or ill.
+func FindStragglers[A attempted](p *Pace, now time.Time, factor float64, attempts iter.Seq[A]) (slow []A) {
+	running, copies := 0, 0
+	for each := range attempts {
+		a := each.attempt()
+		switch {
+		case a.Missed:
+			continue
+		case a.IsCopy():
+			copies++
+			continue
+		case a.Copying == WantsCopy && a.Kill == NotKilled:
+			copies++
+		case a.Copying == NoCopy && a.Kill == NotKilled && !a.Up.IsZero():
+			slow = append(slow, each)
+		}
+		running++
+	}
+	slices.SortStableFunc(slow, func(a, b A) int { return a.attempt().Running.Compare(b.attempt().Running) })
+	since := make([]time.Time, len(slow))
+	for i, a := range slow {
+		since[i] = a.attempt().Running
+	}
+	slow = slow[:p.Stragglers(now, factor, since, running, copies)]
+	for _, a := range slow {
+		a.attempt().Copying = WantsCopy
+	}
+	return slow
 }
 
 // Stragglers returns how many of the attempts get a copy: the first ones of those that have none, of which it is known

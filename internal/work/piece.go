@@ -88,8 +88,14 @@ type Piece[A attempted] struct {
 	Avoids api.AgentID `json:"-"`
 }
 
-// Add adds an attempt that was launched, or that another process has launched.
+// Add adds an attempt that was launched, or that another process has launched. The one that a copy was wanted of has it
+// now.
 func (p *Piece[A]) Add(a A) {
+	for _, other := range p.Attempts {
+		if a.attempt().IsCopy() && other.attempt().Copying == WantsCopy {
+			other.attempt().Copying = HadCopy
+		}
+	}
 	at := len(p.Attempts)
 	for at > 0 && p.Attempts[at-1].attempt().Number > a.attempt().Number {
 		at--

@@ -34,7 +34,7 @@ func (r *attempts) hearStatus(status api.Status) {
 	sub, s, a := r.findAttempt(status.Task)
 	switch {
 	case a == nil && !status.State.Settled(): // it no longer belongs to the job
-		r.emit(Kill{status.Task})
+		r.emitEffects(Kill{status.Task})
 	case a == nil:
 	case a.Missed:
 		r.hearReturned(sub, s, a, status)
@@ -43,7 +43,7 @@ func (r *attempts) hearStatus(status api.Status) {
 	default:
 		r.hearState(sub, s, a, status)
 	}
-	r.emit(Acknowledge{status})
+	r.emitEffects(Acknowledge{status})
 }
 
 // hearState handles a state that is not terminal.
@@ -190,7 +190,7 @@ func (r *attempts) endAttempt(sub *subJob, s *slot, a *attempt, status api.Statu
 	task := r.taskOf(sub, a.Version)
 	rules := work.Rules{Service: sub.Keep, Attempts: task.Attempts, Bound: sub.EachAgent || sub.Together, Backoff: backoffOf(task)}
 	var end work.Outcome
-	sub.recount(s, func() { end = s.End(a, status, r.now, rules) })
+	sub.recountSlot(s, func() { end = s.End(a, status, r.now, rules) })
 	switch {
 	case end.Verdict == work.Well && !(sub.Together && r.gangs.Gang.Regroup):
 		if sub.Speculate > 0 && !a.Running.IsZero() {

@@ -46,7 +46,7 @@ func (b *base) dueAfter(then time.Time, span time.Duration) time.Time {
 func (b *base) tellRoutine(what, format string, values ...any) {
 	told := b.makeEvent(what, fmt.Sprintf(format, values...))
 	told.Event.Routine = true
-	b.emit(told)
+	b.emitEffects(told)
 }
 
 // Bounds of what is kept of a job.
@@ -59,7 +59,7 @@ const (
 	NoteBytesMax = 300
 )
 
-func (b *base) emit(effects ...Effect) {
+func (b *base) emitEffects(effects ...Effect) {
 	for _, effect := range effects {
 		if _, is := effect.(Save); !is || !slices.Contains(b.effects, effect) { // one is enough for the whole step
 			b.effects = append(b.effects, effect)
@@ -67,10 +67,10 @@ func (b *base) emit(effects ...Effect) {
 	}
 }
 
-func (b *base) saveHeader() { b.emit(Save{HeaderKey}) }
+func (b *base) saveHeader() { b.emitEffects(Save{HeaderKey}) }
 
 func (b *base) savePart(sub *subJob, index int) {
-	b.emit(Save{partKey(sub.Name, index/partSlots)})
+	b.emitEffects(Save{partKey(sub.Name, index/partSlots)})
 }
 
 // addNote adds a note for people.
@@ -91,7 +91,7 @@ func cutText(text string) string {
 // tellEvent adds a note for people, which the masters' history keeps too.
 func (b *base) tellEvent(what, format string, values ...any) {
 	b.addNote(format, values...)
-	b.emit(b.makeEvent(what, b.Notes[len(b.Notes)-1].Text))
+	b.emitEffects(b.makeEvent(what, b.Notes[len(b.Notes)-1].Text))
 }
 
 // makeEvent makes an event of the job.
@@ -101,7 +101,7 @@ func (b *base) makeEvent(what, why string) Tell {
 
 func (b *base) killAttempt(a *attempt, why work.Kill) {
 	if a.Ends(why) {
-		b.emit(Kill{a.Task})
+		b.emitEffects(Kill{a.Task})
 	}
 }
 

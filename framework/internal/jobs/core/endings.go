@@ -79,9 +79,9 @@ func (r *endings) forgetJob() {
 	numbers := slices.Sorted(maps.Keys(r.Versions))
 	r.Versions, r.Alarms, r.Gone = nil, alarmClock{}, true
 	for _, number := range numbers {
-		r.emit(Save{VersionKey(number)})
+		r.emitEffects(Save{VersionKey(number)})
 	}
-	r.emit(Save{HeaderKey}, Forgotten{})
+	r.emitEffects(Save{HeaderKey}, Forgotten{})
 }
 
 // endTasksOfSlot ends the slot's tasks. Later statuses of theirs are those of strays.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"iter"
 	"maps"
 	mathbits "math/bits"
 	"slices"
@@ -76,6 +77,14 @@ func (x *indexes) slotOf(index int) *slot {
 	return nil
 }
 
+// nextAttempt returns the number of the next attempt of an index.
+func (x *indexes) nextAttempt(index int) int {
+	if p := x.Parts[index/partSlots]; p != nil {
+		return p.Attempts + 1
+	}
+	return 1
+}
+
 // hasEnded reports whether the index has ended.
 func (x *indexes) hasEnded(index int) bool {
 	number := index / partSlots
@@ -96,6 +105,19 @@ func (x *indexes) allSlots() []*slot {
 		}
 	}
 	return list
+}
+
+// allAttempts yields the tasks that the slots have, by index.
+func (x *indexes) allAttempts() iter.Seq[*attempt] {
+	return func(yield func(*attempt) bool) {
+		for _, s := range x.allSlots() {
+			for _, a := range s.tasks() {
+				if !yield(a) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // insert adds a slot.

@@ -84,7 +84,7 @@ func (m *JobMaster) Step(now time.Time, happened Event) []Effect {
 	}
 	switch e := happened.(type) {
 	case Begun:
-		m.emit(m.makeEvent("submitted", cutText(m.Versions[m.Version].Why)))
+		m.emitEffects(m.makeEvent("submitted", cutText(m.Versions[m.Version].Why)))
 		m.beginJob()
 	case Updated:
 		if m.Phase == jobs.Running {
@@ -112,7 +112,7 @@ func (m *JobMaster) Step(now time.Time, happened Event) []Effect {
 	case Woken:
 	}
 	m.rolling.continueRoll()
-	m.conclude()
+	m.concludeJob()
 	effects := m.effects
 	m.now, m.doubt, m.effects = time.Time{}, time.Time{}, nil
 	return effects
@@ -197,8 +197,8 @@ func (m *JobMaster) ringSlot(sub *subJob, s *slot, due alarm) {
 	}
 }
 
-// conclude lets sub-jobs begin and end as far as others have, and ends the job when it has nothing left to do.
-func (m *JobMaster) conclude() {
+// concludeJob lets sub-jobs begin and end as far as others have, and ends the job when it has nothing left to do.
+func (m *JobMaster) concludeJob() {
 	if m.Phase.Ended() || m.Gone {
 		return
 	}
@@ -240,7 +240,7 @@ func (m *JobMaster) endJob(phase jobs.Phase) {
 	for _, sub := range m.Subs {
 		m.endings.dropParts(sub)
 	}
-	m.emit(Ended{phase})
+	m.emitEffects(Ended{phase})
 }
 
 // JobOf returns the name of the job to which a task belongs.

@@ -30,43 +30,38 @@ func (r *launches) assignGang(e AssignedGang) {
 	for index, member := range e.Members {
 		s := sub.beginSlot(index, e.Version)
 		s.Tries = r.gangs.Gang.Row + 1
-		dispatches = append(dispatches, r.launchAttempt(sub, s, sub.partOf(index).Attempts+1, member))
+		dispatches = append(dispatches, r.launchAttempt(sub, s, sub.nextAttempt(index), member))
 	}
-	r.emit(dispatches...)
+	r.emitEffects(dispatches...)
+}
+
+// pickIndex returns which index of the sub-job gets the next task of the ask on that agent, and which try of it that is; "":
+// on any agent.
+func (r *launches) pickIndex(sub *subJob, ask Ask, agent api.AgentID) (index, try int, is bool) {
+	if sub == nil || r.Phase != jobs.Running {
+		return 0, 0, false
+	}
+	s := sub.nextSlot(ask.Version, agent)
+	if ask.Copy {
+		s = sub.nextWish(ask.Version, agent)
+	}
+	switch {
+	case s != nil:
+		return s.Index, s.Tries + 1, true
+	case ask.Copy, ask.Version != r.versionOf(sub), sub.countFresh() == 0, sub.slotAt(agent) != nil: // that one has an index
+		return 0, 0, false
+	}
+	return sub.Next, 1, true
 }
 
 // peekTask returns the task for the next Assigned of the ask on that agent; "": on any agent.
 func (r *launches) peekTask(ask Ask, agent api.AgentID) (task api.Task, is bool) {
 	sub := r.subJobNamed(ask.SubJob)
-	if sub == nil || r.Phase != jobs.Running {
-		return task, false
+	index, try, is := r.pickIndex(sub, ask, agent)
+	if is {
+		task = r.makeTask(sub, ask.Version, index, sub.nextAttempt(index), try)
 	}
-	index, try, s := sub.Next, 1, sub.nextSlot(ask.Version, agent)
-	if ask.Copy {
-		s = sub.nextWish(ask.Version, agent)
-	}
-	if s != nil {
-		index, try = s.Index, s.Tries+1
-	} else if ask.Copy || ask.Version != r.versionOf(sub) || sub.countFresh() == 0 {
-		return task, false
-	}
-	attempts := 0
-	if p := sub.Parts[index/partSlots]; p != nil {
-		attempts = p.Attempts
-	}
-	return r.makeTask(sub, ask.Version, index, attempts+1, try), true
-}
-
-// mayTake reports whether the next task of the ask may go to the agent.
-func (r *launches) mayTake(ask Ask, agent api.AgentID) bool {
-	sub := r.subJobNamed(ask.SubJob)
-	switch {
-	case sub == nil:
-		return false
-	case ask.Copy:
-		return sub.nextWish(ask.Version, agent) != nil
-	}
-	return sub.mayTake(ask.Version, r.versionOf(sub), agent)
+	return task, is
 }
 
 // VersionLabel is a label of each task, beside api.JobLabel.
@@ -116,13 +111,12 @@ func withWords(words, more map[string]string) map[string]string {
 
 // assignTask gives the next task, or a copy, to an agent. That is in the store before the task is dispatched.
 func (r *launches) assignTask(e Assigned) {
-	ask := Ask{SubJob: e.SubJob, Version: e.Version, Copy: e.Copy}
-	task, is := r.peekTask(ask, e.Agent)
 	sub := r.subJobNamed(e.SubJob)
-	if !is || sub.Together || !r.mayTake(ask, e.Agent) {
+	index, _, is := r.pickIndex(sub, Ask{SubJob: e.SubJob, Version: e.Version, Copy: e.Copy}, e.Agent)
+	if !is || sub.Together {
 		return
 	}
-	_, index, number, _ := r.parseTask(task.ID)
+	number := sub.nextAttempt(index)
 	s := sub.slotOf(index)
 	if s == nil {
 		s = sub.beginSlot(index, e.Version)
@@ -135,7 +129,7 @@ func (r *launches) assignTask(e Assigned) {
 		}
 	}
 	s.Tries++
-	r.emit(r.launchAttempt(sub, s, number, e))
+	r.emitEffects(r.launchAttempt(sub, s, number, e))
 }
 
 // launchAttempt gives the slot its next task, and returns what launches that.
@@ -144,7 +138,7 @@ func (r *launches) launchAttempt(sub *subJob, s *slot, number int, to Assigned) 
 	a := &attempt{Attempt: work.Attempt{Number: number, Task: r.taskID(sub, s.Index, number), Agent: to.Agent, State: api.TaskStaging, Since: r.now},
 		Try: s.Tries, Version: s.Version, Hostname: to.Hostname, Place: to.Place, Ports: to.Ports}
 	if live := s.live(); live != nil { // it is a copy of that
-		a.Version, a.Copying, live.Copying = live.Version, work.IsCopy, work.HadCopy
+		a.Version, a.Copying = live.Version, work.IsCopy
 	}
 	sub.attachTask(s, a)
 	r.watchTime(sub, s, a)
@@ -242,5 +236,8 @@ func (m *JobMaster) Peek(ask Ask, agent api.AgentID) (task api.Task, is bool) {
 	return m.launches.peekTask(ask, agent)
 }
 
-// Takes reports whether the next task of the ask may go to the agent.
-func (m *JobMaster) Takes(ask Ask, agent api.AgentID) bool { return m.launches.mayTake(ask, agent) }
+// MayGoTo reports whether the next task of the ask may go to the agent.
+func (m *JobMaster) MayGoTo(ask Ask, agent api.AgentID) bool {
+	_, _, is := m.launches.pickIndex(m.subJobNamed(ask.SubJob), ask, agent)
+	return is
+}

@@ -244,7 +244,7 @@ func (w *world) offer(most int) (n int) {
 		}
 		for _, agent := range agents {
 			for range min(ask.Count, most) {
-				if !w.m.Takes(ask, agent) {
+				if !w.m.MayGoTo(ask, agent) {
 					break
 				}
 				w.step(Assigned{SubJob: ask.SubJob, Version: ask.Version, Agent: agent})

@@ -74,7 +74,7 @@ func (m *JobMaster) Record(key string) ([]byte, error) {
 		return nil, err
 	}
 	if key == HeaderKey {
-		return json.Marshal(m.header())
+		return json.Marshal(m.makeHeader())
 	}
 	subJob, number, err := parsePart(key)
 	if err != nil || m.subJobNamed(subJob) == nil {
@@ -93,7 +93,7 @@ func parsePart(key string) (subJob string, number int, err error) {
 	return subJob, number, err
 }
 
-func (m *JobMaster) header() header {
+func (m *JobMaster) makeHeader() header {
 	h := header{Run: m.Run, Version: m.Version, Stable: m.rolling.Stable, Phase: m.Phase, Why: m.Why, Submitted: m.Submitted, Ended: m.EndedAt,
 		Roll: m.rolling.Roll, Gang: m.gangs.Gang, Notes: m.Notes}
 	if cron := m.runs.Cron; m.Job.Cron != nil {
@@ -171,7 +171,7 @@ func Load(now time.Time, records map[string][]byte) (m *JobMaster, left []string
 			left = append(left, key)
 		}
 	}
-	m.resume()
+	m.resumeJob()
 	m.now, m.doubt, m.effects = time.Time{}, time.Time{}, nil
 	return m, left, nil
 }
@@ -242,8 +242,8 @@ func (m *JobMaster) loadPart(key string, value []byte) (needed bool, err error) 
 	return true, nil
 }
 
-// resume continues where the JobMaster before has stopped: what waited waits again, and the alarms are set.
-func (m *JobMaster) resume() {
+// resumeJob continues where the JobMaster before has stopped: what waited waits again, and the alarms are set.
+func (m *JobMaster) resumeJob() {
 	if m.Phase.Ended() {
 		return
 	}
@@ -294,11 +294,9 @@ func (m *JobMaster) Kills() []api.TaskID {
 
 func (m *JobMaster) tasksOf(choose func(*attempt) bool) (tasks []api.TaskID) {
 	for _, sub := range m.Subs {
-		for _, s := range sub.allSlots() {
-			for _, a := range s.tasks() {
-				if choose(a) {
-					tasks = append(tasks, a.Task)
-				}
+		for a := range sub.allAttempts() {
+			if choose(a) {
+				tasks = append(tasks, a.Task)
 			}
 		}
 	}

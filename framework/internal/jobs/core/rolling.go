@@ -239,7 +239,7 @@ func (r *rolling) giveUpStuck(sub *subJob) {
 		return
 	}
 	why := fmt.Sprintf("no task of version %d has proven itself within %v (progress_deadline)", r.Version, how.ProgressDeadline)
-	if trouble := cmp.Or(sub.trouble(), sub.shortage()); trouble != "" {
+	if trouble := cmp.Or(sub.describeTrouble(), sub.describeShortage()); trouble != "" {
 		why += ": " + trouble
 	}
 	switch {
@@ -378,7 +378,7 @@ func (r *versions) pruneVersions(kept ...int) {
 		}
 		if !needed[number] {
 			delete(r.Versions, number)
-			r.emit(Save{VersionKey(number)})
+			r.emitEffects(Save{VersionKey(number)})
 		}
 	}
 }
@@ -389,6 +389,6 @@ func (r *versions) judgeVersion(number int, why string) {
 	if proven := why == ""; version.Proven != proven || version.Bad != why {
 		version.Proven, version.Bad = proven, why
 		r.Versions[number] = version
-		r.emit(Save{VersionKey(number)})
+		r.emitEffects(Save{VersionKey(number)})
 	}
 }

@@ -39,7 +39,7 @@ func (m *JobMaster) Status(tasks bool) jobs.Status {
 	}
 	if status.Why == "" && m.Phase == jobs.Running {
 		for _, sub := range m.Subs {
-			status.Why = cmp.Or(status.Why, sub.trouble())
+			status.Why = cmp.Or(status.Why, sub.describeTrouble())
 		}
 	}
 	if m.Job.Rolling() != nil && (m.rolling.Roll.Active || m.rolling.Roll.Stopped) && m.Phase == jobs.Running {
@@ -58,15 +58,15 @@ func (m *JobMaster) Status(tasks bool) jobs.Status {
 		status.Runs = slices.Clone(m.runs.Cron.Past)
 		status.Notes = slices.Clone(m.Notes)
 		for _, sub := range m.Subs {
-			status.Tasks = append(status.Tasks, sub.assignments()...)
+			status.Tasks = append(status.Tasks, sub.listAssignments()...)
 		}
 	}
 	return status
 }
 
-// trouble says what keeps the first task of the sub-job that does not run well from doing so, as far as it is known: the
+// describeTrouble says what keeps the first task of the sub-job that does not run well from doing so, as far as it is known: the
 // check that fails, or how the latest attempt has ended. "": nothing is known to be wrong.
-func (sub *subJob) trouble() string {
+func (sub *subJob) describeTrouble() string {
 	if sub.Running == sub.Slots && len(sub.Task.Checks) == 0 { // the usual case, in which the slots need not be looked at
 		return ""
 	}
@@ -88,8 +88,8 @@ func (sub *subJob) trouble() string {
 	return why
 }
 
-// shortage says how many tasks of the sub-job wait for an agent. "": none does.
-func (sub *subJob) shortage() string {
+// describeShortage says how many tasks of the sub-job wait for an agent. "": none does.
+func (sub *subJob) describeShortage() string {
 	waiting := 0
 	for _, n := range sub.Queued { // order: irrelevant because a sum is made
 		waiting += n
@@ -103,8 +103,8 @@ func (sub *subJob) shortage() string {
 	return ""
 }
 
-// assignments returns the tasks and their agents.
-func (sub *subJob) assignments() (list []jobs.Assignment) {
+// listAssignments returns the tasks and their agents.
+func (sub *subJob) listAssignments() (list []jobs.Assignment) {
 	for _, s := range sub.allSlots() {
 		for _, a := range s.tasks() {
 			list = append(list, jobs.Assignment{SubJob: sub.Name, Index: s.Index, Attempt: a.Try, Version: a.Version, Task: a.Task, Agent: a.Agent,

@@ -2,7 +2,6 @@ package core
 
 import (
 	"slices"
-	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/jobs"
@@ -28,38 +27,15 @@ func (r *stragglers) copyStragglers(sub *subJob) {
 	if sub.Speculate <= 0 || r.Phase != jobs.Running || !p.Asks(r.now, sub.Done, sub.Tasks, sub.countFresh() > 0 || len(sub.Queued) > 0) {
 		return
 	}
-	running, copies, slow := sub.findStragglers()
-	since := make([]time.Time, len(slow))
-	for i, s := range slow {
-		since[i] = s.live().Running
-	}
-	for _, s := range slow[:p.Stragglers(r.now, sub.Speculate, since, running, copies)] {
-		live := s.live()
-		live.Copying = work.WantsCopy
-		p.Wishes = append(p.Wishes, s.Index)
-		r.addNote("%s runs for %v, half of the others took no more than %v; it gets a copy", live.Task, r.now.Sub(live.Running), p.Median())
-		r.savePart(sub, s.Index)
+	for _, a := range work.FindStragglers(&p.Pace, r.now, sub.Speculate, sub.allAttempts()) {
+		_, index, _, _ := r.parseTask(a.Task)
+		p.Wishes = append(p.Wishes, index)
+		r.addNote("%s runs for %v, half of the others took no more than %v; it gets a copy", a.Task, r.now.Sub(a.Running), p.Median())
+		r.savePart(sub, index)
 	}
 	if !p.Check.IsZero() {
 		r.Alarms.set(alarm{At: p.Check, Kind: straggles, SubJob: sub.Name})
 	}
-}
-
-// findStragglers counts the tasks that run, and the copies that run or wait. It also lists the slots that may be copied,
-// the longest running first.
-func (sub *subJob) findStragglers() (running, copies int, slow []*slot) {
-	waiting := len(sub.listWishes())
-	for _, s := range sub.allSlots() {
-		live := s.live()
-		if live != nil && len(s.tasks()) > 1 {
-			copies++
-		}
-		if live != nil && live.Copying == work.NoCopy && live.Kill == work.NotKilled && !live.Up.IsZero() {
-			slow = append(slow, s)
-		}
-	}
-	slices.SortStableFunc(slow, func(a, b *slot) int { return a.live().Running.Compare(b.live().Running) })
-	return sub.Busy - copies, copies + waiting, slow
 }
 
 // listWishes returns the slots that wait for an agent for their copy.

@@ -98,8 +98,8 @@ func (c *counts) add(s *slot, by int) {
 	}
 }
 
-// recount changes what a slot has of what is counted.
-func (sub *subJob) recount(s *slot, change func()) {
+// recountSlot changes what a slot has of what is counted.
+func (sub *subJob) recountSlot(s *slot, change func()) {
 	sub.add(s, -1)
 	change()
 	sub.add(s, 1)
@@ -110,20 +110,20 @@ func (sub *subJob) recount(s *slot, change func()) {
 func (sub *subJob) attachTask(s *slot, a *attempt) {
 	sub.unqueueSlot(s)
 	sub.endPause(s)
-	sub.recount(s, func() { s.Add(a) })
+	sub.recountSlot(s, func() { s.Add(a) })
 }
 
 // detachTask takes a task away from the slot.
-func (sub *subJob) detachTask(s *slot, a *attempt) { sub.recount(s, func() { s.Remove(a) }) }
+func (sub *subJob) detachTask(s *slot, a *attempt) { sub.recountSlot(s, func() { s.Remove(a) }) }
 
 // setMissed notes whether a task of the slot is missed.
 func (sub *subJob) setMissed(s *slot, a *attempt, missed bool) {
-	sub.recount(s, func() { a.Missed = missed })
+	sub.recountSlot(s, func() { a.Missed = missed })
 }
 
 // avoidAgent lets the slot avoid an agent; "": none any more.
 func (sub *subJob) avoidAgent(s *slot, agent api.AgentID) {
-	sub.recount(s, func() { s.Avoids = agent })
+	sub.recountSlot(s, func() { s.Avoids = agent })
 }
 
 // nextSlot returns the slot that the agent gets; nil: one that has not begun.
@@ -198,17 +198,6 @@ func (sub *subJob) slotAt(agent api.AgentID) *slot {
 		return sub.slotOf(index)
 	}
 	return nil
-}
-
-// mayTake reports whether the agent may have the next task of the version.
-func (sub *subJob) mayTake(version, fresh int, agent api.AgentID) bool {
-	if !sub.EachAgent {
-		return sub.Avoid == 0 || sub.firstQueued(version, agent) != nil || version == fresh && sub.countFresh() > 0
-	}
-	if s := sub.slotAt(agent); s != nil {
-		return s.waits(version)
-	}
-	return version == fresh && sub.countFresh() > 0
 }
 
 // bindAgent gives the slot to the agent.

@@ -19,7 +19,7 @@ func (k *Keeper) tellJobDemand(now time.Time) {
 		return
 	}
 	k.wants.untold, k.wants.tellAt = false, now.Add(tellEvery)
-	k.ask(func() error { _ = k.masters.TellJobDemand(k.wants.byJobs()); return nil }) // people read it, and nothing depends on it
+	k.askMasters(func() error { _ = k.masters.TellJobDemand(k.wants.byJobs()); return nil }) // people read it, and nothing depends on it
 }
 
 // nextTelling returns when there is something to tell of what jobs want; zero: there is nothing.

@@ -142,7 +142,7 @@ func (k *Keeper) assignGang(e *entry, ask core.Ask, members []member, used []*pa
 	for _, place := range members {
 		assigned.Members = append(assigned.Members, assign(ask, place.bin.Offer, place.task.Ports))
 	}
-	k.step(e, now, assigned)
+	k.stepJob(e, now, assigned)
 	for i, task := range e.master.GangTasks(ask.SubJob) {
 		task.Ports, task.Resources = members[i].task.Ports, members[i].task.Resources
 		members[i].bin.Put(task)

@@ -92,7 +92,7 @@ func (k *Keeper) Begin(masters Masters) {
 	k.gather.end() // the offers of the session before are gone
 	for _, name := range k.book.names {
 		for _, task := range k.book.jobs[name].master.Kills() {
-			k.ask(func() error { return masters.Kill(task) })
+			k.askMasters(func() error { return masters.Kill(task) })
 		}
 	}
 }
@@ -103,8 +103,8 @@ func (k *Keeper) End() { k.masters = nil }
 // Over reports whether the session is over for good.
 func (k *Keeper) Over() bool { return k.masters == nil }
 
-// ask asks something of the masters, unless the session is over.
-func (k *Keeper) ask(request func() error) {
+// askMasters asks something of the masters, unless the session is over.
+func (k *Keeper) askMasters(request func() error) {
 	if k.masters != nil && request() != nil {
 		k.masters = nil
 	}
@@ -150,7 +150,7 @@ func (k *Keeper) Settle() {
 		unheard = append(unheard, k.book.jobs[name].master.Unheard()...)
 	}
 	for page := range slices.Chunk(unheard, api.ItemsPerCallMax) {
-		k.ask(func() error { return k.masters.Reconcile(page...) })
+		k.askMasters(func() error { return k.masters.Reconcile(page...) })
 	}
 }
 
@@ -168,18 +168,18 @@ func (k *Keeper) Load(name string, m *core.JobMaster, left []string, now time.Ti
 	if m.Phase.Ended() {
 		k.book.endings.add(ending{name, m.Run, k.endedAt(m, now)})
 	}
-	k.step(e, now, core.Woken{}) // what is stored may end the job or a part of it, and nobody else would tell
+	k.stepJob(e, now, core.Woken{}) // what is stored may end the job or a part of it, and nobody else would tell
 }
 
 // Add begins a new job, which is in the store.
 func (k *Keeper) Add(m *core.JobMaster, now time.Time) {
-	k.step(k.book.add(m.Job.Name, m), now, core.Begun{})
+	k.stepJob(k.book.add(m.Job.Name, m), now, core.Begun{})
 }
 
 // Tell passes an event to a job. If the job is set aside, it is tried again.
 func (k *Keeper) Tell(name string, now time.Time, happened core.Event) {
 	k.TryAside(name)
-	k.step(k.book.jobs[name], now, happened)
+	k.stepJob(k.book.jobs[name], now, happened)
 }
 
 // Hear passes a status to its job. later: it is acknowledged once what it has changed is in the store.
@@ -187,12 +187,12 @@ func (k *Keeper) Hear(status api.Status, now time.Time) (later bool) {
 	e := k.book.jobs[core.JobOf(status.Task)]
 	if e == nil { // its job is gone
 		if !status.State.Settled() {
-			k.ask(func() error { return k.masters.Kill(status.Task) })
+			k.askMasters(func() error { return k.masters.Kill(status.Task) })
 		}
 		return false
 	}
 	before := k.Mark(e.name)
-	effects := k.step(e, now, core.Heard{Status: status})
+	effects := k.stepJob(e, now, core.Heard{Status: status})
 	if slices.ContainsFunc(effects, func(effect core.Effect) bool { _, is := effect.(core.Acknowledge); return !is }) {
 		return true
 	}
@@ -200,8 +200,8 @@ func (k *Keeper) Hear(status api.Status, now time.Time) (later bool) {
 	return false
 }
 
-// step passes an event to a job, queues the effects, and plans a cron job's next run.
-func (k *Keeper) step(e *entry, now time.Time, happened core.Event) []core.Effect {
+// stepJob passes an event to a job, queues the effects, and plans a cron job's next run.
+func (k *Keeper) stepJob(e *entry, now time.Time, happened core.Event) []core.Effect {
 	return append(k.stepOnce(e, now, happened), k.planRuns(e, now, 0)...)
 }
 
@@ -254,7 +254,7 @@ func (k *Keeper) Next(now time.Time) (next time.Time) {
 func (k *Keeper) Ring(now time.Time) {
 	k.TryAllAside(now)
 	for e := k.book.nextDue(now); e != nil; e = k.book.nextDue(now) {
-		k.step(e, now, core.Woken{})
+		k.stepJob(e, now, core.Woken{})
 	}
 }
 
@@ -263,7 +263,7 @@ func (k *Keeper) forgetOld(now time.Time) {
 	for list := k.book.endings; len(list) > k.config.HistoryMost || len(list) > 0 && now.Sub(list[0].at) > k.config.HistoryAge; list = k.book.endings {
 		k.book.endings = list[1:]
 		if e := k.book.ended(list[0]); e != nil && !k.book.claimed[e.name] {
-			k.step(e, now, core.Asked{Delete: true, Why: "its time in the history is over"})
+			k.stepJob(e, now, core.Asked{Delete: true, Why: "its time in the history is over"})
 		}
 	}
 }
@@ -276,7 +276,7 @@ func (k *Keeper) Written(b *writes.Batch, now time.Time) {
 	k.setAside(b, now)
 	for _, done := range b.Effects {
 		if b.Refused(done.Job) == nil {
-			k.perform(done, now)
+			k.performEffect(done, now)
 		}
 	}
 	for _, name := range k.Readmit(b) {
@@ -296,7 +296,7 @@ func (k *Keeper) setAside(b *writes.Batch, now time.Time) {
 		for _, task := range dropped[name] {
 			k.giveBack(k.flights.leave(task), refuseShort)
 			if e != nil {
-				k.step(e, now, core.Undispatched{Task: task, Why: "the store refuses to take its job"})
+				k.stepJob(e, now, core.Undispatched{Task: task, Why: "the store refuses to take its job"})
 			}
 		}
 		if e != nil {
@@ -305,17 +305,17 @@ func (k *Keeper) setAside(b *writes.Batch, now time.Time) {
 	}
 }
 
-// perform does what has waited for a batch.
-func (k *Keeper) perform(done writes.Effect, now time.Time) {
+// performEffect does what has waited for a batch.
+func (k *Keeper) performEffect(done writes.Effect, now time.Time) {
 	switch effect := done.Effect.(type) {
 	case core.Dispatch:
-		k.launch(effect.Task)
+		k.launchOffer(effect.Task)
 	case core.Kill:
-		k.ask(func() error { return k.masters.Kill(effect.Task) })
+		k.askMasters(func() error { return k.masters.Kill(effect.Task) })
 	case core.Acknowledge:
-		k.ask(func() error { return k.masters.Acknowledge(effect.Status) })
+		k.askMasters(func() error { return k.masters.Acknowledge(effect.Status) })
 	case core.Tell:
-		k.ask(func() error { _ = k.masters.TellJob(effect.Event); return nil }) // people read it, and nothing depends on it
+		k.askMasters(func() error { _ = k.masters.TellJob(effect.Event); return nil }) // people read it, and nothing depends on it
 	case core.Forgotten:
 		if m := k.Job(done.Job); k.masters != nil && m != nil && m.Gone {
 			k.book.remove(done.Job)

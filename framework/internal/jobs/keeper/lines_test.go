@@ -24,7 +24,7 @@ func TestEachJobHasItsTurn(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "changes") {
 			name := rapid.StringMatching("[a-h]").Draw(t, "job")
 			if old := w.byJob[name]; old != nil {
-				w.leaveLine(old)
+				w.line.leave(old)
 				delete(w.byJob, name)
 				delete(line, name)
 			}
@@ -37,15 +37,15 @@ func TestEachJobHasItsTurn(t *testing.T) {
 				t.Fatalf("%+v is plain: %v", want.asks[0], plain(want.asks[0]))
 			}
 			if plainOnes[shape] {
-				want.line = string(rune('0' + shape))
+				want.only = string(rune('0' + shape))
 			}
 			w.byJob[name], line[name] = want, shape
-			w.enterLine(want)
-			w.moveInLine(want, rapid.IntRange(0, 3).Draw(t, "busy now"))
+			w.line.enter(want)
+			w.line.move(want, rapid.IntRange(0, 3).Draw(t, "busy now"))
 		}
 		fullAfter := rapid.IntRange(0, 8).Draw(t, "turns of the first shape until it is full")
 		full, had := map[string]bool{}, []*want{}
-		for want := range w.turns(full) {
+		for want := range w.line.turns(full) {
 			had = append(had, want)
 			if line[want.name] == 0 {
 				if fullAfter--; fullAfter <= 0 {

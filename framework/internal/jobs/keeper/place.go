@@ -26,8 +26,8 @@ func (f flights) add(bin *pack.Bin) {
 	}
 }
 
-// take removes and returns the flight that has the task; nil: it was taken already.
-func (f flights) take(task api.TaskID) *flight {
+// remove removes and returns the flight that has the task; nil: there is none any more.
+func (f flights) remove(task api.TaskID) *flight {
 	kept := f[task]
 	if kept != nil {
 		for _, other := range kept.tasks {
@@ -84,7 +84,7 @@ func (k *Keeper) Offers(offers []api.Offer, now time.Time) (answers []api.Answer
 // placeTasks gives each waiting job its turn. picky: some task would fit into a bin but may not run there.
 func (k *Keeper) placeTasks(now time.Time, bins []*pack.Bin) (picky bool) {
 	full := make(map[string]bool) // shapes for which there is no room
-	for want := range k.wants.turns(full) {
+	for want := range k.wants.line.turns(full) {
 		e := k.book.jobs[want.name]
 		for i, ask := range want.asks {
 			if ask.Gang {
@@ -126,8 +126,8 @@ func (k *Keeper) placeNext(e *entry, ask core.Ask, bins []*pack.Bin, now time.Ti
 	room := func(bin *pack.Bin) bool {
 		return !k.gather.holds(bin) && !bin.Left.IsZero() && bin.Fits(withVolumes(ask, task, bin.Left))
 	}
-	takes := func(agent api.AgentID) bool { return e.master.Takes(ask, agent) }
-	at, refused := k.judges.choose(ask, bins, room, takes, func(place string) int { return e.master.Place(ask.SubJob, place) })
+	suits := func(agent api.AgentID) bool { return e.master.MayGoTo(ask, agent) }
+	at, refused := k.judges.choose(ask, bins, room, suits, func(place string) int { return e.master.Place(ask.SubJob, place) })
 	if at < 0 {
 		return false, refused
 	}
@@ -138,7 +138,7 @@ func (k *Keeper) placeNext(e *entry, ask core.Ask, bins []*pack.Bin, now time.Ti
 	best.Put(withVolumes(ask, task, best.Left))
 	assigned := assign(ask, best.Offer, best.Tasks[len(best.Tasks)-1].Ports)
 	assigned.SubJob, assigned.Version, assigned.Copy = ask.SubJob, ask.Version, ask.Copy
-	k.step(e, now, assigned)
+	k.stepJob(e, now, assigned)
 	return true, refused
 }
 
@@ -166,12 +166,12 @@ func withVolumes(ask core.Ask, task api.Task, there api.Resources) api.Task {
 	return task
 }
 
-// launch launches all tasks of the offer to which this task belongs. The masters reduce the demand by them, so the demand
+// launchOffer launches all tasks of the offer to which this task belongs. The masters reduce the demand by them, so the demand
 // has to be stated again.
-func (k *Keeper) launch(task api.TaskID) {
-	if f := k.flights.take(task); f != nil { // else it was launched together with another task of its offer
+func (k *Keeper) launchOffer(task api.TaskID) {
+	if f := k.flights.remove(task); f != nil { // else it was launched together with another task of its offer
 		k.wants.Restate(f.offer.Role)
-		k.ask(func() error { return k.masters.Answer(api.Launch(f.offer, f.tasks...)) })
+		k.askMasters(func() error { return k.masters.Answer(api.Launch(f.offer, f.tasks...)) })
 	}
 }
 
@@ -210,7 +210,7 @@ func (j *judges) mayRunOn(task jobs.Task, offer api.Offer) bool {
 
 // choose returns which of the bins a task of the ask goes to: of those with room where it may run, the first in a place
 // with the fewest tasks. -1: none. refused: one with room is left out because the task may not run there.
-func (j *judges) choose(ask core.Ask, bins []*pack.Bin, room func(*pack.Bin) bool, takes func(api.AgentID) bool, countIn func(place string) int) (best int, refused bool) {
+func (j *judges) choose(ask core.Ask, bins []*pack.Bin, room func(*pack.Bin) bool, suits func(api.AgentID) bool, countIn func(place string) int) (best int, refused bool) {
 	best, least := -1, 0
 	for i, bin := range bins {
 		if bin.Offer.Role != ask.Role || !room(bin) {
@@ -221,7 +221,7 @@ func (j *judges) choose(ask core.Ask, bins []*pack.Bin, room func(*pack.Bin) boo
 			there = countIn(placeIn(ask, bin.Offer))
 		}
 		switch {
-		case !takes(bin.Offer.Agent) || !j.mayRunOn(ask.Task, bin.Offer) || ask.Task.Most > 0 && there >= ask.Task.Most:
+		case !suits(bin.Offer.Agent) || !j.mayRunOn(ask.Task, bin.Offer) || ask.Task.Most > 0 && there >= ask.Task.Most:
 			refused = true
 		case best < 0 || there < least:
 			best, least = i, there

@@ -10,14 +10,14 @@ import (
 	"github.com/tenderhq/tender/internal/work"
 )
 
-// wants is everything that waits, of all jobs: as a demand for the masters, and as lines of jobs for offers. It is
+// wants is everything that waits, of all jobs: as a demand for the masters, and as a line of jobs for offers. It is
 // updated job by job, so that a change costs no more than what has changed.
 type wants struct {
 	byJob map[string]*want
 	work.Wants
-	untold bool            // something has changed since the masters were told how many tasks of which jobs wait
-	tellAt time.Time       // when they may be told again
-	lines  map[string]line // by the shape for which the jobs wait; "": jobs that are looked at one by one
+	untold bool      // something has changed since the masters were told how many tasks of which jobs wait
+	tellAt time.Time // when they may be told again
+	line   line
 }
 
 // want is what waits of one job.
@@ -28,11 +28,11 @@ type want struct {
 	master   *core.JobMaster
 	asks     []core.Ask
 	keys     []string // keys of the asks in the demand
-	line     string
+	only     string   // key of the plain ask for which alone the job waits; "": it is looked at by itself
 }
 
 func newWants() wants {
-	return wants{byJob: make(map[string]*want), Wants: work.NewWants(), lines: make(map[string]line)}
+	return wants{byJob: make(map[string]*want), Wants: work.NewWants()}
 }
 
 // update notes what waits of a job now, if it may begin anything.
@@ -46,12 +46,12 @@ func (w *wants) update(name string, master *core.JobMaster, may bool) {
 		return
 	}
 	if before != nil && before.master == master && slices.EqualFunc(before.asks, asks, alike) {
-		w.moveInLine(before, master.Busy())
+		w.line.move(before, master.Busy())
 		return
 	}
 	w.untold = true
 	if before != nil {
-		w.leaveLine(before)
+		w.line.leave(before)
 		for i, ask := range before.asks {
 			w.Remove(before.keys[i], int64(ask.Count))
 			w.Restate(ask.Role)
@@ -70,9 +70,9 @@ func (w *wants) update(name string, master *core.JobMaster, may bool) {
 	}
 	w.byJob[name] = fresh
 	if len(asks) == 1 && plain(asks[0]) {
-		fresh.line = fresh.keys[0]
+		fresh.only = fresh.keys[0]
 	}
-	w.enterLine(fresh)
+	w.line.enter(fresh)
 }
 
 func alike(a, b core.Ask) bool {
