@@ -174,12 +174,3 @@ func (c *Context) addShuffle(s shuffle, from plan.NodeID) plan.ShuffleID {
 	c.shuffles[s.ID] = s
 	return s.ID
 }
-
-// keep makes executors cache a dataset.
-func (c *Context) keep(id plan.NodeID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := c.nodes[id]
-	n.Kept = true
-	c.nodes[id] = n
-}

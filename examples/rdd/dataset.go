@@ -90,8 +90,12 @@ func (d Dataset[T]) Union(others ...Dataset[T]) Dataset[T] {
 // Cache makes executors keep the partitions once they have computed them: in memory, or on disk when memory gets short.
 // It returns d.
 func (d Dataset[T]) Cache() Dataset[T] {
-	if d.err == nil && d.context != nil {
-		d.context.keep(d.id)
+	if c := d.context; d.err == nil && c != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		n := c.nodes[d.id]
+		n.Kept = true
+		c.nodes[d.id] = n
 	}
 	return d
 }

@@ -95,15 +95,12 @@ func (c *Context) advanceJobs() {
 		c.timer = nil
 	}
 	if wait := c.delay.NextChange(); wait > 0 && c.failure == nil {
-		c.timer = time.AfterFunc(wait, c.advanceLater)
+		c.timer = time.AfterFunc(wait, func() { // the wait for a place has ended
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.advanceJobs()
+		})
 	}
-}
-
-// advanceLater is called when the wait for a place has ended.
-func (c *Context) advanceLater() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.advanceJobs()
 }
 
 // queueTask begins an attempt of a task.

@@ -58,48 +58,28 @@ type piece struct {
 	From, To int64
 }
 
-var (
-	linesOf      = each("lines of files", readPieces(func(_, line string) string { return line }))
-	namedLinesOf = each("named lines of files", readPieces(func(path, line string) Pair[string, string] {
-		return Pair[string, string]{path, line}
-	}))
-)
-
-// readPieces reads lines, each as what a function makes of it and of its file's path.
-func readPieces[T any](made func(path, line string) T) func(pieces []piece, yield func(T) bool) bool {
-	return func(pieces []piece, yield func(T) bool) bool {
-		reader := bufio.NewReaderSize(nil, 256<<10) // used for all pieces, because many files are smaller than this
-		for _, p := range pieces {
-			if !p.readLines(reader, func(line string) bool { return yield(made(p.Path, line)) }) {
-				return false
-			}
+var linesOf = each("lines of files", func(pieces []piece, yield func(string) bool) bool {
+	reader := bufio.NewReaderSize(nil, 256<<10) // used for all pieces, because many files are smaller than this
+	for _, p := range pieces {
+		if !p.readLines(reader, yield) {
+			return false
 		}
-		return true
 	}
-}
+	return true
+})
 
 // TextFiles makes a dataset of the lines of files, which executors must reach under the same paths. Patterns such as
 // logs/*.txt are expanded. Large files are split into several partitions; small ones share one.
 func TextFiles(c *Context, patterns ...string) Dataset[string] {
-	return linesOf.On(c.cutPatterns(patterns))
-}
-
-// NamedTextFiles is TextFiles with each line in a pair, whose key is the absolute path of its file.
-func NamedTextFiles(c *Context, patterns ...string) Dataset[Pair[string, string]] {
-	return namedLinesOf.On(c.cutPatterns(patterns))
-}
-
-// cutPatterns makes a dataset of the pieces of files.
-func (c *Context) cutPatterns(patterns []string) Dataset[[]piece] {
 	paths, err := findFiles(patterns)
 	if err != nil {
-		return Dataset[[]piece]{context: c, err: err}
+		return Dataset[string]{context: c, err: err}
 	}
 	pieces, err := cutFiles(paths, c.config.SplitBytes)
 	if err != nil {
-		return Dataset[[]piece]{context: c, err: err}
+		return Dataset[string]{context: c, err: err}
 	}
-	return Slice(c, pieces, len(pieces))
+	return linesOf.On(Slice(c, pieces, len(pieces)))
 }
 
 // findFiles returns the files that match the patterns.

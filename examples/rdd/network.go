@@ -58,18 +58,14 @@ func (c *client) post(ctx context.Context, address, path string, value any) (io.
 	if answer.StatusCode != http.StatusOK {
 		defer answer.Body.Close()
 		said, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10)) // the status says enough
-		return nil, &refusal{answer.StatusCode, fmt.Sprintf("%s%s: %s %s", address, path, answer.Status, said)}
+		err := fmt.Errorf("%s%s: %s %s", address, path, answer.Status, said)
+		if answer.StatusCode == http.StatusGone {
+			err = fmt.Errorf("%w: %w", errGone, err)
+		}
+		return nil, err
 	}
 	return answer.Body, nil
 }
-
-// refusal is an answer with a status other than OK.
-type refusal struct {
-	status int
-	said   string
-}
-
-func (r *refusal) Error() string { return r.said }
 
 // guarded answers only requests that have the token.
 func guarded(token string, handler http.Handler) http.Handler {

@@ -123,17 +123,16 @@ func TestLargeShuffle(t *testing.T) {
 	})
 }
 
-// TestText: whatever the splits, each line is read once, and its file is known.
+// TestText: whatever the splits, each line is read once.
 func TestText(t *testing.T) {
 	dir := t.TempDir()
 	var all []string
-	var named []rdd.Pair[string, string]
 	for i := range 3 {
 		path := filepath.Join(dir, fmt.Sprint(i, ".txt"))
 		var file bytes.Buffer
 		for j := range 80 {
 			line := strings.Repeat("x", rand.New(rand.NewPCG(uint64(i), uint64(j))).IntN(30)) + strconv.Itoa(i*1000+j)
-			all, named = append(all, line), append(named, rdd.Pair[string, string]{Key: path, Value: line})
+			all = append(all, line)
 			fmt.Fprintln(&file, line)
 		}
 		if i == 1 {
@@ -146,7 +145,6 @@ func TestText(t *testing.T) {
 	for _, bytes := range []int64{1 << 20, 1000, 97, 31} {
 		locally(t, rdd.Config{SplitBytes: bytes}, func(ctx context.Context, c *rdd.Context) error {
 			want(t, fmt.Sprintf("splits of %d bytes", bytes), all)(rdd.TextFiles(c, filepath.Join(dir, "*.txt")).Collect(ctx))
-			want(t, fmt.Sprintf("splits of %d bytes with names", bytes), named)(rdd.NamedTextFiles(c, filepath.Join(dir, "*.txt")).Collect(ctx))
 			return nil
 		})
 	}

@@ -79,11 +79,10 @@ func (w *worker) work(ctx context.Context) error {
 func (w *worker) ask(ctx context.Context, q question) (*order, error) {
 	for failures := 1; ; failures++ {
 		o, err := w.askOnce(ctx, q)
-		var refused *refusal
 		switch {
 		case err == nil:
 			return o, nil
-		case errors.As(err, &refused) && refused.status == http.StatusGone, failures > driverPatience:
+		case errors.Is(err, errGone), failures > driverPatience:
 			return nil, err
 		}
 		if err := pause(ctx, time.Second); err != nil {

@@ -160,7 +160,7 @@ var floors = []floor{
 	{"internal/testing/testlog", ""},
 	{"internal/testing/transcript", ""},
 	{"internal/testing/witness", shell + "client"},
-	{"framework/frameworktest/internal/sim", values + "internal/testing/chaos internal/testing/clock internal/verify internal/wire allocator master/core master/core/settings master/view master/registry agent/core agent/life agent/checkpoint framework/jobs framework/internal/core framework/internal/jobs/..."}, // the cores joined, and nothing else real
+	{"framework/frameworktest/internal/sim", values + "api/v1 internal/testing/chaos internal/testing/clock internal/verify internal/wire allocator master/core master/core/settings master/view master/registry agent/core agent/life agent/checkpoint framework/jobs framework/internal/core framework/internal/jobs/..."}, // the cores joined, and nothing else real
 	{"internal/testing/clerks", "api framework internal/testing/history"},
 
 	// What develops.
@@ -297,7 +297,6 @@ var larger = map[string]allowance{
 	"bools of master/registry.shared": {6, "one for each map of a registry: whether a clone has it too"},
 
 	// What reads better as functions than as methods.
-	"functions that take examples/rdd.Context":            {4, "sources of datasets; a generic one can't be a method, and all are called alike"},
 	"functions that take allocator/allocatortest.Cluster": {52, "each is one story that a policy is held against, and the suite lists them"},
 
 	// What stories use.

@@ -68,7 +68,7 @@ func (j *Job) Block(task Task) Block {
 // Ready returns the tasks that can run now and are not under way: everything that they read is there. Nothing more is
 // needed to recover from a loss: what was lost is missing, and is computed again from as far back as necessary.
 func (j *Job) Ready() []Task {
-	ready := j.walk().ready
+	ready := j.walkBack().ready
 	return slices.DeleteFunc(ready, func(task Task) bool { return j.attempts[task].number > 0 })
 }
 
@@ -80,7 +80,7 @@ type walk struct {
 	ready    []Task             // in order: stages that others need come first
 }
 
-func (j *Job) walk() *walk {
+func (j *Job) walkBack() *walk {
 	w := &walk{job: j, blocks: map[Block]bool{}, shuffles: map[ShuffleID]bool{}}
 	for _, partition := range slices.Sorted(maps.Keys(j.wanted)) {
 		if w.block(Block{j.node, partition}) {

@@ -23,7 +23,7 @@ type wordCount = rdd.Pair[string, int]
 
 var (
 	words = rdd.FlatMap("words", wordsOf)
-	one   = rdd.Map("one", func(word string) wordCount { return wordCount{Key: word, Value: 1} })
+	each  = rdd.Map("one", func(word string) wordCount { return wordCount{Key: word, Value: 1} })
 	sum   = rdd.Reduce("sum", func(a, b int) int { return a + b })
 )
 
@@ -50,7 +50,7 @@ func wordcount(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Write
 			return err
 		}
 		begun := time.Now()
-		counts, err := rdd.ReduceByKey(one.On(words.On(rdd.TextFiles(c, files...))), sum).Collect(ctx)
+		counts, err := rdd.ReduceByKey(each.On(words.On(rdd.TextFiles(c, files...))), sum).Collect(ctx)
 		if err != nil {
 			return err
 		}
