@@ -37,12 +37,9 @@ func (h *Handle) SetRole(role api.Role, set RoleSettings) {
 		}
 		return &said
 	}
-	h.actAtLeader("setting role "+string(role), func(ctx context.Context, c apiv1.OperatorServiceClient) error {
-		_, err := c.SetRole(ctx, &apiv1.SetRoleRequest{
-			Role: string(role), Weight: set.Weight, Priority: set.Priority, Guarantee: text(set.Guarantee), Limit: text(set.Limit),
-			Force: true, // the story may add its agents later
-		})
-		return err
+	act(h.operator, "setting role "+string(role), apiv1.OperatorServiceClient.SetRole, &apiv1.SetRoleRequest{
+		Role: string(role), Weight: set.Weight, Priority: set.Priority, Guarantee: text(set.Guarantee), Limit: text(set.Limit),
+		Force: true, // the story may add its agents later
 	})
 }
 
@@ -68,19 +65,13 @@ func (h *Handle) Priority(role api.Role, priority int32) {
 // in that role, or in a role above it, may name the secret.
 func (h *Handle) SetSecret(id api.SecretID, value string) {
 	h.t.Helper()
-	h.actAtLeader("setting secret "+string(id), func(ctx context.Context, c apiv1.OperatorServiceClient) error {
-		_, err := c.SetSecret(ctx, &apiv1.SetSecretRequest{Name: string(id), Value: []byte(value)})
-		return err
-	})
+	act(h.operator, "setting secret "+string(id), apiv1.OperatorServiceClient.SetSecret, &apiv1.SetSecretRequest{Name: string(id), Value: []byte(value)})
 }
 
 // RemoveSecret removes a secret. Tasks that have been given it keep it.
 func (h *Handle) RemoveSecret(id api.SecretID) {
 	h.t.Helper()
-	h.actAtLeader("removing secret "+string(id), func(ctx context.Context, c apiv1.OperatorServiceClient) error {
-		_, err := c.RemoveSecret(ctx, &apiv1.RemoveSecretRequest{Name: string(id)})
-		return err
-	})
+	act(h.operator, "removing secret "+string(id), apiv1.OperatorServiceClient.RemoveSecret, &apiv1.RemoveSecretRequest{Name: string(id)})
 }
 
 // Drain kills the agent's tasks and stops offers of the agent. A grace other than 0 is the most that the tasks get,
@@ -123,10 +114,7 @@ func (a *Agent) CancelMaintenance() {
 func (a *Agent) setWindow(window *apiv1.Window) {
 	a.handle.t.Helper()
 	request := &apiv1.SetMaintenanceRequest{AgentIds: []string{string(a.ID())}, Window: window}
-	a.handle.actAtLeader("maintenance of "+a.host.name, func(ctx context.Context, c apiv1.OperatorServiceClient) error {
-		_, err := c.SetMaintenance(ctx, request)
-		return err
-	})
+	act(a.handle.operator, "maintenance of "+a.host.name, apiv1.OperatorServiceClient.SetMaintenance, request)
 }
 
 // RescindOffers rescinds all open offers of the agent. It may be offered again at once.
@@ -146,14 +134,14 @@ func (a *Agent) MarkGone() {
 
 // giveUp marks the agent gone if there is a leader that knows it. Otherwise it does nothing.
 func (a *Agent) giveUp() {
-	id := a.id()
+	id := a.knownID()
 	if id == "" {
 		return
 	}
 	a.handle.journal.markedGone(a, id)
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
-	leader := apiv1.NewOperatorServiceClient(a.handle.operator.conn(a.handle.leaderOrFirst().address()))
+	leader := apiv1.NewOperatorServiceClient(a.handle.operator.conn(a.handle.leaderOrFirst().grpcAddress()))
 	_, err := leader.MarkAgent(ctx, &apiv1.MarkAgentRequest{AgentId: string(id), Action: apiv1.AgentAction_MARK_GONE})
 	a.handle.logs.add("chaos", fmt.Sprintf("%s is marked gone: %v", id, err))
 }
@@ -186,16 +174,13 @@ func (a *Agent) Lose() {
 func (a *Agent) markAgent(request *apiv1.MarkAgentRequest) {
 	a.handle.t.Helper()
 	request.AgentId = string(a.ID())
-	a.handle.actAtLeader(request.GetAction().String()+" of "+a.host.name, func(ctx context.Context, c apiv1.OperatorServiceClient) error {
-		_, err := c.MarkAgent(ctx, request)
-		return err
-	})
+	act(a.handle.operator, request.GetAction().String()+" of "+a.host.name, apiv1.OperatorServiceClient.MarkAgent, request)
 }
 
 func (a *Agent) awaitView(what string, condition func(view *apiv1.AgentView) bool) {
 	a.handle.t.Helper()
 	id := string(a.ID())
-	a.handle.await(a.host.name+" "+what, awaitMax, func() bool {
+	a.handle.awaitThat(a.host.name+" "+what, awaitMax, func() bool {
 		list, err := a.handle.operator.agents()
 		if err != nil {
 			return false
@@ -207,15 +192,4 @@ func (a *Agent) awaitView(what string, condition func(view *apiv1.AgentView) boo
 		}
 		return false
 	})
-}
-
-// actAtLeader does something at the leader, once. If there is no leader, it waits for one.
-func (h *Handle) actAtLeader(what string, do func(ctx context.Context, c apiv1.OperatorServiceClient) error) {
-	h.t.Helper()
-	leader := h.Leader()
-	ctx, cancel := context.WithTimeout(context.Background(), awaitMax)
-	defer cancel()
-	if err := do(ctx, apiv1.NewOperatorServiceClient(h.operator.conn(leader.address()))); err != nil {
-		h.t.Fatalf("%s: %v", what, err)
-	}
 }

@@ -16,11 +16,9 @@ type Agent struct {
 	host    *host
 	machine Machine
 
-	stop     context.CancelFunc // nil: it does not run
 	power    context.CancelFunc // cancels its hold on the disk and the processes
 	launcher *launcher
-	ended    chan struct{}
-	err      error // result of Run, once it has ended
+	life     runner
 }
 
 // AddAgent adds a machine with an agent and starts it.
@@ -41,17 +39,7 @@ func (h *Handle) AddAgent(machine Machine) *Agent {
 func (h *Handle) Agent(number int) *Agent { return h.agents[number-1] }
 
 // Running reports whether the agent's process runs.
-func (a *Agent) Running() bool {
-	if a.stop == nil {
-		return false
-	}
-	select {
-	case <-a.ended:
-		return false
-	default:
-		return true
-	}
-}
+func (a *Agent) Running() bool { return a.life.runs() }
 
 // Start starts the agent's process with its disk, unless it runs.
 func (a *Agent) Start() {
@@ -60,20 +48,13 @@ func (a *Agent) Start() {
 		return
 	}
 	a.handle.network.isolate(a.host.name, false)
-	ctx, stop := context.WithCancel(context.Background())
 	dead, power := context.WithCancel(context.Background())
-	a.stop, a.power, a.ended = stop, power, make(chan struct{})
-	a.launcher = &launcher{Launcher: a.host.launcher, dead: dead}
+	a.power, a.launcher = power, &launcher{Launcher: a.host.launcher, dead: dead}
 	run, err := a.assembleLife(dead)
 	if err != nil {
 		a.handle.t.Fatalf("%s: %v", a.host.name, err)
 	}
-	ended := a.ended
-	a.handle.live.Go(func() {
-		defer close(ended)
-		a.err = run(ctx)
-		a.handle.logs.add(a.host.name, fmt.Sprintf("Run returned %v", a.err))
-	})
+	a.life.beginRun(context.Background(), a.handle, a.host.name, run)
 }
 
 // Kill ends the agent's process as kill -9 does. Its executors live on.
@@ -83,28 +64,20 @@ func (a *Agent) Kill() {
 	}
 	a.power()
 	a.handle.network.crash(a.host.name)
-	a.endProcess()
+	a.life.endRun()
 	a.launcher.abandon()
 	a.handle.network.crash(a.host.name)
 	a.handle.network.isolate(a.host.name, false)
 }
 
 // Stop ends the agent's process in order. Its executors live on.
-func (a *Agent) Stop() { a.endProcess() }
-
-func (a *Agent) endProcess() {
-	if a.stop == nil {
-		return
-	}
-	a.stop()
-	<-a.ended
-}
+func (a *Agent) Stop() { a.life.endRun() }
 
 // Reboot ends everything on the machine; the agent stays down until Start is called.
 func (a *Agent) Reboot() {
 	a.handle.t.Helper()
 	a.Kill()
-	a.handle.journal.excuseHost(a.host.name, a.id(), "", a.host.name+" rebooted")
+	a.handle.journal.excuseHost(a.host.name, a.knownID(), "", a.host.name+" rebooted")
 	if err := a.host.launcher.KillEverything(context.Background()); err != nil {
 		a.handle.t.Fatal(err)
 	}
@@ -121,8 +94,8 @@ func (a *Agent) KillExecutor(number int) {
 		return
 	}
 	p := running[number%len(running)]
-	a.handle.journal.excuseHost(a.host.name, a.id(), p.id.Framework, p.name+" was killed")
-	a.handle.journal.noteCrash(a.id())
+	a.handle.journal.excuseHost(a.host.name, a.knownID(), p.id.Framework, p.name+" was killed")
+	a.handle.journal.noteCrash(a.knownID())
 	p.kill()
 }
 
@@ -132,14 +105,14 @@ func (a *Agent) Isolate() { a.handle.network.isolate(a.host.name, true) }
 // Rejoin undoes Isolate.
 func (a *Agent) Rejoin() { a.handle.network.isolate(a.host.name, false) }
 
-// id returns the ID that is on the agent's disk; "" before its first contact.
-func (a *Agent) id() api.AgentID { return a.host.agentID() }
+// knownID returns the ID that is on the agent's disk; "" before its first contact.
+func (a *Agent) knownID() api.AgentID { return a.host.agentID() }
 
 // ID returns the agent's ID in the cluster. It waits until there is one.
 func (a *Agent) ID() api.AgentID {
 	a.handle.t.Helper()
-	a.handle.await(a.host.name+" to be admitted", awaitMax, func() bool { return a.id() != "" })
-	return a.id()
+	a.handle.awaitThat(a.host.name+" to be admitted", awaitMax, func() bool { return a.knownID() != "" })
+	return a.knownID()
 }
 
 // Tasks lists the tasks that really run on the machine.
@@ -150,7 +123,7 @@ func (a *Agent) describeAgent() string {
 	if a.Running() {
 		parts = append(parts, "runs")
 	} else {
-		parts = append(parts, fmt.Sprintf("ended: %v", a.err))
+		parts = append(parts, fmt.Sprintf("ended: %v", a.life.err))
 	}
 	for _, p := range a.host.listProcesses() {
 		parts = append(parts, p.name)

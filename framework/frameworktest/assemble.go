@@ -60,9 +60,9 @@ func (m *Master) assembleLife() (run func(context.Context) error, err error) {
 	made, err := master.New(master.Config{
 		ID:        m.id,
 		Memory:    m.memory,
-		Peers:     h.founders(),
+		Peers:     h.listFounders(),
 		Trust:     master.Trust{Key: h.key, Plain: true},
-		GRPC:      m.address(),
+		GRPC:      m.grpcAddress(),
 		HTTP:      net.JoinHostPort(m.host, httpPort),
 		Raft:      net.JoinHostPort(m.host, raftPort),
 		Allocator: h.cluster.Allocator,
@@ -91,7 +91,7 @@ func (m *Master) assembleLife() (run func(context.Context) error, err error) {
 	return made.Run, nil
 }
 
-func (h *Handle) founders() []master.Peer {
+func (h *Handle) listFounders() []master.Peer {
 	if h.cluster.Masters == 1 {
 		return nil
 	}

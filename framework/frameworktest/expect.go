@@ -15,7 +15,7 @@ import (
 func (f *Framework) Client() *framework.Client {
 	f.handle.t.Helper()
 	var client *framework.Client
-	f.handle.await(f.host+" to have a session", awaitMax, func() bool {
+	f.handle.awaitThat(f.host+" to have a session", awaitMax, func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		client = f.client
@@ -29,7 +29,7 @@ func (f *Framework) Client() *framework.Client {
 func (f *Framework) ExpectCount(n int, states ...api.TaskState) {
 	f.handle.t.Helper()
 	if got := f.Count(states...); got != n {
-		f.handle.errorf("at %v: %s of %s should be %s, %d are; all: %s", f.handle.Now(), words.Count(n, "task"), f.host, join(states), got, f.tallyStates())
+		f.handle.failStory("at %v: %s of %s should be %s, %d are; all: %s", f.handle.Now(), words.Count(n, "task"), f.host, join(states), got, f.tallyStates())
 	}
 }
 
@@ -44,7 +44,7 @@ func (f *Framework) ExpectLife(task api.TaskID, states ...api.TaskState) {
 		}
 	}
 	if !slices.Equal(got, states) {
-		f.handle.errorf("at %v: the life of %s was %v, it should have been %v\n%s", f.handle.Now(), task, got, states, f.handle.Story(f.refOf(task)))
+		f.handle.failStory("at %v: the life of %s was %v, it should have been %v\n%s", f.handle.Now(), task, got, states, f.handle.Story(f.refOf(task)))
 	}
 }
 
@@ -53,14 +53,14 @@ func (f *Framework) ExpectReason(task api.TaskID, reason api.Reason) {
 	f.handle.t.Helper()
 	list := f.Statuses(task)
 	if len(list) == 0 || list[len(list)-1].Reason != reason {
-		f.handle.errorf("at %v: the last word on %s should be for %s\n%s", f.handle.Now(), task, reason, f.handle.Story(f.refOf(task)))
+		f.handle.failStory("at %v: the last word on %s should be for %s\n%s", f.handle.Now(), task, reason, f.handle.Story(f.refOf(task)))
 	}
 }
 
 // AwaitOffers waits until the scheduler has been offered something n times since it started.
 func (f *Framework) AwaitOffers(n int) {
 	f.handle.t.Helper()
-	f.handle.await(f.host+" to have got "+words.Count(n, "offer"), awaitMax, func() bool { return f.Offered() >= n })
+	f.handle.awaitThat(f.host+" to have got "+words.Count(n, "offer"), awaitMax, func() bool { return f.Offered() >= n })
 }
 
 // Offered returns the number of offers that the scheduler has got since it started.

@@ -14,7 +14,7 @@ func (h *Handle) DialFrom(from string) func(ctx context.Context, address string)
 // executors.
 func (h *Handle) Listeners() (masters, rafts, agents []string) {
 	for _, m := range h.masters {
-		masters = append(masters, m.address())
+		masters = append(masters, m.grpcAddress())
 		rafts = append(rafts, net.JoinHostPort(m.host, raftPort))
 	}
 	for _, a := range h.agents {

@@ -23,10 +23,8 @@ type Framework struct {
 	host      string
 	config    framework.Config
 	scheduler framework.Scheduler
-	stop      context.CancelFunc
-	ended     chan struct{}
-	err       error // result of Run, once it has ended
-	stuck     bool  // it does not end; only the story's goroutine uses it
+	stuck     bool // it does not end; only the story's goroutine uses it
+	life      runner
 
 	mu     sync.Mutex
 	id     api.FrameworkID
@@ -47,8 +45,7 @@ func (h *Handle) Start(config framework.Config, scheduler framework.Scheduler) *
 func (h *Handle) StartContext(ctx context.Context, config framework.Config, scheduler framework.Scheduler) *Framework {
 	h.t.Helper()
 	f := &Framework{
-		handle: h, host: h.hostFor(config.Name), config: config, scheduler: scheduler,
-		ended: make(chan struct{}), id: config.ID, told: make(map[api.TaskID][]api.Status),
+		handle: h, host: h.hostFor(config.Name), config: config, scheduler: scheduler, id: config.ID, told: make(map[api.TaskID][]api.Status),
 	}
 	if len(f.config.Masters) == 0 {
 		f.config.Masters = h.MasterAddresses()
@@ -70,14 +67,11 @@ func (h *Handle) StartContext(ctx context.Context, config framework.Config, sche
 	if f.config.Logger == nil {
 		f.config.Logger = h.logs.slog(f.host)
 	}
-	ctx, stop := context.WithCancel(ctx)
-	f.stop = stop
 	h.frameworks = append(h.frameworks, f)
-	h.live.Go(func() {
-		defer close(f.ended)
+	f.life.beginRun(ctx, h, f.host, func(ctx context.Context) error {
 		h.journal.noteScheduler(f.ID(), true)
-		f.err = framework.Run(ctx, f.config, &recorder{framework: f, known: make(map[api.TaskID]bool)})
-		h.journal.noteScheduler(f.ID(), false)
+		defer func() { h.journal.noteScheduler(f.ID(), false) }()
+		return framework.Run(ctx, f.config, &recorder{framework: f, known: make(map[api.TaskID]bool)})
 	})
 	return f
 }
@@ -96,7 +90,7 @@ func (f *Framework) Scheduler() framework.Scheduler { return f.scheduler }
 // returns what Run returned.
 func (f *Framework) Teardown() error {
 	f.handle.t.Helper()
-	f.handle.await(f.host+" to have a session", awaitMax, func() bool { return f.ID() != "" })
+	f.handle.awaitThat(f.host+" to have a session", awaitMax, func() bool { return f.ID() != "" })
 	f.mu.Lock()
 	client := f.client
 	f.mu.Unlock()
@@ -109,21 +103,21 @@ func (f *Framework) Teardown() error {
 // Stop ends the scheduler in order and returns what Run returned.
 func (f *Framework) Stop() error {
 	f.endScheduler()
-	return f.err
+	return f.life.err
 }
 
 // endScheduler ends the scheduler and waits for that. If a callback ignores its context, it is reported, once: it holds
 // up the end of the test, because a bubble ends only when all its goroutines have ended.
 func (f *Framework) endScheduler() {
-	f.stop()
+	f.life.stop()
 	if f.stuck {
 		return
 	}
 	select {
-	case <-f.ended:
+	case <-f.life.ended:
 	case <-time.After(awaitMax):
 		f.stuck = true
-		f.handle.errorf("the context of %s has ended %v ago, and its callback has not returned, as it must\n%s",
+		f.handle.failStory("the context of %s has ended %v ago, and its callback has not returned, as it must\n%s",
 			f.host, awaitMax, f.handle.callbacks.blocked(f.host))
 	}
 }
@@ -144,33 +138,19 @@ func (f *Framework) Rejoin() { f.handle.network.isolate(f.host, false) }
 
 // Ended is closed when Run has returned. Unlike the methods it may be waited for in any goroutine of the story; Stop
 // then returns what Run returned.
-func (f *Framework) Ended() <-chan struct{} { return f.ended }
+func (f *Framework) Ended() <-chan struct{} { return f.life.ended }
 
 // Await waits until Run has returned, and returns what it returned. The test fails when that takes
 // more than a day.
 func (f *Framework) Await() error {
 	f.handle.t.Helper()
-	f.handle.await("the framework "+f.host+" to end", day, func() bool {
-		select {
-		case <-f.ended:
-			return true
-		default:
-			return false
-		}
-	})
-	return f.err
+	f.handle.awaitThat("the framework "+f.host+" to end", day, func() bool { return !f.life.runs() })
+	return f.life.err
 }
 
 // Frameworks lists the schedulers that run, in the order of their start.
 func (h *Handle) Frameworks() []*Framework {
-	return slices.DeleteFunc(slices.Clone(h.frameworks), func(f *Framework) bool {
-		select {
-		case <-f.ended:
-			return true
-		default:
-			return false
-		}
-	})
+	return slices.DeleteFunc(slices.Clone(h.frameworks), func(f *Framework) bool { return !f.life.runs() })
 }
 
 // AwaitEnded waits until every framework has ended well. The test fails if one ends with an error.
@@ -178,19 +158,17 @@ func (h *Handle) AwaitEnded() {
 	h.t.Helper()
 	for _, f := range h.frameworks {
 		if err := f.Await(); err != nil {
-			h.errorf("%s: %v", f.host, err)
+			h.failStory("%s: %v", f.host, err)
 		}
 	}
 }
 
 // describeFramework says whether the framework runs and, if not, why.
 func (f *Framework) describeFramework() string {
-	select {
-	case <-f.ended:
-		return fmt.Sprintf("Run returned %v", f.err)
-	default:
+	if f.life.runs() {
 		return "runs; its tasks by their last state: " + f.tallyStates()
 	}
+	return fmt.Sprintf("Run returned %v", f.life.err)
 }
 
 // Again starts a scheduler as the successor of one that has ended, with the same configuration and the same ID.
@@ -234,7 +212,7 @@ func (f *Framework) Count(states ...api.TaskState) int {
 func (f *Framework) AwaitState(task api.TaskID, state api.TaskState) api.Status {
 	f.handle.t.Helper()
 	var found api.Status
-	f.handle.await(string(task)+" to be "+state.String(), awaitMax, func() bool {
+	f.handle.awaitThat(string(task)+" to be "+state.String(), awaitMax, func() bool {
 		for _, status := range f.Statuses(task) {
 			if status.State == state {
 				found = status
@@ -249,7 +227,7 @@ func (f *Framework) AwaitState(task api.TaskID, state api.TaskState) api.Status 
 // AwaitCount waits until at least n tasks are in one of the states.
 func (f *Framework) AwaitCount(n int, states ...api.TaskState) {
 	f.handle.t.Helper()
-	f.handle.await(words.Count(n, "task")+" of "+f.host+" to be "+join(states), awaitMax, func() bool { return f.Count(states...) >= n })
+	f.handle.awaitThat(words.Count(n, "task")+" of "+f.host+" to be "+join(states), awaitMax, func() bool { return f.Count(states...) >= n })
 }
 
 // recorder stands between the SDK and the scheduler, and writes into the journal what passes. It implements the
@@ -261,8 +239,8 @@ type recorder struct {
 	goroutine string              // the goroutine that calls the scheduler; known from its first call on
 }
 
-// calls notes that a method of the scheduler is called, and returns the function that notes its end.
-func (r *recorder) calls(method string) (end func()) {
+// noteCall notes that a method of the scheduler is called, and returns the function that notes its end.
+func (r *recorder) noteCall(method string) (end func()) {
 	if r.goroutine == "" {
 		r.goroutine = me()
 	}
@@ -283,7 +261,7 @@ var _ interface {
 } = (*recorder)(nil)
 
 func (r *recorder) Offers(ctx context.Context, offers []api.Offer) []api.Answer {
-	defer r.calls("Offers")()
+	defer r.noteCall("Offers")()
 	r.framework.mu.Lock()
 	r.framework.offered += len(offers)
 	r.framework.mu.Unlock()
@@ -330,7 +308,7 @@ func termOf(id api.OfferID) (api.Term, bool) {
 }
 
 func (r *recorder) Update(ctx context.Context, status api.Status) error {
-	defer r.calls("Update")()
+	defer r.noteCall("Update")()
 	f := r.framework
 	err := f.scheduler.Update(ctx, status)
 	f.handle.journal.noteStatus(status, err, !r.known[status.Task])
@@ -342,7 +320,7 @@ func (r *recorder) Update(ctx context.Context, status api.Status) error {
 }
 
 func (r *recorder) Subscribed(ctx context.Context, client *framework.Client) error {
-	defer r.calls("Subscribed")()
+	defer r.noteCall("Subscribed")()
 	r.framework.mu.Lock()
 	r.framework.id, r.framework.client = client.FrameworkID(), client
 	r.framework.mu.Unlock()
@@ -389,7 +367,7 @@ func (r *recorder) Refused(ctx context.Context, call string, err error) {
 
 // pass passes an optional callback on to the scheduler, if it has that.
 func pass[Optional any](r *recorder, method string, call func(Optional)) {
-	defer r.calls(method)()
+	defer r.noteCall(method)()
 	if scheduler, has := r.framework.scheduler.(Optional); has {
 		call(scheduler)
 	}

@@ -111,11 +111,11 @@ func (h *Handle) endAll() {
 		f.endScheduler()
 	}
 	for _, a := range h.agents {
-		a.endProcess()
+		a.life.endRun()
 		a.host.endAll()
 	}
 	for _, m := range h.masters {
-		m.endProcess()
+		m.life.endRun()
 	}
 	h.operator.close()
 	if !slices.ContainsFunc(h.frameworks, func(f *Framework) bool { return f.stuck }) {
@@ -131,8 +131,8 @@ func (h *Handle) noteFailure() {
 	}
 }
 
-// errorf fails the test, and keeps the log lines that led there.
-func (h *Handle) errorf(format string, args ...any) {
+// failStory fails the test, and keeps the log lines that led there.
+func (h *Handle) failStory(format string, args ...any) {
 	h.t.Helper()
 	h.logs.failed()
 	h.t.Errorf(format, args...)
@@ -155,7 +155,7 @@ func (h *Handle) reportBroken() {
 		}
 		h.t.Log(h.journal.storyOf(ref))
 	}
-	h.t.Logf("%v of virtual time; %s", h.Now(), h.journal.summarize())
+	h.t.Logf("%v of virtual time; %s", h.Now(), h.journal.summarizeLives())
 	if h.t.Failed() {
 		for _, plan := range h.plans {
 			h.t.Logf("the chaos of this story: %v", plan)
@@ -197,16 +197,16 @@ func (h *Handle) Advance(d time.Duration) {
 // minutes; see AwaitFor.
 func (h *Handle) Await(what string, condition func() bool) {
 	h.t.Helper()
-	h.await(what, awaitMax, condition)
+	h.awaitThat(what, awaitMax, condition)
 }
 
 // AwaitFor is Await with another limit.
 func (h *Handle) AwaitFor(limit time.Duration, what string, condition func() bool) {
 	h.t.Helper()
-	h.await(what, limit, condition)
+	h.awaitThat(what, limit, condition)
 }
 
-func (h *Handle) await(what string, limit time.Duration, condition func() bool) {
+func (h *Handle) awaitThat(what string, limit time.Duration, condition func() bool) {
 	h.t.Helper()
 	began := time.Now()
 	pause := pollEvery

@@ -57,7 +57,7 @@ func (h *Handle) AwaitAgreement() {
 			h.t.Logf("the leader's picture and the machines: %s", difference)
 		}
 	}()
-	h.await("the leader to know exactly what runs", awaitMax, func() bool {
+	h.awaitThat("the leader to know exactly what runs", awaitMax, func() bool {
 		difference = h.findDifference()
 		return difference == ""
 	})
@@ -96,10 +96,10 @@ func without(list, other []string) []string {
 // AwaitEmpty waits until no executor is left on any machine, and all masters that run hold the same (promise 5).
 func (h *Handle) AwaitEmpty() {
 	h.t.Helper()
-	h.await("all executors to end", awaitMax, func() bool {
+	h.awaitThat("all executors to end", awaitMax, func() bool {
 		return !slices.ContainsFunc(h.agents, func(a *Agent) bool { return len(a.host.listProcesses()) > 0 })
 	})
-	h.await("equal registries", awaitMax, h.registriesAgree)
+	h.awaitThat("equal registries", awaitMax, h.registriesAgree)
 }
 
 // registriesAgree says whether all masters that run keep the same.
@@ -111,7 +111,7 @@ func (h *Handle) registriesAgree() bool {
 		if !m.Running() {
 			continue
 		}
-		hash, err := apiv1.NewRaftServiceClient(h.operator.conn(m.address())).StateHash(ctx, &apiv1.StateHashRequest{})
+		hash, err := apiv1.NewRaftServiceClient(h.operator.conn(m.grpcAddress())).StateHash(ctx, &apiv1.StateHashRequest{})
 		if err != nil {
 			return false
 		}

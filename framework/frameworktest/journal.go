@@ -397,8 +397,8 @@ func (l *life) wanted() bool {
 	return false
 }
 
-// summarize counts what was seen, so that a test that tested nothing is noticed.
-func (j *journal) summarize() string {
+// summarizeLives counts what was seen, so that a test that tested nothing is noticed.
+func (j *journal) summarizeLives() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	starts, statuses, excused, forgotten := 0, 0, 0, 0

@@ -23,10 +23,7 @@ type Master struct {
 	host   string
 	id     api.MasterID
 	memory *master.Memory
-
-	stop  context.CancelFunc // nil: it does not run
-	ended chan struct{}
-	err   error // result of Run, once it has ended
+	life   runner
 }
 
 func newMaster(h *Handle, number int) *Master {
@@ -34,20 +31,10 @@ func newMaster(h *Handle, number int) *Master {
 	return &Master{handle: h, host: host, id: api.MasterID(host), memory: master.NewMemory()}
 }
 
-func (m *Master) address() string { return net.JoinHostPort(m.host, grpcPort) }
+func (m *Master) grpcAddress() string { return net.JoinHostPort(m.host, grpcPort) }
 
 // Running reports whether the master's process runs.
-func (m *Master) Running() bool {
-	if m.stop == nil {
-		return false
-	}
-	select {
-	case <-m.ended:
-		return false
-	default:
-		return true
-	}
-}
+func (m *Master) Running() bool { return m.life.runs() }
 
 // Start starts the master's process with its disk, unless it runs.
 func (m *Master) Start() {
@@ -56,19 +43,12 @@ func (m *Master) Start() {
 		return
 	}
 	m.handle.network.isolate(m.host, false)
-	m.handle.operator.renew(m.address())
-	ctx, stop := context.WithCancel(context.Background())
-	m.stop, m.ended = stop, make(chan struct{})
+	m.handle.operator.renew(m.grpcAddress())
 	run, err := m.assembleLife()
 	if err != nil {
 		m.handle.t.Fatalf("%s: %v", m.host, err)
 	}
-	ended := m.ended
-	m.handle.live.Go(func() {
-		defer close(ended)
-		m.err = run(ctx)
-		m.handle.logs.add(m.host, fmt.Sprintf("Run returned %v", m.err))
-	})
+	m.life.beginRun(context.Background(), m.handle, m.host, run)
 }
 
 // Kill ends the master's process as kill -9 does: from this moment on it is not heard any more.
@@ -77,21 +57,13 @@ func (m *Master) Kill() {
 		return
 	}
 	m.handle.network.crash(m.host)
-	m.endProcess()
+	m.life.endRun()
 	m.handle.network.crash(m.host)
 	m.handle.network.isolate(m.host, false)
 }
 
 // Stop ends the master's process in order.
-func (m *Master) Stop() { m.endProcess() }
-
-func (m *Master) endProcess() {
-	if m.stop == nil {
-		return
-	}
-	m.stop()
-	<-m.ended
-}
+func (m *Master) Stop() { m.life.endRun() }
 
 // Isolate cuts the master off from all others; it goes on alone.
 func (m *Master) Isolate() { m.handle.network.isolate(m.host, true) }
@@ -101,12 +73,12 @@ func (m *Master) Rejoin() { m.handle.network.isolate(m.host, false) }
 
 func (m *Master) describeMaster() string {
 	switch {
-	case m.stop == nil:
+	case m.life.stop == nil:
 		return "never started"
 	case !m.Running():
-		return fmt.Sprintf("ended: %v", m.err)
+		return fmt.Sprintf("ended: %v", m.life.err)
 	}
-	view, err := m.handle.operator.cluster(m.address())
+	view, err := m.handle.operator.cluster(m.grpcAddress())
 	if err != nil {
 		return fmt.Sprintf("runs; can't be asked: %v", err)
 	}
@@ -121,7 +93,7 @@ func (m *Master) HTTPAddress() string { return net.JoinHostPort(m.host, httpPort
 func (h *Handle) MasterAddresses() []string {
 	var list []string
 	for _, m := range h.masters {
-		list = append(list, m.address())
+		list = append(list, m.grpcAddress())
 	}
 	return list
 }
@@ -133,7 +105,7 @@ func (h *Handle) Master(number int) *Master { return h.masters[number-1] }
 func (h *Handle) Leader() *Master {
 	h.t.Helper()
 	var leader *Master
-	h.await("a master to lead", awaitMax, func() bool {
+	h.awaitThat("a master to lead", awaitMax, func() bool {
 		leader = h.findLeader()
 		return leader != nil
 	})
@@ -149,7 +121,7 @@ func (h *Handle) findLeader() *Master {
 		if !m.Running() || h.network.isolated(m.host) {
 			continue
 		}
-		view, err := h.operator.cluster(m.address())
+		view, err := h.operator.cluster(m.grpcAddress())
 		if err != nil || view.GetLeaderId() != string(m.id) {
 			continue
 		}

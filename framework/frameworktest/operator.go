@@ -79,7 +79,7 @@ func (o *operator) cluster(address string) (*apiv1.ClusterView, error) {
 // leader returns the leader's service, if there is a leader that answers.
 func (o *operator) leader() (apiv1.OperatorServiceClient, bool) {
 	if m := o.handle.findLeader(); m != nil {
-		return apiv1.NewOperatorServiceClient(o.conn(m.address())), true
+		return apiv1.NewOperatorServiceClient(o.conn(m.grpcAddress())), true
 	}
 	return nil, false
 }
@@ -108,10 +108,24 @@ func (o *operator) frameworks() ([]*apiv1.FrameworkView, error) {
 	return ask(o, apiv1.OperatorServiceClient.ListFrameworks, &apiv1.ListRequest{})
 }
 
+// call is a call of the operator's service.
+type call[Request, Response any] = func(apiv1.OperatorServiceClient, context.Context, Request, ...grpc.CallOption) (Response, error)
+
+// act does something at the leader, once. If there is no leader, it waits for one.
+func act[Request, Response any](o *operator, what string, do call[Request, Response], request Request) Response {
+	o.handle.t.Helper()
+	leader := o.handle.Leader()
+	ctx, cancel := context.WithTimeout(context.Background(), awaitMax)
+	defer cancel()
+	response, err := do(apiv1.NewOperatorServiceClient(o.conn(leader.grpcAddress())), ctx, request)
+	if err != nil {
+		o.handle.t.Fatalf("%s: %v", what, err)
+	}
+	return response
+}
+
 // ask asks the leader for all pages of a list.
-func ask[Request client.ForPage, Item any, Response client.Page[Item]](
-	o *operator, list func(apiv1.OperatorServiceClient, context.Context, Request, ...grpc.CallOption) (Response, error), request Request,
-) ([]Item, error) {
+func ask[Request client.ForPage, Item any, Response client.Page[Item]](o *operator, list call[Request, Response], request Request) ([]Item, error) {
 	c, ok := o.leader()
 	if !ok {
 		return nil, fmt.Errorf("no master leads")
@@ -155,7 +169,7 @@ func (o *operator) describe(out io.Writer) {
 // AwaitAgents waits until at least n agents are RUNNING or BUSY.
 func (h *Handle) AwaitAgents(n int) {
 	h.t.Helper()
-	h.await(words.Count(n, "agent")+" to be there", awaitMax, func() bool { return h.countAgents("RUNNING", "BUSY") >= n })
+	h.awaitThat(words.Count(n, "agent")+" to be there", awaitMax, func() bool { return h.countAgents("RUNNING", "BUSY") >= n })
 }
 
 func (h *Handle) countAgents(states ...string) int {
@@ -175,7 +189,7 @@ func (h *Handle) countAgents(states ...string) int {
 // AwaitRunning waits until the leader knows at least n running tasks.
 func (h *Handle) AwaitRunning(n int) {
 	h.t.Helper()
-	h.await(words.Count(n, "task")+" to run", awaitMax, func() bool {
+	h.awaitThat(words.Count(n, "task")+" to run", awaitMax, func() bool {
 		tasks, err := h.operator.tasks()
 		running := 0
 		for _, t := range tasks {
@@ -190,7 +204,7 @@ func (h *Handle) AwaitRunning(n int) {
 // AwaitQuiet waits until the leader knows no task that has not ended.
 func (h *Handle) AwaitQuiet() {
 	h.t.Helper()
-	h.await("all tasks to end", awaitMax, func() bool {
+	h.awaitThat("all tasks to end", awaitMax, func() bool {
 		tasks, err := h.operator.tasks()
 		return err == nil && len(tasks) == 0
 	})
@@ -200,7 +214,7 @@ func (h *Handle) AwaitQuiet() {
 // machines. Then it checks the promises against how they ended. Schedulers that have ended need not have been told.
 func (h *Handle) AwaitSettled() {
 	h.t.Helper()
-	h.await("every task to be settled", awaitMax, func() bool { return len(h.journal.unsettledTasks()) == 0 })
+	h.awaitThat("every task to be settled", awaitMax, func() bool { return len(h.journal.unsettledTasks()) == 0 })
 	h.AwaitQuiet()
 	h.journal.settlePromises()
 }
@@ -208,15 +222,6 @@ func (h *Handle) AwaitSettled() {
 // KillTask kills a task as an operator does. task is FRAMEWORK/TASK, TASK or a unique prefix.
 func (h *Handle) KillTask(task string) {
 	h.t.Helper()
-	c, ok := h.operator.leader()
-	if !ok {
-		h.t.Fatalf("no master leads; nobody can kill %s", task)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), awaitMax)
-	defer cancel()
-	r, err := c.KillTask(ctx, &apiv1.KillTaskRequest{Task: task})
-	if err != nil {
-		h.t.Fatalf("killing %s: %v", task, err)
-	}
+	r := act(h.operator, "killing "+task, apiv1.OperatorServiceClient.KillTask, &apiv1.KillTaskRequest{Task: task})
 	h.journal.excuseEnd(api.TaskRef{Framework: api.FrameworkID(r.GetFrameworkId()), Task: api.TaskID(r.GetTaskId())}, "an operator killed it")
 }

@@ -27,7 +27,7 @@ func (f *Framework) EndTask(task api.TaskID, how Play) {
 	case end <- how:
 	default: // it is ending already
 	}
-	h.await(ref.String()+" to end", awaitMax, func() bool { return !host.runsTask(ref) })
+	h.awaitThat(ref.String()+" to end", awaitMax, func() bool { return !host.runsTask(ref) })
 }
 
 // Use sets what a running task really uses from now on, as heartbeats report it; by default it uses what it asked for.
@@ -35,24 +35,25 @@ func (f *Framework) EndTask(task api.TaskID, how Play) {
 // nearly all of it, the agent kills tasks with revocable resources (REVOKED).
 func (f *Framework) Use(task api.TaskID, used api.Resources) {
 	f.handle.t.Helper()
-	host := f.hostOf(task)
-	host.mu.Lock()
-	defer host.mu.Unlock()
-	if running, ok := host.tasks[f.refOf(task)]; ok {
-		running.uses = &used
-		host.tasks[f.refOf(task)] = running
-	}
+	f.changeHeld(task, func(running *held) { running.uses = &used })
 }
 
 // SetHealth sets whether a running task passes its checks from now on, whatever its [Play] says. Its status shows it
 // after the next check.
 func (f *Framework) SetHealth(task api.TaskID, healthy bool) {
 	f.handle.t.Helper()
-	host, ill := f.hostOf(task), !healthy
+	ill := !healthy
+	f.changeHeld(task, func(running *held) { running.ill = &ill })
+}
+
+// changeHeld changes what a running task is like on its machine, if it has not ended meanwhile.
+func (f *Framework) changeHeld(task api.TaskID, change func(*held)) {
+	f.handle.t.Helper()
+	host := f.hostOf(task)
 	host.mu.Lock()
 	defer host.mu.Unlock()
 	if running, ok := host.tasks[f.refOf(task)]; ok {
-		running.ill = &ill
+		change(&running)
 		host.tasks[f.refOf(task)] = running
 	}
 }
@@ -86,7 +87,7 @@ func (h *host) secretsOf(task *executor.Task) map[string]string {
 func (f *Framework) hostOf(task api.TaskID) *host {
 	f.handle.t.Helper()
 	var found *host
-	f.handle.await(string(task)+" of "+f.host+" to run on a machine", awaitMax, func() bool {
+	f.handle.awaitThat(string(task)+" of "+f.host+" to run on a machine", awaitMax, func() bool {
 		if list := f.Statuses(task); len(list) > 0 && list[len(list)-1].State.Terminal() {
 			f.handle.t.Fatalf("%s has ended and runs no more\n%s", task, f.handle.Story(f.refOf(task)))
 		}

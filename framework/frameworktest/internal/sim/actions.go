@@ -43,7 +43,7 @@ func (w *World) stall(span time.Duration) {
 		for _, event := range late {
 			l.stepCame(event.What, event.Came)
 		}
-		l.armed = time.Time{}
+		l.waker = waker{}
 		l.round()
 	})
 }

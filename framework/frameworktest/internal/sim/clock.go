@@ -37,6 +37,23 @@ func (c timepiece) until(w *World, when time.Time) time.Duration {
 	return span - time.Duration(int64(span/1000)*c.drift/(1_000_000+c.drift)*1000) + time.Microsecond*2
 }
 
+// waker wakes a core when it next has something to do by time alone.
+type waker struct{ armed time.Time }
+
+// wakeAt plans to ring at this time of a clock, unless that is planned. A time that was planned before counts no more.
+func (k *waker) wakeAt(at time.Time, by *timepiece, w *World, plan func(pause time.Duration, do func()), ring func()) {
+	if at.IsZero() || at.Equal(k.armed) {
+		return
+	}
+	k.armed = at
+	plan(by.until(w, at), func() {
+		if k.armed.Equal(at) {
+			k.armed = time.Time{}
+			ring()
+		}
+	})
+}
+
 // set sets a wall clock, forward or back, by seconds, hours or weeks.
 func (w *World) set(c *timepiece) {
 	span := []time.Duration{5 * time.Second, 3 * time.Hour, 20 * 24 * time.Hour}[w.random.IntN(3)]

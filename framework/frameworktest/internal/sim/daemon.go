@@ -11,6 +11,7 @@ import (
 	agentcore "github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/life"
 	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
 )
@@ -34,7 +35,7 @@ type daemon struct {
 	group   group // what is being written
 	waiting group
 	writing bool
-	armed   time.Time
+	waker
 	records uint64 // how many were to be written
 }
 
@@ -81,17 +82,9 @@ func (d *daemon) stepped() {
 }
 
 func (d *daemon) arm() {
-	wake := d.core.Wake()
-	if d.dead || wake.IsZero() || wake.Equal(d.armed) {
-		return
+	if !d.dead {
+		d.wakeAt(d.core.Wake(), &d.machine.clock, d.world, d.world.in, func() { d.step(agentcore.Woken{}) })
 	}
-	d.armed = wake
-	d.world.in(d.machine.clock.until(d.world, wake), func() {
-		if d.armed.Equal(wake) {
-			d.armed = time.Time{}
-			d.step(agentcore.Woken{})
-		}
-	})
 }
 
 // Perform performs an effect, unless the process has ended meanwhile.
@@ -220,9 +213,9 @@ func (d *daemon) sample(targets []agentcore.Target) protocol.UsageReport {
 	for _, target := range targets {
 		use := api.Usage{At: d.Now(), CPU: 1, Mem: 1}
 		for _, task := range target.Tasks {
-			one := api.Usage{At: d.Now(), CPU: 1 + d.machine.load, Mem: 1}
-			usage.Tasks[api.TaskRef{Framework: target.Executor.Framework, Task: task.Task}] = one
-			use.CPU += one.CPU
+			its := api.Usage{At: d.Now(), CPU: 1 + d.machine.load, Mem: 1}
+			usage.Tasks[api.TaskRef{Framework: target.Executor.Framework, Task: task.Task}] = its
+			use.CPU += its.CPU
 		}
 		usage.Executors[target.Executor] = use
 	}
@@ -290,11 +283,7 @@ func (d *daemon) seek() {
 
 // connect opens a stream to the leader, or to a former leader that still believes that it leads.
 func (d *daemon) connect() bool {
-	q := d.world.quorum
-	to := q.leader
-	if q.former != nil && (to == nil || d.world.chance(4)) {
-		to = q.former
-	}
+	to := d.world.quorum.answering()
 	if to == nil || d.machine.isolated {
 		return false
 	}
@@ -336,9 +325,9 @@ func (d *daemon) hearFull(line *agentLine, batch protocol.AgentEvents) {
 	for _, event := range batch.Events {
 		launch, is := event.(protocol.LaunchTask)
 		d.step(agentcore.DiskRoom{Full: is && launch.Task.ID == d.full})
-		one := batch
-		one.Events = []protocol.AgentEvent{event}
-		d.step(agentcore.LeaderSaid{Conn: line.own, Batch: one})
+		single := batch
+		single.Events = []protocol.AgentEvent{event}
+		d.step(agentcore.LeaderSaid{Conn: line.own, Batch: single})
 	}
 	d.step(agentcore.DiskRoom{})
 }
@@ -408,19 +397,10 @@ func (line *agentLine) sendCalls() {
 	calls := line.calls
 	line.calls = nil
 	messages, err := wire.AgentCallBatches(calls)
-	if err != nil {
-		line.daemon.world.breaks("a call of an agent fits no message: %v", err)
-	}
-	for _, message := range messages {
-		line.stream.send(&line.stream.up, func() {
-			heard, err := wire.AgentCallsAfter(0, message)
-			if err != nil {
-				line.daemon.world.breaks("the leader can't read what an agent wrote: %v", err)
-				return
-			}
-			line.hear(heard)
-		})
-	}
+	carry(line.stream, &line.stream.up, messages, err, func(message *apiv1.AgentCalls) (func(), error) {
+		heard, err := wire.AgentCallsAfter(0, message)
+		return func() { line.hear(heard) }, err
+	})
 }
 
 // Executors.
@@ -453,21 +433,14 @@ func (d *daemon) toExecutor(conn agentConn, event protocol.ExecutorEvent) {
 		return
 	}
 	messages, err := wire.ExecutorEventBatches([]protocol.ExecutorEvent{event})
-	if err != nil {
-		d.world.breaks("an event for an executor fits no message: %v", err)
-	}
-	for _, message := range messages {
-		line.stream.send(&line.stream.down, func() {
-			heard, err := wire.ExecutorEventsFromProto(message)
-			if err != nil {
-				d.world.breaks("an executor can't read what its agent wrote: %v", err)
-				return
-			}
+	carry(line.stream, &line.stream.down, messages, err, func(message *apiv1.ExecutorEvents) (func(), error) {
+		heard, err := wire.ExecutorEventsFromProto(message)
+		return func() {
 			for _, event := range heard {
 				line.process.hear(line, event)
 			}
-		})
-	}
+		}, err
+	})
 }
 
 func (d *daemon) executorsInOrder() []*executorLine {

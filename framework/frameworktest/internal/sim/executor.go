@@ -7,6 +7,7 @@ import (
 
 	agentcore "github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
 )
@@ -186,19 +187,10 @@ func (p *process) send(calls ...protocol.ExecutorCall) {
 		return
 	}
 	messages, err := wire.ExecutorCallBatches(calls)
-	if err != nil {
-		p.world.breaks("a call of an executor fits no message: %v", err)
-	}
-	for _, message := range messages {
-		line.stream.send(&line.stream.up, func() {
-			heard, err := wire.ExecutorCallsAfter(0, message)
-			if err != nil {
-				p.world.breaks("an agent can't read what an executor wrote: %v", err)
-				return
-			}
-			line.heard(heard)
-		})
-	}
+	carry(line.stream, &line.stream.up, messages, err, func(message *apiv1.ExecutorCalls) (func(), error) {
+		heard, err := wire.ExecutorCallsAfter(0, message)
+		return func() { line.heard(heard) }, err
+	})
 }
 
 // heard passes the calls to the agent's core.

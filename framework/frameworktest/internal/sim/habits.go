@@ -249,15 +249,15 @@ func storedBytes(state *registry.State) (sum int64) {
 // agent from ending it (R43).
 func (t *truth) lasts() {
 	for _, label := range t.order {
-		one := t.launches[label]
-		r := one.alive
+		launched := t.launches[label]
+		r := launched.alive
 		if r == nil || !r.alive || r.task.MaxCompletionTime == 0 || r.began.IsZero() {
 			continue
 		}
 		p := r.process
-		watched := one.machine.daemon != nil && one.machine.daemon == r.watchedBy && p.line != nil && p.line.conn != 0
+		watched := launched.machine.daemon != nil && launched.machine.daemon == r.watchedBy && p.line != nil && p.line.conn != 0
 		if over := t.world.now.Sub(r.began) - r.task.MaxCompletionTime; watched && over > 80*time.Second {
-			t.world.breaks("launch %s runs on %s %v longer than it may (R43)", label, one.machine.name, over)
+			t.world.breaks("launch %s runs on %s %v longer than it may (R43)", label, launched.machine.name, over)
 		}
 	}
 }

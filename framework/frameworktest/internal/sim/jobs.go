@@ -24,7 +24,7 @@ type manager struct {
 	life   int    // of the scheduler
 	turn   uint64 // of the scheduler
 
-	armed time.Time // when the keeper will be called
+	waker // of the keeper
 	storing
 }
 
@@ -139,17 +139,8 @@ func (p *manager) changed(name string, by keeper.Step) {
 
 // arm has the keeper called in time.
 func (p *manager) arm(now time.Time) {
-	next := p.Next(now)
-	if next.IsZero() || next.Equal(p.armed) {
-		return
-	}
-	p.armed = next
-	p.s.later(max(p.s.clock.until(p.s.world, next), time.Millisecond), func() {
-		if p.armed.Equal(next) {
-			p.armed = time.Time{}
-			p.do(p.Ring)
-		}
-	})
+	soon := func(pause time.Duration, do func()) { p.s.later(max(pause, time.Millisecond), do) }
+	p.wakeAt(p.Next(now), &p.s.clock, p.s.world, soon, func() { p.do(p.Ring) })
 }
 
 // answer answers offers as the keeper wants.

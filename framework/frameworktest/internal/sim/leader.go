@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/invariant"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/trust/rights"
@@ -26,12 +27,12 @@ type leader struct {
 	agents     map[core.Conn]*agentLine
 	schedulers map[core.Conn]*schedulerLine
 	touched    []flusher
-	rounds     bool      // a round is planned
-	armed      time.Time // when the core will be woken
-	requests   core.RequestID
-	replies    map[core.RequestID]func(core.Reply)
-	stalled    bool         // the loop does not run
-	late       []core.Event // events that came meanwhile
+	rounds     bool // a round is planned
+	waker
+	requests core.RequestID
+	replies  map[core.RequestID]func(core.Reply)
+	stalled  bool         // the loop does not run
+	late     []core.Event // events that came meanwhile
 }
 
 // flusher is the leader's end of a stream: what is queued is sent at the end of a round.
@@ -108,17 +109,7 @@ func (l *leader) round() {
 }
 
 func (l *leader) arm() {
-	wake := l.core.Wake()
-	if wake.IsZero() || wake.Equal(l.armed) {
-		return
-	}
-	l.armed = wake
-	l.world.in(l.clock.until(l.world, wake), func() {
-		if l.armed.Equal(wake) {
-			l.armed = time.Time{}
-			l.step(core.Woken{})
-		}
-	})
+	l.wakeAt(l.core.Wake(), l.clock, l.world, l.world.in, func() { l.step(core.Woken{}) })
 }
 
 func (l *leader) perform(effects []core.Effect) {
@@ -135,19 +126,13 @@ func (l *leader) perform(effects []core.Effect) {
 				l.touched = append(l.touched, line)
 			}
 		case core.ToAgent:
-			if line := l.agents[e.Conn]; line != nil {
-				line.queued = append(line.queued, agentEvent{e.Session, e.Event})
-				l.touched = append(l.touched, line)
-			}
+			l.toAgent(e.Conn, agentEvent{e.Session, e.Event})
 		case core.SendSecrets:
-			if line := l.agents[e.Conn]; line != nil {
-				opened := protocol.TaskSecrets{TaskRef: e.Task}
-				for _, secret := range e.Secrets {
-					opened.Values = append(opened.Values, protocol.SecretValue{ID: secret.ID, Value: protocol.Hidden(secret.Text)})
-				}
-				line.queued = append(line.queued, agentEvent{e.Session, opened})
-				l.touched = append(l.touched, line)
+			opened := protocol.TaskSecrets{TaskRef: e.Task}
+			for _, secret := range e.Secrets {
+				opened.Values = append(opened.Values, protocol.SecretValue{ID: secret.ID, Value: protocol.Hidden(secret.Text)})
 			}
+			l.toAgent(e.Conn, agentEvent{e.Session, opened})
 		case core.CloseAgent:
 			if line := l.agents[e.Conn]; line != nil {
 				line.closing, line.why = true, e.Err
@@ -161,6 +146,14 @@ func (l *leader) perform(effects []core.Effect) {
 		case core.Log:
 			l.say(e)
 		}
+	}
+}
+
+// toAgent queues an event for an agent.
+func (l *leader) toAgent(conn core.Conn, event agentEvent) {
+	if line := l.agents[conn]; line != nil {
+		line.queued = append(line.queued, event)
+		l.touched = append(l.touched, line)
 	}
 }
 
@@ -247,19 +240,10 @@ func (line *agentLine) flush() {
 		}
 		line.queued = line.queued[n:]
 		messages, err := wire.AgentEventBatches(batch)
-		if err != nil {
-			line.leader.world.breaks("an event for an agent fits no message: %v", err)
-		}
-		for _, message := range messages {
-			line.stream.send(&line.stream.down, func() {
-				heard, err := wire.AgentEventsFromProto(message)
-				if err != nil {
-					line.leader.world.breaks("the agent can't read what the leader wrote: %v", err)
-					return
-				}
-				line.daemon.hear(line, heard)
-			})
-		}
+		carry(line.stream, &line.stream.down, messages, err, func(message *apiv1.AgentEvents) (func(), error) {
+			heard, err := wire.AgentEventsFromProto(message)
+			return func() { line.daemon.hear(line, heard) }, err
+		})
 	}
 	if line.closing {
 		line.closing = false
@@ -308,19 +292,10 @@ func (line *schedulerLine) flush() {
 	if len(line.queued) > 0 {
 		messages, err := wire.SchedulerEventBatches(line.leader.term, line.queued)
 		line.queued = nil
-		if err != nil {
-			line.leader.world.breaks("an event for a scheduler fits no message: %v", err)
-		}
-		for _, message := range messages {
-			line.stream.send(&line.stream.down, func() {
-				term, events, err := wire.SchedulerEventsFromProto(message)
-				if err != nil {
-					line.leader.world.breaks("the scheduler can't read what the leader wrote: %v", err)
-					return
-				}
-				line.scheduler.hear(line, term, events)
-			})
-		}
+		carry(line.stream, &line.stream.down, messages, err, func(message *apiv1.SchedulerEvents) (func(), error) {
+			term, events, err := wire.SchedulerEventsFromProto(message)
+			return func() { line.scheduler.hear(line, term, events) }, err
+		})
 	}
 	if line.closing {
 		line.closing = false

@@ -75,21 +75,21 @@ func (t *truth) made(state *registry.State, command registry.Command) (behind fu
 	by, alters := looked(command.Change)
 	decided, ours := l.decided[identityOf(command)]
 	before := make([]string, len(alters))
-	for i, one := range alters {
-		before[i] = one.is(state)
+	for i, fact := range alters {
+		before[i] = fact.is(state)
 	}
 	return func(result registry.Result) {
 		if l.count++; result.Err != nil {
 			return
 		}
-		for _, one := range by {
-			if ours && l.changed[one] > decided {
-				t.world.breaks("%T of %s is done, though the %s have changed since it was decided (R49)", command.Change, one.of, one.what)
+		for _, seen := range by {
+			if ours && l.changed[seen] > decided {
+				t.world.breaks("%T of %s is done, though the %s have changed since it was decided (R49)", command.Change, seen.of, seen.what)
 			}
 		}
-		for i, one := range alters {
-			if one.is(state) != before[i] {
-				l.changed[one] = l.count
+		for i, altered := range alters {
+			if altered.is(state) != before[i] {
+				l.changed[altered] = l.count
 			}
 		}
 		if _, is := command.Change.(registry.Subscribe); is {

@@ -156,9 +156,9 @@ func (m *machine) endAway() {
 }
 
 // endByOperator lets an operator kill a task, and notes what the operator is told.
-func (w *World) endByOperator(one *launch) {
+func (w *World) endByOperator(launched *launch) {
 	if l := w.leader(); l != nil {
-		l.request(core.KillTask{Task: string(one.framework) + "/" + string(one.task)}, func(r core.Reply) { w.truth.killedByOperator(one.label, r) })
+		l.request(core.KillTask{Task: string(launched.framework) + "/" + string(launched.task)}, func(r core.Reply) { w.truth.killedByOperator(launched.label, r) })
 	}
 }
 
@@ -196,13 +196,13 @@ const killWithin = 20 * time.Second
 // master leads now (R12).
 func (t *truth) killsKept() {
 	t.kills = slices.DeleteFunc(t.kills, func(k operatorsKill) bool {
-		one := t.launches[k.label]
-		if one.alive == nil || !one.alive.alive {
+		launched := t.launches[k.label]
+		if launched.alive == nil || !launched.alive.alive {
 			return true
 		}
-		d := one.machine.daemon
-		if since := later(k.told, one.machine.reported); d != nil && d.line != nil && !one.machine.reported.IsZero() && !one.machine.isolated && t.world.now.Sub(since) > killWithin {
-			t.world.breaks("launch %s runs on %s, and an operator was told %v ago that it is killed (R12)", k.label, one.machine.name, t.world.now.Sub(k.told))
+		d := launched.machine.daemon
+		if since := later(k.told, launched.machine.reported); d != nil && d.line != nil && !launched.machine.reported.IsZero() && !launched.machine.isolated && t.world.now.Sub(since) > killWithin {
+			t.world.breaks("launch %s runs on %s, and an operator was told %v ago that it is killed (R12)", k.label, launched.machine.name, t.world.now.Sub(k.told))
 		}
 		return false
 	})
@@ -211,8 +211,8 @@ func (t *truth) killsKept() {
 // forgetKills forgets the kills that no agent has on its disk, because a snapshot is restored that may be older.
 func (t *truth) forgetKills() {
 	t.kills = slices.DeleteFunc(t.kills, func(k operatorsKill) bool {
-		one := t.launches[k.label]
-		return one.machine == nil || !t.held[one.machine].killed[api.TaskRef{Framework: one.framework, Task: one.task}]
+		launched := t.launches[k.label]
+		return launched.machine == nil || !t.held[launched.machine].killed[api.TaskRef{Framework: launched.framework, Task: launched.task}]
 	})
 }
 

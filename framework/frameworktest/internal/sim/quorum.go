@@ -114,6 +114,15 @@ func (q *quorum) record(change registry.Change) {
 	q.propose(q.leader, registry.Command{At: q.leader.time().Round(0), Change: change})
 }
 
+// answering returns the leader that somebody reaches who looks for it: mostly the present one, while another still believes
+// that it leads. nil: nobody leads.
+func (q *quorum) answering() *leader {
+	if q.former != nil && (q.leader == nil || q.world.chance(4)) {
+		return q.former
+	}
+	return q.leader
+}
+
 // depose lets the leader go on for a while without knowing that it no longer leads.
 func (q *quorum) depose() {
 	if q.leader == nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
 	sdk "github.com/tenderhq/tender/framework/internal/core"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
@@ -27,8 +28,8 @@ type scheduler struct {
 	clock    timepiece
 
 	// What ends with the process:
-	core      *sdk.Core
-	armed     time.Time // when the core will be woken
+	core *sdk.Core
+	waker
 	callbacks []callback
 	calling   bool   // a callback is under way
 	asked     uint64 // number of the call of Offers that began last
@@ -125,7 +126,7 @@ func (s *scheduler) kill() {
 
 // end forgets everything that ends with the process.
 func (s *scheduler) end() {
-	s.up, s.armed, s.line, s.out = false, time.Time{}, nil, nil
+	s.up, s.waker, s.line, s.out = false, waker{}, nil, nil
 	s.callbacks, s.calling, s.asked, s.said, s.offers = nil, false, 0, said{}, map[api.OfferID]api.Offer{}
 	s.phase, s.writer = away, writer{}
 	s.life++
@@ -164,17 +165,7 @@ func (s *scheduler) step(what sdk.Happening) {
 }
 
 func (s *scheduler) arm() {
-	wake := s.core.Wake()
-	if wake.IsZero() || wake.Equal(s.armed) {
-		return
-	}
-	s.armed = wake
-	s.later(s.clock.until(s.world, wake), func() {
-		if s.armed.Equal(wake) {
-			s.armed = time.Time{}
-			s.step(sdk.Woken{})
-		}
-	})
+	s.wakeAt(s.core.Wake(), &s.clock, s.world, s.later, func() { s.step(sdk.Woken{}) })
 }
 
 func (s *scheduler) perform(effect sdk.Effect) {
@@ -233,11 +224,7 @@ func (s *scheduler) ended(err error) {
 
 // dial opens the stream that the core asks for.
 func (s *scheduler) dial() {
-	q := s.world.quorum
-	to := q.leader
-	if q.former != nil && (to == nil || s.world.chance(4)) {
-		to = q.former
-	}
+	to := s.world.quorum.answering()
 	if to == nil || s.isolated {
 		s.step(sdk.Dialed{Err: errOver})
 		return
@@ -282,19 +269,10 @@ func (s *scheduler) flushTo(line *schedulerLine) {
 	}
 	messages, err := wire.SchedulerCallBatches(s.out)
 	s.out = nil
-	if err != nil {
-		s.world.breaks("a call of a scheduler fits no message: %v", err)
-	}
-	for _, message := range messages {
-		line.stream.send(&line.stream.up, func() {
-			heard, err := wire.SchedulerCallsFromProto(message)
-			if err != nil {
-				s.world.breaks("the leader can't read what a scheduler wrote: %v", err)
-				return
-			}
-			line.hear(heard)
-		})
-	}
+	carry(line.stream, &line.stream.up, messages, err, func(message *apiv1.SchedulerCalls) (func(), error) {
+		heard, err := wire.SchedulerCallsFromProto(message)
+		return func() { line.hear(heard) }, err
+	})
 }
 
 // hear handles a message of the master.

@@ -53,6 +53,23 @@ func (s *stream) send(l *lane, deliver func()) {
 	})
 }
 
+// carry sends messages in one direction. The function reads one at the other end, and returns what happens there then.
+func carry[Message any](s *stream, l *lane, messages []Message, err error, read func(Message) (hear func(), err error)) {
+	if err != nil {
+		s.world.breaks("something fits no message: %v", err)
+	}
+	for _, message := range messages {
+		s.send(l, func() {
+			hear, err := read(message)
+			if err != nil {
+				s.world.breaks("the other end can't read a %T: %v", message, err)
+				return
+			}
+			hear()
+		})
+	}
+}
+
 // closeByClient ends the stream from the client's side: what is under way to the client is lost.
 func (s *stream) closeByClient(err *api.Error) {
 	s.down.open = false

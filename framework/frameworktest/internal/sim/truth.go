@@ -323,25 +323,19 @@ func (t *truth) settled() string {
 		}
 	}
 	shown := map[api.TaskRef]view.Task{}
-	for query := (view.Query{}); ; {
-		page := l.core.View().Tasks(query)
-		for _, view := range page.Items {
-			shown[api.TaskRef{Framework: view.Framework, Task: view.Task.ID}] = view
-			if !t.claimed(view.Framework) {
-				continue // nobody can acknowledge anything until its failover time is over
-			}
-			switch view.Status.State {
-			case api.TaskRunning:
-			case api.TaskUnreachable:
-				if !t.mayBeAway(view.Agent) {
-					return fmt.Sprintf("the leader shows %s/%s as UNREACHABLE", view.Framework, view.Task.ID)
-				}
-			default:
-				return fmt.Sprintf("the leader shows %s/%s as %s", view.Framework, view.Task.ID, view.Status.State)
-			}
+	for _, view := range all(l.core.View().Tasks) {
+		shown[api.TaskRef{Framework: view.Framework, Task: view.Task.ID}] = view
+		if !t.claimed(view.Framework) {
+			continue // nobody can acknowledge anything until its failover time is over
 		}
-		if query.After = page.Next; query.After == "" {
-			break
+		switch view.Status.State {
+		case api.TaskRunning:
+		case api.TaskUnreachable:
+			if !t.mayBeAway(view.Agent) {
+				return fmt.Sprintf("the leader shows %s/%s as UNREACHABLE", view.Framework, view.Task.ID)
+			}
+		default:
+			return fmt.Sprintf("the leader shows %s/%s as %s", view.Framework, view.Task.ID, view.Status.State)
 		}
 	}
 	for _, label := range t.order {
@@ -423,12 +417,12 @@ func (t *truth) schedulerSettled(l *leader, s *scheduler) string {
 		return fmt.Sprintf("scheduler %s has no session", s.name)
 	}
 	for _, label := range t.order {
-		one := t.launches[label]
-		j := s.work.tasks[one.task]
+		launched := t.launches[label]
+		j := s.work.tasks[launched.task]
 		if j == nil || j.label != label {
 			continue
 		}
-		if runs := one.alive != nil && one.alive.alive; !runs && j.state != api.TaskUnreachable {
+		if runs := launched.alive != nil && launched.alive.alive; !runs && j.state != api.TaskUnreachable {
 			return fmt.Sprintf("launch %s does not run, and %s believes that it is %s", label, s.name, j.state)
 		}
 		if j.state != api.TaskRunning && j.state != api.TaskUnreachable {
@@ -485,7 +479,7 @@ func (t *truth) empty() string {
 		}
 	}
 	for _, label := range t.order {
-		if one := t.launches[label]; one.alive != nil && one.alive.alive && !one.machine.isolated && !one.machine.twin {
+		if launched := t.launches[label]; launched.alive != nil && launched.alive.alive && !launched.machine.isolated && !launched.machine.twin {
 			return fmt.Sprintf("launch %s still runs", label)
 		}
 	}
