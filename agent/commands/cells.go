@@ -22,7 +22,7 @@ import (
 // nothing.
 type cells struct {
 	cell.Handout
-	home    cell.Cell       // the cell of this process, where there are control groups
+	home    cell.Entrance   // of the cell of this process, where there are control groups
 	spawner *spaces.Spawner // starts tasks with namespaces; nil: there are none
 	spares  spares
 }
@@ -40,7 +40,11 @@ func newCells(told string) (*cells, error) {
 	if !c.grouped() {
 		return c, nil
 	}
-	if c.home, err = handout.Cell.Home(); err != nil {
+	home, err := handout.Cell.Home()
+	if err == nil {
+		c.home, err = home.Entrance()
+	}
+	if err != nil {
 		return nil, api.E("executor.run", api.Internal, "", err)
 	}
 	if handout.Spaces || handout.Images {
@@ -63,7 +67,11 @@ func (c *cells) close() {
 
 // forget closes what newCells has opened.
 func (c *cells) forget() error {
-	if c == nil || c.spawner == nil {
+	if c == nil {
+		return nil
+	}
+	c.home.Close()
+	if c.spawner == nil {
 		return nil
 	}
 	return c.spawner.Forget()
@@ -113,7 +121,7 @@ func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err err
 	if helped {
 		pid, err = c.startInSpaces(its.Cell, program, opened, spaces.Order{Score: strconv.Itoa(int(spared)), Stop: int(signals[p.task.KillSignal])})
 	} else {
-		pid, strayed, err = c.inside(its.Cell, func(attr *syscall.SysProcAttr) (int, error) { return c.fork(program, attr, opened) })
+		pid, strayed, err = c.inside(its.Cell, its.grip.Entrance(), func(attr *syscall.SysProcAttr) (int, error) { return c.fork(program, attr, opened) })
 		cell.Spare(pid, spared)
 	}
 	p.cell, p.helped = &its, helped
@@ -127,8 +135,21 @@ func (c *cells) helps(task *api.Task) bool { return c.Spaces || task.Image != ""
 type taskCell struct {
 	cell.Cell
 	limits cell.Limits
-	byRoot bool   // its task runs as root, and so may write the kernel's files
-	spare  string // the name that it had as a spare; "": it was none
+	byRoot bool       // its task runs as root, and so may write the kernel's files
+	spare  string     // the name that it had as a spare; "": it was none
+	grip   *cell.Grip // of one that was a spare; else nil
+}
+
+// letGo closes what is open of the cell.
+func (t *taskCell) letGo() {
+	t.grip.Close()
+	t.grip = nil
+}
+
+// remove removes a spare.
+func (t *taskCell) remove() error {
+	t.letGo()
+	return t.Remove()
 }
 
 // makeCell makes the cell of a task that runs as a user, from a spare if there is one.
@@ -224,17 +245,18 @@ func (c *cells) ended(pid int, status syscall.WaitStatus) syscall.WaitStatus {
 	return c.spawner.Ended(pid, status)
 }
 
-// inside calls start to start a process that is in a cell from its first instruction on. (R41) The calling thread must
-// be locked to its goroutine. strayed says that the thread could not move back from the cell.
-func (c *cells) inside(its cell.Cell, start func(attr *syscall.SysProcAttr) (int, error)) (pid int, strayed bool, err error) {
+// inside calls start to start a process that is in a cell from its first instruction on. (R41) in is the cell's entrance,
+// nil if it is not open. The calling thread must be locked to its goroutine. strayed says that the thread could not move
+// back from the cell.
+func (c *cells) inside(its cell.Cell, in cell.Entrance, start func(attr *syscall.SysProcAttr) (int, error)) (pid int, strayed bool, err error) {
 	attr := &syscall.SysProcAttr{Setpgid: true}
-	closing, err := its.Start(attr)
+	closing, err := its.Start(attr, in)
 	if err != nil {
-		return 0, c.home.MoveThread() != nil, ownError{fmt.Errorf("its control group can't be entered: %w", err)}
+		return 0, c.home.Enter() != nil, ownError{fmt.Errorf("its control group can't be entered: %w", err)}
 	}
 	pid, err = start(attr)
 	closing()
-	return pid, c.home.MoveThread() != nil, err
+	return pid, c.home.Enter() != nil, err
 }
 
 // startBeside starts a program with the isolation of a running task.
@@ -247,7 +269,8 @@ func (c *cells) startBeside(p *process, program program, opened files) (pid int,
 	}
 	entry.OnThread(func() (asBefore bool) {
 		var strayed bool
-		pid, strayed, err = c.inside(p.cell.Cell, func(attr *syscall.SysProcAttr) (int, error) { return c.fork(program, attr, opened) })
+		// The entrance of the task's cell may be closed at any moment: the task may end.
+		pid, strayed, err = c.inside(p.cell.Cell, nil, func(attr *syscall.SysProcAttr) (int, error) { return c.fork(program, attr, opened) })
 		return !strayed
 	})
 	return pid, err
@@ -266,11 +289,12 @@ func (x *commands) cellGone(p *process) bool {
 	if p.rest == nil {
 		rest, kept := p.cell.Cell, false
 		if x.mayKeepCell(p) {
-			rest, kept = x.cells.keep(*p.cell)
+			rest, kept = x.cells.keep(p.cell)
 		}
 		if kept {
 			return true
 		}
+		p.cell.letGo()
 		p.rest = &rest
 	}
 	if p.rest.Remove() == nil { // nearly always; the kernel removes no cell in which a process lives

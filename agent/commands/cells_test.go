@@ -224,7 +224,7 @@ func TestThreadsThatDoNotComeHome(t *testing.T) {
 			if err := its.Make(); err != nil {
 				t.Fatal(err)
 			}
-			c := &cells{Handout: cell.Handout{Cell: tree.Root}, home: cell.Cell{Grade: grade, CPU: "/no/such/home"}}
+			c := &cells{Handout: cell.Handout{Cell: tree.Root}, home: cell.Entrance{-1}}
 			for range 20 {
 				var all sync.WaitGroup
 				for range 20 {
@@ -243,7 +243,7 @@ func TestThreadsThatDoNotComeHome(t *testing.T) {
 					all.Go(func() {
 						times := 0
 						c.onThreads(func() (over, strayed bool) {
-							_, strayed, err := c.inside(its, func(*syscall.SysProcAttr) (int, error) { return 0, nil })
+							_, strayed, err := c.inside(its, nil, func(*syscall.SysProcAttr) (int, error) { return 0, nil })
 							if times++; !strayed || err != nil {
 								t.Error("it has come home", err)
 							}
@@ -271,6 +271,11 @@ func TestACellThatOutlivesItsStart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		back, err := home.Entrance()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer back.Close()
 		held := make(chan struct{})
 		release := sync.OnceFunc(func() { close(held) })
 		defer release()
@@ -285,13 +290,13 @@ func TestACellThatOutlivesItsStart(t *testing.T) {
 			in := make(chan struct{})
 			kept.Go(func() {
 				entry.OnThread(func() (asBefore bool) { // a thread of this process, which prevents that the cell is removed
-					closing, err := its.Start(&syscall.SysProcAttr{})
+					closing, err := its.Start(&syscall.SysProcAttr{}, nil)
 					close(in)
 					<-held
 					if err == nil {
 						closing()
 					}
-					if err = errors.Join(err, home.MoveThread()); err != nil {
+					if err = errors.Join(err, back.Enter()); err != nil {
 						t.Error(err)
 					}
 					return err == nil

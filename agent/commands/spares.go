@@ -8,9 +8,14 @@ import (
 	"github.com/tenderhq/tender/agent/walls/cell"
 )
 
-// sparesMax is how many spares there are at most. Each consists of three control groups, to which up to a megabyte may
-// be charged that the kernel can take back.
-const sparesMax = 32
+const (
+	// sparesMax is how many spares there are at most. Each consists of three control groups, to which up to a megabyte
+	// may be charged that the kernel can take back.
+	sparesMax = 32
+	// gripsBelow is the file descriptor from which on the files of a spare are not kept open. The kernel gives out the
+	// lowest number that is free, so this bounds how many are open.
+	gripsBelow = 512
+)
 
 // spares are cells of ended tasks that wait for later tasks with the same limits. Most of what a cell costs a short
 // task is to make and to remove its groups. The zero value is ready, and may be used from any goroutine.
@@ -63,16 +68,16 @@ func (c *cells) reuse(its *taskCell) bool {
 	}
 	taken, err := its.TakeOver(spare.Cell)
 	if err != nil {
-		_ = spare.Remove() // it is removed with the executor's cell at the latest
+		_ = spare.remove() // it is removed with the executor's cell at the latest
 		return false
 	}
-	its.Cell, its.spare = taken, spare.spare
+	its.Cell, its.spare, its.grip = taken, spare.spare, spare.grip
 	return true
 }
 
 // keep makes the cell of an ended task a spare, if the cell is like a new one. If it is not, rest names what is left of
 // the cell. No process may be about to enter the cell.
-func (c *cells) keep(its taskCell) (rest cell.Cell, kept bool) {
+func (c *cells) keep(its *taskCell) (rest cell.Cell, kept bool) {
 	if !its.CanSpare() {
 		return its.Cell, false
 	}
@@ -83,12 +88,21 @@ func (c *cells) keep(its taskCell) (rest cell.Cell, kept bool) {
 	if err != nil {
 		return its.Cell, false
 	}
-	if !aside.IsAsNew() || its.byRoot && !aside.IsUntouched(its.limits) {
+	if its.grip == nil {
+		if its.grip, err = aside.Grip(); err != nil {
+			return aside, false
+		}
+	}
+	if !its.grip.IsAsNew() || its.byRoot && !aside.IsUntouched(its.limits) {
 		return aside, false
 	}
-	its.Cell = aside
-	if oldest, tooMany := c.spares.put(its); tooMany {
-		_ = oldest.Remove() // it is removed with the executor's cell at the latest
+	if its.grip.Highest() >= gripsBelow {
+		its.letGo()
+	}
+	spare := *its
+	spare.Cell = aside
+	if oldest, tooMany := c.spares.put(spare); tooMany {
+		_ = oldest.remove() // it is removed with the executor's cell at the latest
 	}
 	return aside, true
 }
@@ -102,7 +116,7 @@ func (c *cells) removeSpares() error {
 	defer c.spares.mutex.Unlock()
 	var failures []error
 	for _, one := range c.spares.all {
-		failures = append(failures, one.Remove())
+		failures = append(failures, one.remove())
 	}
 	c.spares.all = nil
 	return errors.Join(failures...)

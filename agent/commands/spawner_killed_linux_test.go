@@ -119,7 +119,7 @@ func killNowAndThen(r *rand.Rand, over <-chan struct{}) (kills int) {
 
 // killSpawner kills each child of this process that has the name of a helper and is in no task's cell. These are
 // spawners, and helpers that have just been forked. A child is held by a pidfd before it is looked at, so that no other
-// process with its number is killed.
+// process with its number is killed. It has ended when this returns: until then it could be given the next order.
 func killSpawner() (kills int) {
 	lists, _ := filepath.Glob("/proc/self/task/*/children")
 	own, _ := os.ReadFile("/proc/self/cgroup")
@@ -137,6 +137,10 @@ func killSpawner() (kills int) {
 			name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			where, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 			if string(name) == spaces.Helper+"\x00" && bytes.Equal(where, own) && unix.PidfdSendSignal(held, unix.SIGKILL, nil, 0) == nil {
+				for waits := true; waits; {
+					_, err := unix.Poll([]unix.PollFd{{Fd: int32(held), Events: unix.POLLIN}}, -1)
+					waits = err == unix.EINTR
+				}
 				kills++
 			}
 			_ = unix.Close(held)

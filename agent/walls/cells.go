@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/tenderhq/tender/agent/walls/calls"
 	"github.com/tenderhq/tender/agent/walls/cell"
@@ -236,7 +237,20 @@ func (c *Cells) handout(around cell.Cell) cell.Handout {
 	return handout
 }
 
-// Join puts an executor that waits at its gate into its cell.
+// Enter prepares that the executor which the calling thread starts next, with attr, is in its cell from its first
+// instruction on. Where the executor is denied the call for that, only Join puts it there. The thread must be locked to
+// its goroutine, and end with it. closing is to be called after the start.
+func (c *Cells) Enter(ground Ground, attr *syscall.SysProcAttr) (closing func(), err error) {
+	if c == nil || !c.tree.Makes || c.denies(ground.Builtin) {
+		return func() {}, nil
+	}
+	if closing, err = c.of(ground.Executor).Child(cell.Own).Start(attr, nil); err != nil {
+		return nil, fmt.Errorf("the executor's control group can't be entered: %w", err)
+	}
+	return closing, nil
+}
+
+// Join puts an executor that waits at its gate into its cell, unless it is there already.
 func (c *Cells) Join(ref api.ExecutorRef, pid int) error {
 	if c == nil || !c.tree.Makes {
 		return nil

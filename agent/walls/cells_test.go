@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/tenderhq/tender/agent/walls/calls"
 	"github.com/tenderhq/tender/agent/walls/cell"
+	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -165,7 +167,7 @@ func TestManySmallTasksComeAndGo(t *testing.T) {
 	}
 }
 
-// An executor that needs more memory than its limit is killed, and its End says so.
+// An executor that needs more memory than its limit is killed, and its End says so. It is in its cell from the start.
 func TestAnExecutorOutOfMemory(t *testing.T) {
 	cells := opened(t, Config{})
 	ref := api.ExecutorRef{Framework: "framework-1", Executor: "hungry"}
@@ -177,10 +179,16 @@ func TestAnExecutorOutOfMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
+	child.SysProcAttr = &syscall.SysProcAttr{}
+	begin := func() error {
+		closing, err := cells.Enter(Ground{Executor: ref}, child.SysProcAttr)
+		if err != nil {
+			return err
+		}
+		defer closing()
+		return child.Start()
 	}
-	if err := cells.Join(ref, child.Process.Pid); err != nil {
+	if err := entry.Start(begin); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := gate.Write([]byte("go\n")); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/agent/walls/paths"
 	"github.com/tenderhq/tender/agent/walls/spaces"
+	"github.com/tenderhq/tender/api"
 )
 
 // denies reports whether an executor is denied system calls from its start on, with all that it starts. The built-in
@@ -36,12 +37,13 @@ func (c *Cells) tryDeny() error {
 	return nil
 }
 
-// Ground describes an executor to Restrict.
+// Ground describes an executor that is being started.
 type Ground struct {
-	Builtin bool
-	Sandbox string // the executor's folder
-	Socket  string // the socket of its agent; its folder stays when the agent's next process binds the socket anew
-	Owner   entry.User
+	Executor api.ExecutorRef
+	Builtin  bool
+	Sandbox  string // the executor's folder
+	Socket   string // the socket of its agent; its folder stays when the agent's next process binds the socket anew
+	Owner    entry.User
 }
 
 // Restrict takes from the calling thread, and so from the executor that it starts and from the executor's tasks, what

@@ -225,7 +225,7 @@ func (n *bareNode) spawn(stream grpc.ServerStream) error {
 	}
 	return receiveBare(stream, func(record []byte) error {
 		if record[0] == bareAck {
-			return errors.Join(worker.its.Remove(), place.close(), stream.SendMsg(wrapperspb.Bytes(record)))
+			return errors.Join(worker.close(), place.close(), stream.SendMsg(wrapperspb.Bytes(record)))
 		}
 		var unsent error
 		err := worker.run(func() { unsent = stream.SendMsg(wrapperspb.Bytes(bareRecord(bareRunning))) })

@@ -38,7 +38,7 @@ func walledSpawn(parent string, n, of int) (rate float64, err error) {
 	for _, w := range each {
 		workers.Go(func() {
 			runtime.LockOSThread() // never unlocked: the thread, which moves between control groups, ends with its goroutine
-			failed <- errors.Join(w.spawn(n/of), w.its.Remove())
+			failed <- errors.Join(w.spawn(n/of), w.close())
 		})
 	}
 	workers.Wait()
@@ -82,10 +82,12 @@ func (p *walledPlace) worker(number, ended int) (*walledWorker, error) {
 
 // walledWorker is one worker, with the group of its last task.
 type walledWorker struct {
-	all, its, home cell.Cell
-	folder         string
-	number         int
-	kept, begun    int // folders of ended tasks, and tasks
+	all, its    cell.Cell
+	grip        *cell.Grip // of its; nil: not opened yet
+	home        cell.Entrance
+	folder      string
+	number      int
+	kept, begun int // folders of ended tasks, and tasks
 }
 
 var walledLimits = cell.Limits{CPUs: 10, Memory: 64 << 20}
@@ -104,8 +106,9 @@ func (w *walledWorker) prepare(kept int) (err error) {
 	if err := errors.Join(w.its.Make(), w.its.Limit(walledLimits)); err != nil {
 		return err
 	}
-	if w.home, err = w.its.Home(); err != nil {
-		return err
+	home, err := w.its.Home()
+	if err == nil {
+		w.home, err = home.Entrance()
 	}
 	for i := 0; i < kept && err == nil; i++ {
 		err = errors.Join(os.Mkdir(w.sandbox(i), 0o700), os.Chown(w.sandbox(i), someUser, someUser))
@@ -140,13 +143,25 @@ func (w *walledWorker) run(running func()) error {
 	ended, next := w.its, w.cell(w.begun)
 	w.begun++
 	if ended.CanSpare() {
-		if ended, err = ended.SetAside(w.all.Child(cell.SpareName(uint64(w.number))).Brief()); err == nil && ended.IsAsNew() {
+		ended, err = ended.SetAside(w.all.Child(cell.SpareName(uint64(w.number))).Brief())
+		if err == nil && w.grip == nil {
+			w.grip, err = ended.Grip()
+		}
+		if err == nil && w.grip.IsAsNew() {
 			w.its, err = next.TakeOver(ended)
 			return err
 		}
 	}
-	w.its = next
+	w.grip.Close()
+	w.its, w.grip = next, nil
 	return errors.Join(err, ended.Remove(), next.Make(), next.Limit(walledLimits))
+}
+
+// close removes the worker's group.
+func (w *walledWorker) close() error {
+	w.grip.Close()
+	w.home.Close()
+	return w.its.Remove()
 }
 
 // start starts /bin/true in the cell, as its user, with the files of its output.
@@ -161,11 +176,11 @@ func (w *walledWorker) start(sandbox string) (*os.Process, error) {
 		files = append(files, file)
 	}
 	attr := &syscall.SysProcAttr{Setpgid: true, Credential: &syscall.Credential{Uid: someUser, Gid: someUser}}
-	closing, err := w.its.Start(attr)
+	closing, err := w.its.Start(attr, w.grip.Entrance())
 	if err != nil {
 		return nil, err
 	}
 	process, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{Dir: sandbox, Files: files, Sys: attr})
 	closing()
-	return process, errors.Join(err, w.home.MoveThread())
+	return process, errors.Join(err, w.home.Enter())
 }

@@ -99,8 +99,8 @@ func (l *Launcher) Fork(ctx context.Context, start executor.Start) (executor.Pro
 	return l.forkInCell(ctx, child, start)
 }
 
-// forkInCell makes a cell for the executor, forks the child, and puts it into the cell and sets its limits while it
-// waits at the gate. So no process of the executor ever runs outside of the cell. (R41)
+// forkInCell makes a cell for the executor, forks the child in it, and sets its limits while it waits at the gate. So no
+// process of the executor ever runs outside of the cell. (R41)
 func (l *Launcher) forkInCell(ctx context.Context, child *exec.Cmd, start executor.Start) (executor.Process, error) {
 	told, err := l.Cells.Make(ctx, walls.Holding{Executor: start.Run, Builtin: start.Builtin, Resources: start.Resources})
 	if err != nil {
@@ -142,8 +142,13 @@ func (l *Launcher) fork(child *exec.Cmd, start executor.Start) (*forked, error) 
 	}
 	owner := entry.OwnerOf(info)
 	child.Env = start.Environment(owner)
-	ground := walls.Ground{Builtin: start.Builtin, Sandbox: start.Sandbox, Socket: start.Socket, Owner: owner}
+	ground := walls.Ground{Executor: start.Run, Builtin: start.Builtin, Sandbox: start.Sandbox, Socket: start.Socket, Owner: owner}
 	begin := func() error { // runs on a thread that ends afterwards
+		closing, err := l.Cells.Enter(ground, child.SysProcAttr)
+		if err != nil {
+			return err
+		}
+		defer closing()
 		if err := l.Cells.Restrict(ground); err != nil {
 			return err
 		}

@@ -70,6 +70,12 @@ type started struct {
 // start runs a line of a shell in the cell. The shell is in the cell from its first instruction on.
 func start(t *testing.T, c Cell, line string) *started {
 	t.Helper()
+	return startBy(t, c, nil, line)
+}
+
+// startBy does the same by the cell's entrance.
+func startBy(t *testing.T, c Cell, in Entrance, line string) *started {
+	t.Helper()
 	s := &started{Cmd: exec.Command("/bin/sh", "-c", line), t: t}
 	s.SysProcAttr = &syscall.SysProcAttr{}
 	output, err := s.StdoutPipe()
@@ -77,7 +83,7 @@ func start(t *testing.T, c Cell, line string) *started {
 		t.Fatal(err)
 	}
 	s.lines = bufio.NewReader(output)
-	if err := startInside(c, s.Cmd); err != nil {
+	if err := startInside(c, in, s.Cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -88,19 +94,24 @@ func start(t *testing.T, c Cell, line string) *started {
 }
 
 // startInside starts a child from a thread that moves into the cell for that, and then moves back.
-func startInside(c Cell, child *exec.Cmd) error {
+func startInside(c Cell, in Entrance, child *exec.Cmd) error {
 	home, err := c.Home()
 	if err != nil {
 		return err
 	}
+	back, err := home.Entrance()
+	if err != nil {
+		return err
+	}
+	defer back.Close()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	closing, err := c.Start(child.SysProcAttr)
+	closing, err := c.Start(child.SysProcAttr, in)
 	if err == nil {
 		err = child.Start()
 		closing()
 	}
-	return errors.Join(err, home.MoveThread())
+	return errors.Join(err, back.Enter())
 }
 
 // line returns the next line of the child's output.
@@ -162,7 +173,7 @@ func TestThreadsComeHome(t *testing.T) {
 	c := made(t, tree, "task@1", Limits{})
 	child := exec.Command("/bin/true")
 	child.SysProcAttr = &syscall.SysProcAttr{}
-	if err := startInside(c, child); err != nil {
+	if err := startInside(c, nil, child); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(child.Wait(), c.Remove()); err != nil {

@@ -11,22 +11,34 @@ import (
 // write writes a word into a file of the kernel. It uses system calls directly, because package os would register each
 // such file with the runtime's poller.
 func write(folder, name, word string) error {
-	path := filepath.Join(folder, name)
-	descriptor, err := open(path, syscall.O_WRONLY)
+	descriptor, err := openFile(folder, name, syscall.O_WRONLY)
 	if err != nil {
-		return failed("open", path, err)
+		return err
 	}
 	defer syscall.Close(descriptor)
+	if err := writeTo(descriptor, word); err != nil {
+		return failed("write "+word, filepath.Join(folder, name), err)
+	}
+	return nil
+}
+
+// writeTo writes a word into an open file of the kernel.
+func writeTo(descriptor int, word string) error {
 	for {
-		_, err := syscall.Write(descriptor, []byte(word))
-		switch err {
-		case nil:
-			return nil
-		case syscall.EINTR:
-		default:
-			return failed("write "+word, path, err)
+		if _, err := syscall.Write(descriptor, []byte(word)); err != syscall.EINTR {
+			return err
 		}
 	}
+}
+
+// openFile opens a file of the kernel.
+func openFile(folder, name string, mode int) (int, error) {
+	path := filepath.Join(folder, name)
+	descriptor, err := open(path, mode)
+	if err != nil {
+		return -1, failed("open", path, err)
+	}
+	return descriptor, nil
 }
 
 func open(path string, mode int) (int, error) {
@@ -40,10 +52,9 @@ func open(path string, mode int) (int, error) {
 
 // read reads a file of the kernel, and trims the space around its text. It uses system calls directly, as write does.
 func read(folder, name string) (string, error) {
-	path := filepath.Join(folder, name)
-	descriptor, err := open(path, syscall.O_RDONLY)
+	descriptor, err := openFile(folder, name, syscall.O_RDONLY)
 	if err != nil {
-		return "", failed("open", path, err)
+		return "", err
 	}
 	defer syscall.Close(descriptor)
 	text := make([]byte, 0, 512)
@@ -52,11 +63,22 @@ func read(folder, name string) (string, error) {
 		switch {
 		case err == syscall.EINTR:
 		case err != nil:
-			return "", failed("read", path, err)
+			return "", failed("read", filepath.Join(folder, name), err)
 		case n == 0:
 			return strings.TrimSpace(string(text)), nil
 		default:
 			text = slices.Grow(text[:len(text)+n], 1)
+		}
+	}
+}
+
+// readAgain reads a file of the kernel that stays open, whose text is short, and trims the space around that.
+func readAgain(descriptor int) (string, error) {
+	var text [256]byte
+	for {
+		n, err := syscall.Pread(descriptor, text[:], 0)
+		if err != syscall.EINTR {
+			return strings.TrimSpace(string(text[:max(n, 0)])), err
 		}
 	}
 }
@@ -77,20 +99,15 @@ func readNumber(folder, name string) (uint64, error) {
 	return number, nil
 }
 
-// readTable reads a file whose lines hold a name and a number each. It leaves other lines out.
-func readTable(folder, name string) (map[string]uint64, error) {
-	text, err := read(folder, name)
-	if err != nil {
-		return nil, err
-	}
-	table := map[string]uint64{}
+// numberIn returns the number that follows a name on one of the lines of a text; 0 if no line begins with the name.
+func numberIn(text, name string) uint64 {
 	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if number, err := strconv.ParseUint(value, 10, 64); err == nil {
-			table[key] = number
+		if key, value, _ := strings.Cut(strings.TrimSpace(line), " "); key == name {
+			number, _ := strconv.ParseUint(value, 10, 64) // the kernel writes nothing else
+			return number
 		}
 	}
-	return table, nil
+	return 0
 }
 
 // readProcesses returns the processes in the group of a folder; none if the folder can't be read.

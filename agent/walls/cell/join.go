@@ -1,14 +1,20 @@
 package cell
 
 import (
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 )
 
-// Join moves a process into the cell, with all its threads.
+// Join moves a process into the cell, with all its threads. A group that it is in already is left alone: for a process
+// that does not move itself the kernel first waits until nothing on the machine forks, for some 10 ms.
 func (c Cell) Join(pid int) error {
 	for _, folder := range c.folders() {
+		if slices.Contains(readProcesses(folder), pid) {
+			continue
+		}
 		if err := write(folder, "cgroup.procs", strconv.Itoa(pid)); err != nil {
 			return err
 		}
@@ -36,11 +42,17 @@ func Spare(pid int, how Spared) {
 
 // Start prepares that the process which the calling thread starts next, with attr, is in the cell from its first
 // instruction on. With version 2 the kernel makes the child there. With version 1 the thread itself moves into the
-// cell, and its children start where it is. The thread must be locked to its goroutine, and must move back by
-// [Cell.MoveThread] to its own cell before it does anything else. closing closes the file descriptor that attr then
-// refers to.
-func (c Cell) Start(attr *syscall.SysProcAttr) (closing func(), err error) {
-	if err := c.MoveThread(); err != nil {
+// cell, and its children start where it is. The thread must be locked to its goroutine, and must move back by the
+// entrance of its own cell before it does anything else. in is the cell's entrance; nil: it is opened for this start.
+// closing closes the file descriptor that attr then refers to.
+func (c Cell) Start(attr *syscall.SysProcAttr, in Entrance) (closing func(), err error) {
+	if in == nil {
+		if in, err = c.Entrance(); err != nil {
+			return nil, err
+		}
+		defer in.Close()
+	}
+	if err := in.Enter(); err != nil {
 		return nil, err
 	}
 	if c.Unified == "" {
@@ -65,8 +77,8 @@ func (c Cell) Ways() (files []string, folder string) {
 	return files, c.Unified
 }
 
-// Home returns the cell that this process itself is in. [Cell.MoveThread] to it brings threads back from cells of the
-// same grade as this one.
+// Home returns the cell that this process itself is in. By its entrance threads come back from cells of the same grade as
+// this one.
 func (c Cell) Home() (Cell, error) {
 	hierarchies, err := readHierarchies("/proc")
 	if err != nil {
@@ -79,16 +91,41 @@ func (c Cell) Home() (Cell, error) {
 	return home, nil
 }
 
-// MoveThread moves the calling thread into the cell's groups of version 1. If the way back from Start fails, the thread
-// must not be used any more.
-func (c Cell) MoveThread() error {
+// Entrance holds the files of a cell's groups of version 1 open by which threads enter. It is used again and again,
+// because to open such a file takes several times as long as to write to it.
+type Entrance []int
+
+// Entrance opens the cell's entrance. Where there is no version 1 it is nil.
+func (c Cell) Entrance() (Entrance, error) {
+	var in Entrance
 	for _, folder := range c.folders() {
 		if folder == c.Unified {
 			continue
 		}
-		if err := write(folder, "tasks", "0"); err != nil { // 0 is the writing thread itself, which the kernel moves without a lock
-			return err
+		descriptor, err := openFile(folder, "tasks", syscall.O_WRONLY)
+		if err != nil {
+			in.Close()
+			return nil, err
+		}
+		in = append(in, descriptor)
+	}
+	return in, nil
+}
+
+// Enter moves the calling thread into the cell's groups of version 1. If the way back from Start fails, the thread must
+// not be used any more.
+func (in Entrance) Enter() error {
+	for _, descriptor := range in {
+		if err := writeTo(descriptor, "0"); err != nil { // the writing thread itself, which the kernel moves without a lock
+			return os.NewSyscallError("write", err)
 		}
 	}
 	return nil
+}
+
+// Close closes the entrance.
+func (in Entrance) Close() {
+	for _, descriptor := range in {
+		_ = syscall.Close(descriptor) // what was written has been heard of
+	}
 }

@@ -24,13 +24,13 @@ func (c Cell) Events() (Events, error) {
 		if c.Grade == Cgroup2 {
 			name = "memory.events"
 		}
-		table, err := readTable(c.Memory, name)
-		events.MemoryKills = table["oom_kill"]
+		text, err := read(c.Memory, name)
+		events.MemoryKills = numberIn(text, "oom_kill")
 		failures = append(failures, err)
 	}
 	if c.Pids != "" {
-		table, err := readTable(c.Pids, "pids.events")
-		events.PidsRefused = table["max"]
+		text, err := read(c.Pids, "pids.events")
+		events.PidsRefused = numberIn(text, "max")
 		failures = append(failures, err)
 	}
 	return events, errors.Join(failures...)
@@ -82,8 +82,8 @@ func (c Cell) Usage() (Usage, error) {
 
 func (c Cell) cpuTime() (time.Duration, error) {
 	if c.Unified != "" {
-		table, err := readTable(c.Unified, "cpu.stat")
-		return time.Duration(table["usage_usec"]) * time.Microsecond, err
+		text, err := read(c.Unified, "cpu.stat")
+		return time.Duration(numberIn(text, "usage_usec")) * time.Microsecond, err
 	}
 	if c.Account == "" {
 		return 0, nil
@@ -104,11 +104,12 @@ func (c Cell) memoryUsed() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	stat, err := readTable(c.Memory, "memory.stat")
+	stat, err := read(c.Memory, "memory.stat")
 	if err != nil {
 		return 0, err
 	}
-	cached := stat[files] - min(stat[shared], stat[files]) // the kernel counts shared memory with files, but can't take it back
+	cached := numberIn(stat, files)
+	cached -= min(numberIn(stat, shared), cached) // the kernel counts shared memory with files, but can't take it back
 	return used - min(cached, used), nil
 }
 

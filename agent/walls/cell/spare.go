@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 )
@@ -80,19 +81,77 @@ func (c Cell) rename(to Cell) error {
 // the next task needs the room, but until then some of it counts as used by the next task.
 const spareBytesMax = 1 << 20
 
+// Grip holds the files of a cell open that each task in it needs: its entrance, and what tells whether it is like a new
+// one. They stay the cell's when it gets another name.
+type Grip struct {
+	in                  Entrance
+	processes, refused  int // pids.current, pids.events
+	memory, kills, peak int // memory.usage_in_bytes, memory.oom_control, memory.max_usage_in_bytes
+}
+
+// Grip opens these files of a cell that can become a spare, or is one.
+func (c Cell) Grip() (*Grip, error) {
+	in, err := c.Entrance()
+	if err != nil {
+		return nil, err
+	}
+	g := &Grip{in: in, processes: -1, refused: -1, memory: -1, kills: -1, peak: -1}
+	for _, file := range []struct {
+		folder, name string
+		mode         int
+		descriptor   *int
+	}{
+		{c.Pids, "pids.current", syscall.O_RDONLY, &g.processes}, {c.Pids, "pids.events", syscall.O_RDONLY, &g.refused},
+		{c.Memory, "memory.usage_in_bytes", syscall.O_RDONLY, &g.memory}, {c.Memory, "memory.oom_control", syscall.O_RDONLY, &g.kills},
+		{c.Memory, "memory.max_usage_in_bytes", syscall.O_WRONLY, &g.peak},
+	} {
+		if *file.descriptor, err = openFile(file.folder, file.name, file.mode); err != nil {
+			g.Close()
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// Close closes the files. A nil grip holds none.
+func (g *Grip) Close() {
+	if g == nil {
+		return
+	}
+	g.in.Close()
+	Entrance{g.processes, g.refused, g.memory, g.kills, g.peak}.Close() // -1, for what was not opened, closes nothing
+}
+
+// Entrance returns the cell's entrance; nil, which is to be opened, if the grip is nil.
+func (g *Grip) Entrance() Entrance {
+	if g == nil {
+		return nil
+	}
+	return g.in
+}
+
+// Highest returns the highest file descriptor that it holds.
+func (g *Grip) Highest() int {
+	return max(slices.Max(g.in), g.processes, g.refused, g.memory, g.kills, g.peak)
+}
+
 // IsAsNew reports whether a spare is like a new cell: no process is in it, no limit was ever reached, and at most
 // spareBytesMax of memory are charged to it. If so it also resets the peak of the memory used there.
-func (c Cell) IsAsNew() bool {
-	// Zombies count among these processes.
-	if !reads(c.Pids, "pids.current", "0") {
+func (g *Grip) IsAsNew() bool {
+	left, err := readAgain(g.processes) // zombies count among these
+	if err != nil || left != "0" {
 		return false
 	}
-	used, err := readNumber(c.Memory, "memory.usage_in_bytes")
-	if err != nil || used > spareBytesMax {
+	text, err := readAgain(g.memory)
+	if err != nil {
 		return false
 	}
-	events, err := c.Events()
-	return err == nil && events == Events{} && write(c.Memory, "memory.max_usage_in_bytes", "0") == nil
+	if used, err := strconv.ParseUint(text, 10, 64); err != nil || used > spareBytesMax {
+		return false
+	}
+	refused, err := readAgain(g.refused)
+	kills, err2 := readAgain(g.kills)
+	return err == nil && err2 == nil && numberIn(refused, "max") == 0 && numberIn(kills, "oom_kill") == 0 && writeTo(g.peak, "0") == nil
 }
 
 // IsUntouched reports whether a spare is free of changes that only root can make: no process was moved into its memory

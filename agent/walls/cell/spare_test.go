@@ -42,6 +42,17 @@ func setAside(t *testing.T, tree Tree, c Cell) Cell {
 	return spare
 }
 
+// isAsNew looks at a spare by its files.
+func isAsNew(t *testing.T, spare Cell) bool {
+	t.Helper()
+	grip, err := spare.Grip()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer grip.Close()
+	return grip.IsAsNew()
+}
+
 // inode returns a number by which a group is known again under another name.
 func inode(t *testing.T, folder string) uint64 {
 	t.Helper()
@@ -63,7 +74,12 @@ func TestASpareIsTakenOver(t *testing.T) {
 	}
 	groups := []uint64{inode(t, first.Memory), inode(t, first.CPU), inode(t, first.Pids)}
 	spare := setAside(t, tree, first)
-	if !spare.IsAsNew() || !spare.IsUntouched(spareLimits) {
+	grip, err := spare.Grip()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer grip.Close()
+	if !grip.IsAsNew() || !spare.IsUntouched(spareLimits) {
 		t.Error("it is not as new")
 	}
 	named := tree.Root.Child("task@2").Brief()
@@ -83,9 +99,12 @@ func TestASpareIsTakenOver(t *testing.T) {
 	if reached, err := second.Reached(); err != nil || reached != (Reached{}) || !second.has(spareLimits) {
 		t.Errorf("%+v, %v; its limits are the same: %v", reached, err, second.has(spareLimits))
 	}
-	s := start(t, second, "cat /proc/self/cgroup | grep -c -e /task@2$ -e /spare@1$")
+	s := startBy(t, second, grip.Entrance(), "cat /proc/self/cgroup | grep -c -e /task@2$ -e /spare@1$")
 	if groups := s.line(); groups != "4" {
 		t.Errorf("the next task is in %s groups", groups)
+	}
+	if grip.IsAsNew() {
+		t.Error("it is as new, with a process in it that nobody has waited for")
 	}
 	_ = s.Wait()
 	if again, err := second.SetAside(spare); err != nil || again != spare || second.Memory == spare.Memory {
@@ -133,7 +152,7 @@ func TestNotEveryCellIsAsNew(t *testing.T) {
 			c := made(t, tree, "task@1", spareLimits).Brief()
 			test.leave(t, c)
 			spare := setAside(t, tree, c)
-			if got := spare.IsAsNew() && spare.IsUntouched(spareLimits); got != test.asNew {
+			if got := isAsNew(t, spare) && spare.IsUntouched(spareLimits); got != test.asNew {
 				t.Errorf("as new: %v, want %v", got, test.asNew)
 			}
 			if spare.IsUntouched(Limits{CPUs: 100}) {
@@ -193,8 +212,8 @@ func TestSparesThatCannotMove(t *testing.T) {
 		if err := os.Mkdir(there, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := taken.TakeOver(spare); !errors.Is(err, os.ErrExist) || !spare.IsAsNew() {
-			t.Errorf("%s is there: %v; the spare is as new: %v", there, err, spare.IsAsNew())
+		if _, err := taken.TakeOver(spare); !errors.Is(err, os.ErrExist) || !isAsNew(t, spare) {
+			t.Errorf("%s is there: %v; the spare is as new: %v", there, err, isAsNew(t, spare))
 		}
 		end(t, spare)
 		end(t, taken)
