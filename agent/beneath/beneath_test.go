@@ -131,7 +131,7 @@ func TestNoWayLeadsThroughALink(t *testing.T) {
 				if opened, err := place.OpenFolder(); err == nil {
 					t.Errorf("opened %s", opened.Name())
 				}
-				if place.IsMade(entry.Self(), 0o755) {
+				if _, made := place.IsMade(entry.Self(), 0o755); made {
 					t.Errorf("%s is said to be there", place.Path())
 				}
 			}
@@ -146,7 +146,7 @@ func TestIsMade(t *testing.T) {
 	}
 	folder, path := ours(t)
 	place := folder.At(filepath.Join(path, "f1/x"))
-	if place.IsMade(entry.Self(), Private) {
+	if _, made := place.IsMade(entry.Self(), Private); made {
 		t.Error("what is not there is said to be made")
 	}
 	if opened, err := place.OpenFolder(); !errors.Is(err, fs.ErrNotExist) {
@@ -168,7 +168,7 @@ func TestIsMade(t *testing.T) {
 		{place.In("stdout"), entry.Self(), 0o600, false},
 		{folder.At(path + "/../" + filepath.Base(path) + "/../x"), entry.Self(), Private, false},
 	} {
-		if made := look.place.IsMade(look.user, look.mode); made != look.made {
+		if _, made := look.place.IsMade(look.user, look.mode); made != look.made {
 			t.Errorf("%s, of user %d with mode %v: %v", look.place.Path(), look.user.UID, look.mode, made)
 		}
 	}

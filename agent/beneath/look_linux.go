@@ -31,18 +31,18 @@ func (p Place) lookAt(flags uint64) (fd int, err error) {
 	return fd, errors.Join(failed, err)
 }
 
-// IsMade says whether Make would find the place as it should be, and change nothing.
-func (p Place) IsMade(user entry.User, mode fs.FileMode) bool {
+// IsMade says whether Make would find the place as it should be, and change nothing. group is the group of the place.
+func (p Place) IsMade(user entry.User, mode fs.FileMode) (group int, made bool) {
 	fd, err := p.lookAt(unix.O_PATH)
 	if err != nil {
-		return false
+		return 0, false
 	}
 	defer unix.Close(fd)
 	var is unix.Stat_t
 	if unix.Fstat(fd, &is) != nil || int(is.Uid) != user.UID {
-		return false
+		return 0, false
 	}
-	return !user.IsSelf() || is.Mode&0o777 == uint32(mode.Perm())
+	return int(is.Gid), !user.IsSelf() || is.Mode&0o777 == uint32(mode.Perm())
 }
 
 // OpenFolder opens the place itself, to read its entries.

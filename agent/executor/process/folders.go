@@ -60,7 +60,7 @@ func (l *Launcher) makePlace(place executor.Place) (beneath.Place, error) {
 // ensure makes a folder that belongs to the user, unless it is there as it should be. Mostly it is: the executor's was
 // made before, and the task's is a spare.
 func ensure(place beneath.Place, user entry.User, mode fs.FileMode) error {
-	if place.IsMade(user, mode) {
+	if _, made := place.IsMade(user, mode); made {
 		return nil
 	}
 	root, err := place.Make(user, mode)
@@ -101,19 +101,24 @@ func (l *Launcher) userOf(place executor.Place) (entry.User, error) {
 
 // ownOf returns the user that the place's framework has for itself or, if the task has an owner, for that owner.
 func (l *Launcher) ownOf(place executor.Place) (entry.User, error) {
-	l.making.Lock()
-	defer l.making.Unlock()
 	framework := filepath.Dir(place.Sandbox)
 	made := []string{framework}
 	if place.Owner != "" {
 		made = append(made, place.Sandbox, filepath.Join(place.Sandbox, entry.Owners), filepath.Join(place.Sandbox, entry.Owners, place.Owner))
 	}
-	for i, path := range made {
-		mode := beneath.Passage
+	modeOf := func(i int) fs.FileMode {
 		if i > 1 {
-			mode = beneath.Private // who has which number is nobody's business
+			return beneath.Private // who has which number is nobody's business
 		}
-		root, err := l.at(path).Make(entry.Self(), mode)
+		return beneath.Passage
+	}
+	if group, is := l.at(made[len(made)-1]).IsMade(entry.Self(), modeOf(len(made)-1)); is && entry.IsDynamic(group) {
+		return entry.User{UID: group, GID: group}, nil // as for all tasks but the first
+	}
+	l.making.Lock()
+	defer l.making.Unlock()
+	for i, path := range made {
+		root, err := l.at(path).Make(entry.Self(), modeOf(i))
 		if err != nil {
 			return entry.User{}, err
 		}

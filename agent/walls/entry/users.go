@@ -204,7 +204,7 @@ func OwnOf(frameworks *os.Root, name string) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
-	if number := OwnerOf(info).GID; isDynamic(number) {
+	if number := OwnerOf(info).GID; IsDynamic(number) {
 		return User{UID: number, GID: number}, nil
 	}
 	framework, _, _ := strings.Cut(name, string(filepath.Separator))
@@ -228,7 +228,8 @@ func OwnOf(frameworks *os.Root, name string) (User, error) {
 		"or name one user for all by --task-user", DynamicCount)
 }
 
-func isDynamic(number int) bool { return number >= DynamicFirst && number < DynamicFirst+DynamicCount }
+// IsDynamic reports whether a number is one of those that Dynamic stands for.
+func IsDynamic(number int) bool { return number >= DynamicFirst && number < DynamicFirst+DynamicCount }
 
 // numbersTaken returns the numbers of all frameworks' folders and of their owners'. Where there are more than emptyFrom
 // folders of frameworks it removes the empty ones, except beside.
