@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenderhq/tender/api"
-	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/framework/jobs/jobfile"
 	"github.com/tenderhq/tender/tender/internal/cli/caller"
@@ -144,10 +143,6 @@ func (f *runFlags) addTo(flags *pflag.FlagSet) {
 }
 
 func runTasks(ctx context.Context, who *caller.Caller, c *client.Client, f runFlags, task api.Task, preferred []api.AgentID) error {
-	// A cluster that does not answer is reported before anything is set up.
-	if _, err := c.Operator().ListMasters(ctx, &apiv1.ListRequest{}); err != nil {
-		return err
-	}
 	restarts, err := f.restarts()
 	if err != nil {
 		return caller.Usage(err)

@@ -35,7 +35,6 @@ type attempt struct {
 	output  copying
 	reached string             // the address that was told; "" = it has none, or none was told yet
 	ended   chan struct{}      // closed at its terminal status
-	size    *api.OutputSize    // the size of its output, if known; may be read after ended is closed
 	context context.Context    //nolint:containedctx // of the following, which ends with the attempt's worth
 	drop    context.CancelFunc // stops following: nobody wants the output
 }
@@ -77,16 +76,15 @@ func (j *job) launch(i *instance, agent api.AgentID, now time.Time) api.Task {
 
 // end forgets an attempt that has ended. Callers hold mu.
 func (j *job) end(a *attempt, size *api.OutputSize) {
-	a.size = size
-	close(a.ended)
 	delete(j.live, a.Task)
 	switch {
-	case a.unwanted(), a.output == unasked:
+	case a.unwanted(), a.output == unasked, size != nil && *size == api.OutputSize{}:
 		a.drop()
 	case a.output == coming:
 		a.output = behind
 		j.behind++
 	}
+	close(a.ended)
 }
 
 // dismiss ends an attempt for whose end nobody waits. Callers hold mu.

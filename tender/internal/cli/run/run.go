@@ -110,6 +110,7 @@ type runner struct {
 	where   *addresses
 	tickets *tickets
 	http    *http.Client
+	reached chan error // why no leader was reached at the beginning, or nil once one is: the SDK looks for one for ever
 	waiting waiting
 	leaving leaving
 	cluster cluster
@@ -132,7 +133,7 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 	// What this run started ends with own and not with ctx, because the ends of killed tasks are waited for.
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	r := &runner{config: config, out: out, where: newAddresses(config.Operator), tickets: newTickets(config.Agents.Ticket), http: newHTTP(config.Agents.Dial)}
+	r := &runner{config: config, out: out, where: newAddresses(config.Operator), tickets: newTickets(config.Agents.Ticket), http: newHTTP(config.Agents.Dial), reached: make(chan error, 1)}
 	defer r.http.CloseIdleConnections()
 	r.job = newJob(own, config, r.follow)
 	session := make(chan error, 1)
@@ -145,6 +146,7 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 			Labels:     labelsOf(config),
 		}, r.job)
 	}()
+	go func() { r.reached <- r.trouble() }() // it ends with own
 	err = r.watch(ctx, session)
 	if err != nil {
 		stop()
@@ -168,6 +170,7 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 
 // watch waits for the end of all tasks, checks on those that wait, and passes an interrupt on.
 func (r *runner) watch(ctx context.Context, session chan error) error {
+	reached := r.reached
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	draw := time.NewTicker(drawEvery)
@@ -179,8 +182,17 @@ func (r *runner) watch(ctx context.Context, session chan error) error {
 			return r.job.teardown()
 		case <-r.job.away:
 			return r.tellTasks()
+		case err := <-reached:
+			if reached = nil; err != nil {
+				return err
+			}
 		case err := <-session:
 			session <- nil // for Run
+			if reached != nil {
+				if away := <-reached; away != nil {
+					return away // it says more plainly what is wrong
+				}
+			}
 			if err == nil {
 				err = errors.New("the framework was removed")
 			}
@@ -229,11 +241,10 @@ func (r *runner) follow(a *attempt) {
 			case <-time.After(followAfter):
 			case <-a.ended:
 			case <-a.context.Done():
-				return
 			}
 		}
-		if wroteNothing(a) {
-			return
+		if a.context.Err() != nil {
+			return // nobody wants it, or there is none
 		}
 		source := &logtail.Source{Task: task, Address: r.where.of(agent, task.Framework), Ticket: r.tickets.of(task.Framework, agent), HTTP: r.http}
 		if err := r.out.follow(a.context, source, a.ended, r.config.Say); err != nil && a.context.Err() == nil {
@@ -244,16 +255,6 @@ func (r *runner) follow(a *attempt) {
 
 // followAfter is how long a task, if it is one of several, runs before its output is asked for.
 const followAfter = 50 * time.Millisecond
-
-// wroteNothing says whether the task has ended and its output is empty.
-func wroteNothing(a *attempt) bool {
-	select {
-	case <-a.ended:
-		return a.size != nil && *a.size == api.OutputSize{}
-	default:
-		return false
-	}
-}
 
 // newHTTP returns the client for the agents' output. Everything from one agent comes on one connection, however many
 // tasks there are.
