@@ -52,12 +52,8 @@ const flockBegins = 500
 // flockMain is the main function of a flock's process. It ends with its standard input, which the process that started
 // it holds open.
 func flockMain(ctx context.Context, o options) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := untilInputEnds(ctx)
 	defer cancel()
-	go func() {
-		_, _ = os.Stdin.Read(make([]byte, 1)) // its end, for whatever reason
-		cancel()
-	}()
 	f := &flock{terms: make(map[api.Term]int)}
 	authority, err := o.authority()
 	if err != nil {
@@ -209,15 +205,10 @@ type flockProcess struct {
 	stdin io.Closer
 }
 
-func startFlock(agents int, masters []string, more ...string) (*flockProcess, error) {
-	self, err := os.Executable()
+func startFlock(agents int, masters []string, more ...string) (p *flockProcess, err error) {
+	p = new(flockProcess)
+	p.child, p.stdin, err = again(nil, append([]string{"-only", "flock", "-agents", fmt.Sprint(agents), "-masters", strings.Join(masters, ",")}, more...)...)
 	if err != nil {
-		return nil, err
-	}
-	p := &flockProcess{child: exec.Command(self, append([]string{"-only", "flock", "-agents", fmt.Sprint(agents), "-masters", strings.Join(masters, ",")}, more...)...)}
-	p.child.Stderr = os.Stderr
-	p.child.SysProcAttr = ofOurs()
-	if p.stdin, err = p.child.StdinPipe(); err != nil {
 		return nil, err
 	}
 	lines, err := p.child.StdoutPipe()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"net/http"
 	"os"
@@ -15,13 +14,11 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/tools/bench/hostile"
 	"github.com/tenderhq/tender/tools/devcluster"
 )
@@ -116,16 +113,7 @@ func (s *siege) collectGarbage(ctx context.Context) error {
 
 // collections returns how often a master has collected garbage.
 func collections(ctx context.Context, master devcluster.Node) (n int, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+master.HTTP+"/metrics", nil)
-	if err != nil {
-		return 0, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
+	text, err := get(ctx, http.DefaultClient, "http://"+master.HTTP+"/metrics")
 	if err != nil {
 		return 0, err
 	}
@@ -198,7 +186,7 @@ func (s *siege) print() {
 func leaderOf(ctx context.Context, cluster *devcluster.Cluster) (devcluster.Node, error) {
 	for range 100 {
 		for _, master := range cluster.Masters {
-			conn, err := connect(master.GRPC)
+			conn, err := transport.Connect(master.GRPC, transport.DialTCP)
 			if err != nil {
 				return master, err
 			}
@@ -213,13 +201,9 @@ func leaderOf(ctx context.Context, cluster *devcluster.Cluster) (devcluster.Node
 	return devcluster.Node{}, errors.New("no master leads")
 }
 
-func connect(address string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-}
-
 // termOf returns Raft's term as a master knows it; 0 if the master does not answer.
 func termOf(ctx context.Context, address string) uint64 {
-	conn, err := connect(address)
+	conn, err := transport.Connect(address, transport.DialTCP)
 	if err != nil {
 		return 0
 	}
@@ -233,7 +217,7 @@ func termOf(ctx context.Context, address string) uint64 {
 
 // limitHostiles gives their role a limit: what a framework may hold without one is no fault of its master.
 func limitHostiles(ctx context.Context, leader devcluster.Node) error {
-	conn, err := connect(leader.GRPC)
+	conn, err := transport.Connect(leader.GRPC, transport.DialTCP)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +26,7 @@ import (
 // letLoose starts the process of the hostile peers, which ends with ctx; sent is how many
 // messages it says that it sent.
 func letLoose(ctx context.Context, leader devcluster.Node, o options) (sent func() string, err error) {
-	child, in, err := yielding("-only", "hostiles", "-binary", o.binary, "-masters", leader.GRPC+","+leader.HTTP, "-peer", o.peer)
+	child, in, err := again(yieldingTo(), "-only", "hostiles", "-binary", o.binary, "-masters", leader.GRPC+","+leader.HTTP, "-peer", o.peer)
 	if err != nil {
 		return nil, err
 	}
@@ -179,13 +180,14 @@ func yieldingTo(argv ...string) []string {
 	return append(command, argv...)
 }
 
-// yielding returns this program as a child process that yields.
-func yielding(args ...string) (child *exec.Cmd, in io.Closer, err error) {
+// again returns this program as a child process of ours, behind the words of another command if there are any. It ends
+// with its input.
+func again(behind []string, args ...string) (child *exec.Cmd, in io.Closer, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, err
 	}
-	argv := yieldingTo(append([]string{self}, args...)...)
+	argv := slices.Concat(behind, []string{self}, args)
 	child = exec.Command(argv[0], argv[1:]...)
 	child.SysProcAttr, child.Stderr = ofOurs(), os.Stderr
 	in, err = child.StdinPipe()

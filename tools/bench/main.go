@@ -98,7 +98,6 @@ func parts() []part {
 		{"herd", true, herd},
 		{"looked", true, lookedAt},
 		{"memory", true, leaderMemory},
-		{"mesos", true, throughGateway},
 		{"hostile", true, hostilePeers},
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -76,21 +75,9 @@ func (h *herding) weighed(ctx context.Context, which, file string, bare float64)
 func (q *quorum) profileHeap(ctx context.Context, n *node, file string) error {
 	dial := q.proof.dialer()
 	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return dial(ctx, address) }}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.http+"/debug/pprof/heap?gc=1", nil)
+	profile, err := get(ctx, &client, "http://"+n.http+"/debug/pprof/heap?gc=1")
 	if err != nil {
 		return err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	profile, err := io.ReadAll(response.Body)
-	switch {
-	case err != nil:
-		return err
-	case response.StatusCode != http.StatusOK:
-		return fmt.Errorf("the heap of %s can't be read: %s: %s", n.id, response.Status, profile)
 	}
 	return os.WriteFile(file, profile, 0o644)
 }

@@ -136,16 +136,18 @@ func (h *herding) watchedOnce(ctx context.Context, leader *node, cost *added) er
 
 // scraped measures what metrics cost.
 func (h *herding) scraped(ctx context.Context, leader *node) error {
-	pid, bytes := leader.process.Process.Pid, int64(0)
+	pid, bytes := leader.process.Process.Pid, 0
 	idle, err := leader.quietly(ctx)
 	if err != nil {
 		return err
 	}
 	began, before := time.Now(), ownCPU(pid)
 	for range scrapes {
-		if bytes, err = fetched(ctx, "http://"+leader.http+"/metrics"); err != nil {
+		text, err := get(ctx, http.DefaultClient, "http://"+leader.http+"/metrics")
+		if err != nil {
 			return err
 		}
+		bytes = len(text)
 	}
 	each := (ownCPU(pid) - before - idle*time.Since(began).Seconds()) / scrapes
 	atMost("% of a core that scrapes cost the leader", 100*each/scrapeEvery.Seconds(), 2)
@@ -154,21 +156,22 @@ func (h *herding) scraped(ctx context.Context, leader *node) error {
 	return nil
 }
 
-// fetched reads what is at an address, and returns how long it is.
-func fetched(ctx context.Context, url string) (int64, error) {
+// get reads what is at an address.
+func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("%s is answered %s", url, response.Status)
+	content, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s is answered %s: %s", url, response.Status, content)
 	}
-	return io.Copy(io.Discard, response.Body)
+	return content, err
 }
 
 // seen measures 'tender ui' with a tab of a real browser at it.

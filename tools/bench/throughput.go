@@ -49,7 +49,7 @@ func lives(ctx context.Context, cluster *devcluster.Cluster, o options) (err err
 			ratios, shares = append(ratios, rate/plain), append(shares, cpu/plainCPU)
 		}
 	}
-	row("lives of empty tasks through the whole stack", fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
+	row("lives of empty tasks through the whole stack", perSecond(rates),
 		fmt.Sprintf("%.1f for each plain fork+exec+wait; %.0f µs of CPU a task, %.2f of such a spawn: masters, agents, executor and framework",
 			median(ratios), median(cpus), median(shares)))
 	atLeast("lives for each plain spawn", median(ratios), 6)
@@ -84,35 +84,64 @@ func throughput(ctx context.Context, cluster *devcluster.Cluster, l *load) (rate
 // sandboxes of a thousand ended tasks, also removes old ones.
 const spawnsBefore = 1200
 
-// spawn runs /bin/true as command tasks, in turn with a plain fork, exec and wait.
-func spawn(ctx context.Context, cluster *devcluster.Cluster, o options) error {
+// commands are the commands of a framework, in turn with plain spawns: of each run how many ran in a second, how many for
+// each plain spawn, and the µs of CPU of each.
+type commands struct{ rates, plains, ratios, cpus []float64 }
+
+// run runs /bin/true as command tasks, in turn with a plain fork, exec and wait. What is measured beside them is told what
+// of the plain ones ran in a second.
+func (c *commands) run(ctx context.Context, cluster *devcluster.Cluster, o options, beside func(plain float64, counts bool) error) error {
 	task := func(int) api.Task { return api.Task{Command: &api.Command{Argv: []string{"/bin/true"}}} }
-	var rates, plains, ratios, cpus, walled, limits []float64 // limits are for each plain spawn
 	for i := range o.runs + 1 {
 		plain, _, err := plainSpawn(o.spawns, spawners)
+		if err == nil {
+			err = beside(plain, i > 0)
+		}
 		if err != nil {
 			return err
-		}
-		limit, err := walledSpawn(o.dir, o.spawns, spawners)
-		if err != nil {
-			return fmt.Errorf("a loop that makes the same walls: %w", err)
 		}
 		rate, cpu, err := throughput(ctx, cluster, &load{task: task, total: spawnsBefore + o.spawns, before: spawnsBefore, window: 200})
 		if err != nil {
 			return err
 		}
 		if i > 0 {
-			rates, plains = append(rates, rate), append(plains, plain)
-			ratios, cpus = append(ratios, rate/plain), append(cpus, cpu)
-			walled, limits = append(walled, limit), append(limits, limit/plain)
+			c.rates, c.plains = append(c.rates, rate), append(c.plains, plain)
+			c.ratios, c.cpus = append(c.ratios, rate/plain), append(c.cpus, cpu)
 		}
 	}
-	row("a loop that makes the same walls and nothing else", fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(walled), slices.Min(walled), slices.Max(walled)),
-		fmt.Sprintf("%.2f of plain fork+exec+wait", median(limits)))
-	row("/bin/true as command tasks", fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
-		fmt.Sprintf("plain fork+exec+wait, two workers: %.0f/s; ratio %.2f (%.2f to %.2f); %.0f µs of CPU a task",
-			median(plains), median(ratios), slices.Min(ratios), slices.Max(ratios), median(cpus)))
-	atLeast("commands of a framework for each plain spawn", median(ratios), 0.6)
+	return nil
+}
+
+// perSecond says how many a second there were, and between which numbers that was.
+func perSecond(rates []float64) string {
+	return fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates))
+}
+
+// forEachPlain says the same of how many there were for each plain spawn.
+func forEachPlain(ratios []float64) string {
+	return fmt.Sprintf("%.2f (%.2f to %.2f)", median(ratios), slices.Min(ratios), slices.Max(ratios))
+}
+
+// spawn runs commands, in turn with what makes the same walls and nothing else.
+func spawn(ctx context.Context, cluster *devcluster.Cluster, o options) error {
+	var c commands
+	var walled, limits []float64 // limits are for each plain spawn
+	if err := c.run(ctx, cluster, o, func(plain float64, counts bool) error {
+		limit, err := walledSpawn(o.dir, o.spawns, spawners)
+		if err != nil {
+			return fmt.Errorf("a loop that makes the same walls: %w", err)
+		}
+		if counts {
+			walled, limits = append(walled, limit), append(limits, limit/plain)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	row("a loop that makes the same walls and nothing else", perSecond(walled), fmt.Sprintf("%.2f of plain fork+exec+wait", median(limits)))
+	row("/bin/true as command tasks", perSecond(c.rates), fmt.Sprintf("plain fork+exec+wait, two workers: %.0f/s; ratio %s; %.0f µs of CPU a task",
+		median(c.plains), forEachPlain(c.ratios), median(c.cpus)))
+	atLeast("commands of a framework for each plain spawn", median(c.ratios), 0.6)
 	limited(median(limits))
 	return spawnByRun(ctx, cluster, o, median(limits))
 }
@@ -136,8 +165,7 @@ func spawnByRun(ctx context.Context, cluster *devcluster.Cluster, o options, lim
 			rates, ratios = append(rates, rate), append(ratios, rate/plain)
 		}
 	}
-	row("/bin/true by tender run", fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
-		fmt.Sprintf("%.2f (%.2f to %.2f) of plain fork+exec+wait", median(ratios), slices.Min(ratios), slices.Max(ratios)))
+	row("/bin/true by tender run", perSecond(rates), forEachPlain(ratios)+" of plain fork+exec+wait")
 	atLeast("commands of tender run for each plain spawn", median(ratios), 0.6)
 	limited(limit)
 	return nil

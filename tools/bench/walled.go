@@ -130,23 +130,12 @@ func measureWalls(ctx context.Context, o options, name string, args []string, he
 			err = context.Cause(ctx)
 		}
 	}()
-	task := func(int) api.Task { return api.Task{Command: &api.Command{Argv: []string{"/bin/true"}}} }
-	var rates, ratios, cpus []float64
-	for i := range o.runs + 1 {
-		plain, _, err := plainSpawn(o.spawns, spawners)
-		if err != nil {
-			return err
-		}
-		rate, cpu, err := throughput(ctx, a.cluster, &load{task: task, total: spawnsBefore + o.spawns, before: spawnsBefore, window: 200})
-		if err != nil {
-			return err
-		}
-		if i > 0 {
-			rates, ratios, cpus = append(rates, rate), append(ratios, rate/plain), append(cpus, cpu)
-		}
+	var c commands
+	if err := c.run(ctx, a.cluster, o, func(float64, bool) error { return nil }); err != nil {
+		return err
 	}
-	row("/bin/true as command tasks, "+name, fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
-		fmt.Sprintf("%.2f (%.2f to %.2f) of plain fork+exec+wait; %.0f µs of CPU a task", median(ratios), slices.Min(ratios), slices.Max(ratios), median(cpus)))
+	row("/bin/true as command tasks, "+name, perSecond(c.rates),
+		fmt.Sprintf("%s of plain fork+exec+wait; %.0f µs of CPU a task", forEachPlain(c.ratios), median(c.cpus)))
 	if held == 0 {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -134,8 +135,8 @@ func (undecoded) Marshal(message any) (mem.BufferSlice, error) {
 
 // profile is where a master's processor time goes, as its own profile says.
 type profile struct {
-	file string
-	done chan error
+	content []byte
+	done    chan error
 }
 
 // profileSeconds is how long a profile takes: no longer than a run of 20,000 lives.
@@ -144,29 +145,11 @@ const profileSeconds = 2
 func startProfile(ctx context.Context, master devcluster.Node) *profile {
 	p := &profile{done: make(chan error, 1)}
 	go func() {
-		p.done <- p.take(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", master.HTTP, profileSeconds))
+		var err error
+		p.content, err = get(ctx, http.DefaultClient, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", master.HTTP, profileSeconds))
+		p.done <- err
 	}()
 	return p
-}
-
-func (p *profile) take(ctx context.Context, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	file, err := os.CreateTemp("", "profile-")
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	p.file = file.Name()
-	_, err = file.ReadFrom(response.Body)
-	return err
 }
 
 // accounted is in the heading of what pprof prints.
@@ -174,12 +157,19 @@ var accounted = regexp.MustCompile(`Showing nodes accounting for .*?, ([\d.]+)% 
 
 // shareOf returns how many percent of the time functions took whose names match, with what they called.
 func (p *profile) shareOf(functions string) (share float64, err error) {
-	err = <-p.done
-	defer os.Remove(p.file)
+	if err := <-p.done; err != nil {
+		return 0, err
+	}
+	folder, err := os.MkdirTemp("", "profile-")
 	if err != nil {
 		return 0, err
 	}
-	said, err := exec.Command("go", "tool", "pprof", "-top", "-nodecount=1", "-focus", functions, p.file).CombinedOutput()
+	defer os.RemoveAll(folder)
+	file := filepath.Join(folder, "leader.pprof")
+	if err := os.WriteFile(file, p.content, 0o600); err != nil {
+		return 0, err
+	}
+	said, err := exec.Command("go", "tool", "pprof", "-top", "-nodecount=1", "-focus", functions, file).CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("go tool pprof: %w: %s", err, said)
 	}
