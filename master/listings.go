@@ -10,6 +10,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/trust/rights"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -111,7 +112,7 @@ func (d *leadership) listRunning(ctx context.Context, r *apiv1.ListTasksRequest)
 			read(c)
 		})
 	})
-	return &apiv1.ListTasksResponse{Items: shown(page.Items, showTask), NextPageToken: page.Next}, err
+	return &apiv1.ListTasksResponse{Items: wire.Each(page.Items, showTask), NextPageToken: page.Next}, err
 }
 
 // readRows reads a page of a list in as few looks as its length allows. A list that fits into one page is read at one

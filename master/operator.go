@@ -54,15 +54,6 @@ func queryOf(r asksForList) view.Query {
 	}
 }
 
-// shown converts the values of a page to messages, outside the loop.
-func shown[V, M any](items []V, show func(V) M) []M {
-	messages := make([]M, len(items))
-	for i, item := range items {
-		messages[i] = show(item)
-	}
-	return messages
-}
-
 func (s operatorService) GetCluster(context.Context, *apiv1.GetClusterRequest) (*apiv1.ClusterView, error) {
 	leader, address := s.leading.leader()
 	status, state := s.raft.Members.Status(), s.raft.Outline()
@@ -87,37 +78,37 @@ func (s operatorService) ListMasters(ctx context.Context, r *apiv1.ListRequest) 
 
 func (s operatorService) ListAgents(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListAgentsResponse, error) {
 	page, index, err := readList(ctx, s.leading, "operator.agents", r, view.AgentList)
-	return &apiv1.ListAgentsResponse{Items: shown(page.Items, showAgent), NextPageToken: page.Next, AppliedIndex: index}, err
+	return &apiv1.ListAgentsResponse{Items: wire.Each(page.Items, showAgent), NextPageToken: page.Next, AppliedIndex: index}, err
 }
 
 func (s operatorService) ListFrameworks(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListFrameworksResponse, error) {
 	page, index, err := readList(ctx, s.leading, "operator.frameworks", r, view.FrameworkList)
-	return &apiv1.ListFrameworksResponse{Items: shown(page.Items, showFramework), NextPageToken: page.Next, AppliedIndex: index}, err
+	return &apiv1.ListFrameworksResponse{Items: wire.Each(page.Items, showFramework), NextPageToken: page.Next, AppliedIndex: index}, err
 }
 
 func (s operatorService) ListTasks(ctx context.Context, r *apiv1.ListTasksRequest) (*apiv1.ListTasksResponse, error) {
 	page, err := readPage(ctx, s.leading, "operator.tasks", queryOf(r), view.TaskList)
-	return &apiv1.ListTasksResponse{Items: shown(page.Items, showTask), NextPageToken: page.Next}, err
+	return &apiv1.ListTasksResponse{Items: wire.Each(page.Items, showTask), NextPageToken: page.Next}, err
 }
 
 func (s operatorService) ListOffers(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListOffersResponse, error) {
 	page, err := readPage(ctx, s.leading, "operator.offers", queryOf(r), view.OfferList)
-	return &apiv1.ListOffersResponse{Items: shown(page.Items, showOffer), NextPageToken: page.Next}, err
+	return &apiv1.ListOffersResponse{Items: wire.Each(page.Items, showOffer), NextPageToken: page.Next}, err
 }
 
 func (s operatorService) ListExecutors(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListExecutorsResponse, error) {
 	page, err := readPage(ctx, s.leading, "operator.executors", queryOf(r), view.ExecutorList)
-	return &apiv1.ListExecutorsResponse{Items: shown(page.Items, showExecutor), NextPageToken: page.Next}, err
+	return &apiv1.ListExecutorsResponse{Items: wire.Each(page.Items, showExecutor), NextPageToken: page.Next}, err
 }
 
 func (s operatorService) ListOperations(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListOperationsResponse, error) {
 	page, err := readPage(ctx, s.leading, "operator.operations", queryOf(r), view.OperationList)
-	return &apiv1.ListOperationsResponse{Items: shown(page.Items, showOperation), NextPageToken: page.Next}, err
+	return &apiv1.ListOperationsResponse{Items: wire.Each(page.Items, showOperation), NextPageToken: page.Next}, err
 }
 
 func (s operatorService) ListRoles(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListRolesResponse, error) {
 	page, index, err := readList(ctx, s.leading, "operator.roles", r, view.RoleList)
-	return &apiv1.ListRolesResponse{Items: shown(page.Items, showRole), NextPageToken: page.Next, AppliedIndex: index}, err
+	return &apiv1.ListRolesResponse{Items: wire.Each(page.Items, showRole), NextPageToken: page.Next, AppliedIndex: index}, err
 }
 
 func (s operatorService) ListUsage(ctx context.Context, r *apiv1.ListUsageRequest) (*apiv1.ListUsageResponse, error) {
@@ -135,7 +126,7 @@ func (s operatorService) ListUsage(ctx context.Context, r *apiv1.ListUsageReques
 		return nil, err
 	}
 	page := usage.Page(query)
-	return &apiv1.ListUsageResponse{Items: shown(page.Items, showUsage), NextPageToken: page.Next}, nil
+	return &apiv1.ListUsageResponse{Items: wire.Each(page.Items, showUsage), NextPageToken: page.Next}, nil
 }
 
 // ListChanges lists the changes that this master itself was asked to make, so any master can answer it.
@@ -182,9 +173,7 @@ func (s operatorService) Explain(ctx context.Context, r *apiv1.ExplainRequest) (
 	for _, a := range explained.Agents {
 		answer.Agents = append(answer.Agents, &apiv1.ExplainedAgent{AgentId: string(a.Agent), Hostname: a.Hostname, Why: a.Why})
 	}
-	for _, d := range explained.Decisions {
-		answer.Decisions = append(answer.Decisions, showDecision(d))
-	}
+	answer.Decisions = wire.Each(explained.Decisions, showDecision)
 	return answer, nil
 }
 
@@ -372,7 +361,7 @@ func (s operatorService) RemoveSecret(ctx context.Context, r *apiv1.RemoveSecret
 
 func (s operatorService) ListSecrets(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListSecretsResponse, error) {
 	page, err := readPage(ctx, s.leading, "secret.list", queryOf(r), view.SecretList)
-	return &apiv1.ListSecretsResponse{Items: shown(page.Items, showSecret), NextPageToken: page.Next}, err
+	return &apiv1.ListSecretsResponse{Items: wire.Each(page.Items, showSecret), NextPageToken: page.Next}, err
 }
 
 // noteAgents records in the audit log the IDs of agents that a call names by their hostnames.

@@ -21,7 +21,7 @@ import (
 
 func (operatorService) WhoAmI(ctx context.Context, _ *apiv1.WhoAmIRequest) (*apiv1.WhoAmIResponse, error) {
 	caller := guard.CallerOf(ctx)
-	return &apiv1.WhoAmIResponse{Kind: string(caller.Kind), Name: caller.Name, Grants: shown(caller.Grants, wire.GrantToProto)}, nil
+	return &apiv1.WhoAmIResponse{Kind: string(caller.Kind), Name: caller.Name, Grants: wire.Each(caller.Grants, wire.GrantToProto)}, nil
 }
 
 func (operatorService) CanI(ctx context.Context, r *apiv1.CanIRequest) (*apiv1.CanIResponse, error) {
@@ -61,7 +61,7 @@ func (s operatorService) ListPrincipals(_ context.Context, r *apiv1.ListRequest)
 
 func showPrincipal(name string, p registry.Principal) *apiv1.PrincipalView {
 	return &apiv1.PrincipalView{
-		Name: name, Grants: shown(p.Grants, wire.GrantToProto), Created: wire.TimeToProto(p.Created), Revoked: wire.TimeToProto(p.Revoked), Why: p.Why,
+		Name: name, Grants: wire.Each(p.Grants, wire.GrantToProto), Created: wire.TimeToProto(p.Created), Revoked: wire.TimeToProto(p.Revoked), Why: p.Why,
 	}
 }
 

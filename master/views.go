@@ -29,10 +29,7 @@ func showAgent(v view.Agent) *apiv1.AgentView {
 		Maintenance: wire.WindowToProto(v.Maintenance), Leaving: leaving,
 		Revocable: wire.ResourcesStruct(v.Revocable), TasksMaybeMore: v.MaybeMore, Occupied: wire.ResourcesStruct(v.Occupied),
 	}
-	shown.Ill = wire.Texts(v.Ill)
-	for _, id := range v.Unacknowledged {
-		shown.Unacknowledged = append(shown.Unacknowledged, string(id))
-	}
+	shown.Ill, shown.Unacknowledged = wire.Texts(v.Ill), wire.Texts(v.Unacknowledged)
 	for _, stub := range v.Apart[:min(len(v.Apart), apartShownMax)] {
 		shown.Apart = append(shown.Apart, stub.TaskRef.String())
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -366,7 +367,7 @@ func readAllOf[V any](ctx context.Context, f *feeder, list noter[V], put func([]
 		if err := look(func(c view.Cluster) { at, _ = rows.Read(c, &query, at, &page) }); err != nil {
 			return err
 		}
-		put(shown(page.Items, show))
+		put(wire.Each(page.Items, show))
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 // AgentCallsToProto makes one message of all calls, whatever its size. AgentCallBatches keeps below the limit.
 func AgentCallsToProto(calls []protocol.AgentCall) *apiv1.AgentCalls {
-	return &apiv1.AgentCalls{Calls: each(calls, agentCallToProto)}
+	return &apiv1.AgentCalls{Calls: Each(calls, agentCallToProto)}
 }
 
 // AgentCallsAfter reads a message or a part of it, and checks it; before is how many calls came before it in the message.

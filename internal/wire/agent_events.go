@@ -8,7 +8,7 @@ import (
 
 // AgentEventsToProto makes one message of all events, whatever its size. AgentEventBatches keeps below the limit.
 func AgentEventsToProto(batch protocol.AgentEvents) *apiv1.AgentEvents {
-	return &apiv1.AgentEvents{Term: TermToProto(batch.Term), Session: batch.Session, Events: each(batch.Events, agentEventToProto)}
+	return &apiv1.AgentEvents{Term: TermToProto(batch.Term), Session: batch.Session, Events: Each(batch.Events, agentEventToProto)}
 }
 
 // AgentEventsFromProto reads a batch. Events that this version does not know are left out. An error means that no
@@ -18,12 +18,7 @@ func AgentEventsFromProto(m *apiv1.AgentEvents) (protocol.AgentEvents, error) {
 	if err := checkTerm("wire.agent", batch.Term); err != nil {
 		return batch, err
 	}
-	batch.Events = make([]protocol.AgentEvent, 0, len(m.GetEvents()))
-	for _, one := range m.GetEvents() {
-		if event := agentEventFromProto(one); event != nil {
-			batch.Events = append(batch.Events, event)
-		}
-	}
+	batch.Events = eachKnown(m.GetEvents(), agentEventFromProto)
 	return batch, nil
 }
 

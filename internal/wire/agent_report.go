@@ -12,10 +12,10 @@ func reportToProto(report protocol.AgentReport) *apiv1.AgentReport {
 		Last:     report.Last,
 		Rebooted: report.Rebooted,
 
-		Tasks:     each(report.Tasks, ReportedTaskToProto),
-		Executors: each(report.Executors, ReportedExecutorToProto),
-		Stubs:     each(report.Stubs, TaskStubToProto),
-		Volumes:   each(report.Volumes, VolumeToProto),
+		Tasks:     Each(report.Tasks, ReportedTaskToProto),
+		Executors: Each(report.Executors, ReportedExecutorToProto),
+		Stubs:     Each(report.Stubs, TaskStubToProto),
+		Volumes:   Each(report.Volumes, VolumeToProto),
 	}
 	if report.Usage != nil {
 		m.Usage = UsageReportToProto(*report.Usage)
@@ -32,10 +32,10 @@ func (c *checker) report(m *apiv1.AgentReport) protocol.AgentReport {
 		Last:     m.GetLast(),
 		Rebooted: m.GetRebooted(),
 
-		Tasks:     each(m.GetTasks(), c.reportedTask),
-		Executors: each(m.GetExecutors(), c.reportedExecutor),
-		Stubs:     each(m.GetStubs(), c.taskStub),
-		Volumes:   each(m.GetVolumes(), c.volume),
+		Tasks:     Each(m.GetTasks(), c.reportedTask),
+		Executors: Each(m.GetExecutors(), c.reportedExecutor),
+		Stubs:     Each(m.GetStubs(), c.taskStub),
+		Volumes:   Each(m.GetVolumes(), c.volume),
 	}
 	if m.GetUsage() != nil {
 		usage := c.usageReport(m.GetUsage())

@@ -69,7 +69,7 @@ func (p packer[V, M]) pack(values []V) (batches [][]M, err error) {
 // batches packs values, and makes a message of the wire of each batch.
 func batches[V any, M proto.Message, Whole any](p packer[V, M], values []V, whole func([]M) Whole) ([]Whole, error) {
 	packed, err := p.pack(values)
-	return each(packed, whole), err
+	return Each(packed, whole), err
 }
 
 func (p packer[V, M]) count(m M) int {

@@ -65,7 +65,7 @@ func (c *checker) shape(m *apiv1.Shape) api.Shape {
 
 // DemandToProto makes the message of a demand.
 func DemandToProto(demand api.Demand) *apiv1.SetDemand {
-	return &apiv1.SetDemand{Role: clean(demand.Role), Shapes: each(demand.Shapes, ShapeToProto)}
+	return &apiv1.SetDemand{Role: clean(demand.Role), Shapes: Each(demand.Shapes, ShapeToProto)}
 }
 
 func (c *checker) demand(m *apiv1.SetDemand) api.Demand {
@@ -79,6 +79,6 @@ func (c *checker) demand(m *apiv1.SetDemand) api.Demand {
 		c.failKind(api.Limit, "the constraints of a demand have %d bytes together, at most %d are allowed", text, api.ConstraintBytesPerDemandMax)
 		return demand
 	}
-	demand.Shapes = each(m.GetShapes(), c.shape)
+	demand.Shapes = Each(m.GetShapes(), c.shape)
 	return demand
 }

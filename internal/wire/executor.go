@@ -8,7 +8,7 @@ import (
 
 // ExecutorCallsToProto makes one message of all calls, whatever its size. ExecutorCallBatches keeps below the limit.
 func ExecutorCallsToProto(calls []protocol.ExecutorCall) *apiv1.ExecutorCalls {
-	return &apiv1.ExecutorCalls{Calls: each(calls, executorCallToProto)}
+	return &apiv1.ExecutorCalls{Calls: Each(calls, executorCallToProto)}
 }
 
 // ExecutorCallsAfter reads a message or a part of it, as [AgentCallsAfter] does.
@@ -23,7 +23,7 @@ func executorCallToProto(call protocol.ExecutorCall) *apiv1.ExecutorCall {
 		m.Call = &apiv1.ExecutorCall_Subscribe{Subscribe: &apiv1.SubscribeExecutor{
 			FrameworkId: clean(call.Framework), ExecutorId: clean(call.Executor),
 			Token: clean(call.Token), Version: clean(call.Version), Tasks: Texts(call.Tasks), More: call.More,
-			Unacknowledged: each(call.Unacknowledged, ExecutorStatusToProto)}}
+			Unacknowledged: Each(call.Unacknowledged, ExecutorStatusToProto)}}
 	case protocol.ExecutorStatus:
 		m.Call = &apiv1.ExecutorCall_Status{Status: ExecutorStatusToProto(call)}
 	case protocol.ExecutorMessage:
@@ -57,7 +57,7 @@ func (c *checker) subscribeExecutor(m *apiv1.SubscribeExecutor) protocol.Subscri
 		Tasks:       typed[api.TaskID](m.GetTasks(), c.ids("task ID")),
 		More:        m.GetMore(),
 
-		Unacknowledged: each(m.GetUnacknowledged(), c.executorStatus),
+		Unacknowledged: Each(m.GetUnacknowledged(), c.executorStatus),
 	}
 }
 
@@ -112,19 +112,13 @@ func (c *checker) executorStatus(m *apiv1.ExecutorStatus) protocol.ExecutorStatu
 
 // ExecutorEventsToProto makes one message of all events, whatever its size. ExecutorEventBatches keeps below the limit.
 func ExecutorEventsToProto(events []protocol.ExecutorEvent) *apiv1.ExecutorEvents {
-	return &apiv1.ExecutorEvents{Events: each(events, executorEventToProto)}
+	return &apiv1.ExecutorEvents{Events: Each(events, executorEventToProto)}
 }
 
 // ExecutorEventsFromProto reads a batch. Events that this version does not know are left out. No message of an agent
 // causes an error at present.
 func ExecutorEventsFromProto(m *apiv1.ExecutorEvents) ([]protocol.ExecutorEvent, error) {
-	events := make([]protocol.ExecutorEvent, 0, len(m.GetEvents()))
-	for _, one := range m.GetEvents() {
-		if event := executorEventFromProto(one); event != nil {
-			events = append(events, event)
-		}
-	}
-	return events, nil
+	return eachKnown(m.GetEvents(), executorEventFromProto), nil
 }
 
 func executorEventToProto(event protocol.ExecutorEvent) *apiv1.ExecutorEvent {

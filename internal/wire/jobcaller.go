@@ -16,7 +16,7 @@ const jobCallerKey = "tender-job-caller-bin"
 // WithJobCaller returns ctx for a call to a job manager that a master forwards. The scope is that of the call's caller;
 // what the caller itself has sent as metadata is not passed on.
 func WithJobCaller(ctx context.Context, scope rights.Scope) (context.Context, error) {
-	caller := &apiv1.JobCaller{Principal: scope.Who, Everything: scope.Everything, Grants: each(scope.Grants, GrantToProto)}
+	caller := &apiv1.JobCaller{Principal: scope.Who, Everything: scope.Everything, Grants: Each(scope.Grants, GrantToProto)}
 	value, err := proto.Marshal(caller)
 	return metadata.NewOutgoingContext(ctx, metadata.Pairs(jobCallerKey, string(value))), err
 }
@@ -28,5 +28,5 @@ func JobCaller(ctx context.Context) (scope rights.Scope, told bool) {
 	if len(values) != 1 || proto.Unmarshal([]byte(values[0]), &caller) != nil {
 		return rights.Scope{}, false
 	}
-	return rights.Scope{Who: caller.GetPrincipal(), Everything: caller.GetEverything(), Grants: each(caller.GetGrants(), GrantFromProto)}, true
+	return rights.Scope{Who: caller.GetPrincipal(), Everything: caller.GetEverything(), Grants: Each(caller.GetGrants(), GrantFromProto)}, true
 }

@@ -14,7 +14,7 @@ func OperationToProto(operation api.Operation) *apiv1.Operation {
 		Volume:    clean(operation.Volume),
 		SizeMilli: int64(operation.Size),
 		Tag:       clean(operation.Tag),
-		Tasks:     each(operation.Tasks, TaskToProto),
+		Tasks:     Each(operation.Tasks, TaskToProto),
 	}
 }
 
@@ -26,7 +26,7 @@ func (c *checker) operation(m *apiv1.Operation) api.Operation {
 		Volume:    api.VolumeID(c.optionalID("volume ID", m.GetVolume())),
 		Size:      c.amount("size of a volume", m.GetSizeMilli()),
 		Tag:       c.optionalID("tag of a reservation", m.GetTag()),
-		Tasks:     each(m.GetTasks(), TaskFromProto),
+		Tasks:     Each(m.GetTasks(), TaskFromProto),
 	}
 	switch m.GetKind() {
 	case apiv1.OperationKind_LAUNCH, apiv1.OperationKind_LAUNCH_GROUP, apiv1.OperationKind_RESERVE, apiv1.OperationKind_UNRESERVE:

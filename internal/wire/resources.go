@@ -70,7 +70,7 @@ func (c *checker) resources(noun string, items []*apiv1.Resource) api.Resources 
 	if len(items) == 0 {
 		return api.Resources{}
 	}
-	read := each(items, readResource)
+	read := Each(items, readResource)
 	// Each item is checked before the sum, so that the sum can't hide a wrong one.
 	if !c.lenient && c.err == nil {
 		for i := range read {

@@ -11,7 +11,7 @@ import (
 
 // SchedulerCallsToProto makes one message of all calls, whatever its size. SchedulerCallBatches keeps below the limit.
 func SchedulerCallsToProto(calls []protocol.NumberedCall) *apiv1.SchedulerCalls {
-	return &apiv1.SchedulerCalls{Calls: each(calls, schedulerCallToProto)}
+	return &apiv1.SchedulerCalls{Calls: Each(calls, schedulerCallToProto)}
 }
 
 // SchedulerCallsFromProto reads a batch and checks it. A wrong call becomes protocol.Malformed, which the core answers
@@ -186,7 +186,7 @@ func (c *checker) subscribe(m *apiv1.Subscribe) protocol.Subscribe {
 
 func acceptToProto(call protocol.Accept) *apiv1.Accept {
 	return &apiv1.Accept{OfferIds: Texts(call.Offers), Refuse: DurationToProto(call.Filter.Refuse), More: call.More, After: call.After,
-		Operations: each(call.Operations, OperationToProto)}
+		Operations: Each(call.Operations, OperationToProto)}
 }
 
 func (c *checker) accept(m *apiv1.Accept) protocol.Accept {
@@ -197,7 +197,7 @@ func (c *checker) accept(m *apiv1.Accept) protocol.Accept {
 		After:  m.GetAfter(),
 	}
 	if c.mayAccept(m) {
-		call.Operations = each(m.GetOperations(), c.operation)
+		call.Operations = Each(m.GetOperations(), c.operation)
 	}
 	return call
 }

@@ -9,7 +9,7 @@ import (
 // SchedulerEventsToProto makes one message of all events, whatever its size. SchedulerEventBatches keeps below the
 // limit.
 func SchedulerEventsToProto(term api.Term, events []protocol.SchedulerEvent) *apiv1.SchedulerEvents {
-	return &apiv1.SchedulerEvents{Term: TermToProto(term), Events: each(events, schedulerEventToProto)}
+	return &apiv1.SchedulerEvents{Term: TermToProto(term), Events: Each(events, schedulerEventToProto)}
 }
 
 // SchedulerEventsFromProto reads a batch. Events that this version does not know are left out. An error means that no
@@ -19,13 +19,7 @@ func SchedulerEventsFromProto(m *apiv1.SchedulerEvents) (api.Term, []protocol.Sc
 	if err := checkTerm("wire.scheduler", term); err != nil {
 		return term, nil, err
 	}
-	events := make([]protocol.SchedulerEvent, 0, len(m.GetEvents()))
-	for _, one := range m.GetEvents() {
-		if event := schedulerEventFromProto(one); event != nil {
-			events = append(events, event)
-		}
-	}
-	return term, events, nil
+	return term, eachKnown(m.GetEvents(), schedulerEventFromProto), nil
 }
 
 func schedulerEventToProto(event protocol.SchedulerEvent) *apiv1.SchedulerEvent {
@@ -36,7 +30,7 @@ func schedulerEventToProto(event protocol.SchedulerEvent) *apiv1.SchedulerEvent 
 	case protocol.Waiting:
 		m.Event = &apiv1.SchedulerEvent_Waiting{Waiting: &apiv1.Waiting{ActiveInstance: clean(event.ActiveInstance)}}
 	case protocol.Offers:
-		m.Event = &apiv1.SchedulerEvent_Offers{Offers: &apiv1.Offers{Offers: each(event.Offers, OfferToProto)}}
+		m.Event = &apiv1.SchedulerEvent_Offers{Offers: &apiv1.Offers{Offers: Each(event.Offers, OfferToProto)}}
 	case protocol.Rescind:
 		m.Event = &apiv1.SchedulerEvent_Rescind{Rescind: &apiv1.Rescind{
 			OfferIds: Texts(event.Offers), Why: clean(event.Why)}}
@@ -51,7 +45,7 @@ func schedulerEventToProto(event protocol.SchedulerEvent) *apiv1.SchedulerEvent 
 		m.Event = &apiv1.SchedulerEvent_Operation{Operation: &apiv1.OperationResult{
 			Id: clean(event.ID), AgentId: clean(event.Agent), Error: ErrorToProto(event.Err)}}
 	case protocol.InverseOffers:
-		m.Event = &apiv1.SchedulerEvent_InverseOffers{InverseOffers: &apiv1.InverseOffers{Offers: each(event.Offers, InverseOfferToProto)}}
+		m.Event = &apiv1.SchedulerEvent_InverseOffers{InverseOffers: &apiv1.InverseOffers{Offers: Each(event.Offers, InverseOfferToProto)}}
 	case protocol.RescindInverse:
 		m.Event = &apiv1.SchedulerEvent_RescindInverse{RescindInverse: &apiv1.Rescind{
 			OfferIds: Texts(event.Offers), Why: clean(event.Why)}}
@@ -80,7 +74,7 @@ func schedulerEventFromProto(m *apiv1.SchedulerEvent) protocol.SchedulerEvent {
 	case *apiv1.SchedulerEvent_Waiting:
 		return protocol.Waiting{ActiveInstance: api.Nonce(event.Waiting.GetActiveInstance())}
 	case *apiv1.SchedulerEvent_Offers:
-		return protocol.Offers{Offers: each(event.Offers.GetOffers(), OfferFromProto)}
+		return protocol.Offers{Offers: Each(event.Offers.GetOffers(), OfferFromProto)}
 	case *apiv1.SchedulerEvent_Rescind:
 		return protocol.Rescind{Offers: Names[api.OfferID](event.Rescind.GetOfferIds()), Why: event.Rescind.GetWhy()}
 	case *apiv1.SchedulerEvent_Update:
@@ -94,7 +88,7 @@ func schedulerEventFromProto(m *apiv1.SchedulerEvent) protocol.SchedulerEvent {
 		return protocol.OperationResult{ID: api.OperationID(result.GetId()), Agent: api.AgentID(result.GetAgentId()),
 			Err: ErrorFromProto(result.GetError())}
 	case *apiv1.SchedulerEvent_InverseOffers:
-		return protocol.InverseOffers{Offers: each(event.InverseOffers.GetOffers(), InverseOfferFromProto)}
+		return protocol.InverseOffers{Offers: Each(event.InverseOffers.GetOffers(), InverseOfferFromProto)}
 	case *apiv1.SchedulerEvent_RescindInverse:
 		rescind := event.RescindInverse
 		return protocol.RescindInverse{Offers: Names[api.OfferID](rescind.GetOfferIds()), Why: rescind.GetWhy()}

@@ -55,8 +55,8 @@ func clean[S ~string](text S) string {
 	return strings.ToValidUTF8(string(text), "\uFFFD")
 }
 
-// each converts the items of a list; nil: it has none.
-func each[From, To any](list []From, convert func(From) To) []To {
+// Each converts the items of a list; nil: it has none.
+func Each[From, To any](list []From, convert func(From) To) []To {
 	if len(list) == 0 {
 		return nil
 	}
@@ -67,8 +67,19 @@ func each[From, To any](list []From, convert func(From) To) []To {
 	return all
 }
 
+// eachKnown reads events, without those that this version does not know: of them read makes nil.
+func eachKnown[M, Event any](messages []M, read func(M) Event) []Event {
+	events := make([]Event, 0, len(messages))
+	for _, m := range messages {
+		if event := read(m); any(event) != nil {
+			events = append(events, event)
+		}
+	}
+	return events
+}
+
 // Texts converts identifiers to strings.
-func Texts[S ~string](texts []S) []string { return each(texts, clean[S]) }
+func Texts[S ~string](texts []S) []string { return Each(texts, clean[S]) }
 
 // cleanMap returns the map itself if all of it is valid.
 func cleanMap(words map[string]string) map[string]string {

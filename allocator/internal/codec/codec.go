@@ -136,15 +136,6 @@ func (c Codec) ClaimFromProto(m *apiv1.AllocatorClaim) (allocator.Claim, error) 
 	}, err
 }
 
-// ClaimsToProto makes the messages of claims.
-func (c Codec) ClaimsToProto(claims []allocator.Claim) []*apiv1.AllocatorClaim {
-	var all []*apiv1.AllocatorClaim
-	for _, claim := range claims {
-		all = append(all, c.ClaimToProto(claim))
-	}
-	return all
-}
-
 func (c Codec) claimsFromProto(ms []*apiv1.AllocatorClaim) ([]allocator.Claim, error) {
 	var all []allocator.Claim
 	for _, m := range ms {
@@ -159,17 +150,16 @@ func (c Codec) claimsFromProto(ms []*apiv1.AllocatorClaim) ([]allocator.Claim, e
 
 // AllocationToProto makes the message of an allocation.
 func (c Codec) AllocationToProto(allocation allocator.Allocation) *apiv1.AllocatorAnswers {
-	m := &apiv1.AllocatorAnswers{Offers: c.ClaimsToProto(allocation.Offers), Spared: c.ClaimsToProto(allocation.Spared)}
-	for _, inverse := range allocation.Inverse {
-		m.Inverse = append(m.Inverse, c.InverseToProto(inverse))
+	return &apiv1.AllocatorAnswers{
+		Offers: wire.Each(allocation.Offers, c.ClaimToProto), Spared: wire.Each(allocation.Spared, c.ClaimToProto),
+		Inverse: wire.Each(allocation.Inverse, c.InverseToProto),
 	}
-	return m
 }
 
 // InverseToProto makes the message of an inverse.
 func (c Codec) InverseToProto(inverse allocator.Inverse) *apiv1.AllocatorInverse {
 	return &apiv1.AllocatorInverse{
-		Victims: c.ClaimsToProto(inverse.Victims), FrameworkId: string(inverse.For), Role: string(inverse.Role), AgentId: string(inverse.Agent),
+		Victims: wire.Each(inverse.Victims, c.ClaimToProto), FrameworkId: string(inverse.For), Role: string(inverse.Role), AgentId: string(inverse.Agent),
 	}
 }
 

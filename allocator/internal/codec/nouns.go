@@ -47,11 +47,9 @@ func rolesToProto(id api.FrameworkID, named []api.Role) *apiv1.AllocatorRoles {
 }
 
 func demandToProto(d inputs.SetDemand) *apiv1.AllocatorDemand {
-	m := &apiv1.AllocatorDemand{FrameworkId: string(d.Framework), Role: string(d.Role), Stated: d.Shapes != nil}
-	for _, shape := range d.Shapes {
-		m.Shapes = append(m.Shapes, wire.ShapeToProto(shape))
+	return &apiv1.AllocatorDemand{
+		FrameworkId: string(d.Framework), Role: string(d.Role), Stated: d.Shapes != nil, Shapes: wire.Each(d.Shapes, wire.ShapeToProto),
 	}
-	return m
 }
 
 func demandFromProto(m *apiv1.AllocatorDemand) (inputs.Input, error) {

@@ -109,13 +109,9 @@ func encodeAgentChange(m *logpb.Command, change registry.Change) bool {
 	case registry.RemoveAgent:
 		m.Change = &logpb.Command_RemoveAgent{RemoveAgent: &logpb.RemoveAgent{Id: string(c.ID), Nonce: string(c.Nonce), Saw: c.Saw}}
 	case registry.KeepKill:
-		m.Change = &logpb.Command_KeepKill{KeepKill: &logpb.KeepKill{Id: string(c.ID), Kill: killsToLog(registry.Kill{Task: c.Task, Grace: c.Grace})[0]}}
+		m.Change = &logpb.Command_KeepKill{KeepKill: &logpb.KeepKill{Id: string(c.ID), Kill: killToLog(registry.Kill{Task: c.Task, Grace: c.Grace})}}
 	case registry.ForgetKills:
-		forget := &logpb.ForgetKills{Id: string(c.ID)}
-		for _, ref := range c.Tasks {
-			forget.Tasks = append(forget.Tasks, killsToLog(registry.Kill{Task: ref})...)
-		}
-		m.Change = &logpb.Command_ForgetKills{ForgetKills: forget}
+		m.Change = &logpb.Command_ForgetKills{ForgetKills: &logpb.ForgetKills{Id: string(c.ID), Tasks: wire.Each(c.Tasks, killedToLog)}}
 	case registry.DestroyOrphan:
 		m.Change = &logpb.Command_DestroyOrphan{DestroyOrphan: &logpb.DestroyOrphan{
 			Id: string(c.ID), Volume: wire.ResourceToProto(c.Volume), Generation: c.Generation,
@@ -242,14 +238,10 @@ func decodeAgentChange(m *logpb.Command) registry.Change {
 	case *logpb.Command_RemoveAgent:
 		return registry.RemoveAgent{ID: api.AgentID(c.RemoveAgent.Id), Nonce: api.Nonce(c.RemoveAgent.Nonce), Saw: c.RemoveAgent.Saw}
 	case *logpb.Command_KeepKill:
-		kill := killsFromLog(c.KeepKill.Kill)[0]
+		kill := killFromLog(c.KeepKill.Kill)
 		return registry.KeepKill{ID: api.AgentID(c.KeepKill.Id), Task: kill.Task, Grace: kill.Grace}
 	case *logpb.Command_ForgetKills:
-		forget := registry.ForgetKills{ID: api.AgentID(c.ForgetKills.Id)}
-		for _, kill := range killsFromLog(c.ForgetKills.Tasks...) {
-			forget.Tasks = append(forget.Tasks, kill.Task)
-		}
-		return forget
+		return registry.ForgetKills{ID: api.AgentID(c.ForgetKills.Id), Tasks: wire.Each(c.ForgetKills.Tasks, killedOf)}
 	case *logpb.Command_DestroyOrphan:
 		return registry.DestroyOrphan{
 			ID: api.AgentID(c.DestroyOrphan.Id), Volume: wire.ResourceOf(c.DestroyOrphan.Volume), Generation: c.DestroyOrphan.Generation,

@@ -9,20 +9,12 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-func numbersToLog(list []registry.Numbers) []*logpb.Numbers {
-	all := make([]*logpb.Numbers, len(list))
-	for i, one := range list {
-		all[i] = &logpb.Numbers{First: one.First, Next: one.Next}
-	}
-	return all
+func numbersToLog(n registry.Numbers) *logpb.Numbers {
+	return &logpb.Numbers{First: n.First, Next: n.Next}
 }
 
-func numbersFromLog(list []*logpb.Numbers) []registry.Numbers {
-	all := make([]registry.Numbers, len(list))
-	for i, m := range list {
-		all[i] = registry.Numbers{First: m.First, Next: m.Next}
-	}
-	return all
+func numbersFromLog(m *logpb.Numbers) registry.Numbers {
+	return registry.Numbers{First: m.First, Next: m.Next}
 }
 
 func masterToLog(m registry.Master) *logpb.Master {
@@ -87,42 +79,31 @@ func agentToLog(a registry.Agent) *logpb.AgentItem {
 		Agent: wire.AgentToProto(a.Agent), Nonce: string(a.Nonce), BootId: a.BootID, Marks: uint32(a.Marks),
 		Grace: wire.DurationToProto(a.Grace), Why: a.Why, Admitted: wire.TimeToProto(a.Admitted), Reserved: wire.ResourcesToProto(a.Reserved),
 		Maintenance: wire.WindowToProto(a.Maintenance), Maintained: a.Maintained, Gone: wire.TimeToProto(a.Gone),
-		MarksVersion: a.MarksVersion, Volumes: volumesToLog(a.Volumes),
-		Kills: killsToLog(a.Kills...),
+		MarksVersion: a.MarksVersion, Volumes: wire.Each(a.Volumes, volumeToLog),
+		Kills: wire.Each(a.Kills, killToLog),
 	}
 }
 
-func killsToLog(kills ...registry.Kill) []*logpb.KillItem {
-	var items []*logpb.KillItem
-	for _, k := range kills {
-		items = append(items, &logpb.KillItem{FrameworkId: string(k.Task.Framework), TaskId: string(k.Task.Task), Grace: wire.DurationToProto(k.Grace)})
-	}
-	return items
+func killToLog(k registry.Kill) *logpb.KillItem {
+	return &logpb.KillItem{FrameworkId: string(k.Task.Framework), TaskId: string(k.Task.Task), Grace: wire.DurationToProto(k.Grace)}
 }
 
-func killsFromLog(items ...*logpb.KillItem) []registry.Kill {
-	var kills []registry.Kill
-	for _, m := range items {
-		ref := api.TaskRef{Framework: api.FrameworkID(m.GetFrameworkId()), Task: api.TaskID(m.GetTaskId())}
-		kills = append(kills, registry.Kill{Task: ref, Grace: m.GetGrace().AsDuration()})
-	}
-	return kills
+func killFromLog(m *logpb.KillItem) registry.Kill {
+	return registry.Kill{Task: killedOf(m), Grace: m.GetGrace().AsDuration()}
 }
 
-func volumesToLog(volumes []registry.Volume) []*logpb.VolumeItem {
-	var items []*logpb.VolumeItem
-	for _, v := range volumes {
-		items = append(items, &logpb.VolumeItem{Volume: wire.ResourceToProto(v.Resource), Generation: v.Generation, Destroying: v.Destroying})
-	}
-	return items
+func killedToLog(task api.TaskRef) *logpb.KillItem { return killToLog(registry.Kill{Task: task}) }
+
+func killedOf(m *logpb.KillItem) api.TaskRef {
+	return api.TaskRef{Framework: api.FrameworkID(m.GetFrameworkId()), Task: api.TaskID(m.GetTaskId())}
 }
 
-func volumesFromLog(items []*logpb.VolumeItem) []registry.Volume {
-	var volumes []registry.Volume
-	for _, m := range items {
-		volumes = append(volumes, registry.Volume{Resource: wire.ResourceOf(m.Volume), Generation: m.Generation, Destroying: m.Destroying})
-	}
-	return volumes
+func volumeToLog(v registry.Volume) *logpb.VolumeItem {
+	return &logpb.VolumeItem{Volume: wire.ResourceToProto(v.Resource), Generation: v.Generation, Destroying: v.Destroying}
+}
+
+func volumeFromLog(m *logpb.VolumeItem) registry.Volume {
+	return registry.Volume{Resource: wire.ResourceOf(m.Volume), Generation: m.Generation, Destroying: m.Destroying}
 }
 
 func agentFromLog(m *logpb.AgentItem) registry.Agent {
@@ -136,8 +117,8 @@ func agentFromLog(m *logpb.AgentItem) registry.Agent {
 		Why:          m.Why,
 		Admitted:     wire.TimeOf(m.Admitted),
 		Reserved:     wire.ResourcesOf(m.Reserved),
-		Volumes:      volumesFromLog(m.Volumes),
-		Kills:        killsFromLog(m.Kills...),
+		Volumes:      wire.Each(m.Volumes, volumeFromLog),
+		Kills:        wire.Each(m.Kills, killFromLog),
 
 		Maintenance: wire.WindowOf(m.Maintenance),
 		Maintained:  m.Maintained,
@@ -149,7 +130,7 @@ func frameworkToLog(f registry.Framework) *logpb.FrameworkItem {
 	return &logpb.FrameworkItem{
 		Framework: wire.FrameworkToProto(f.Framework), Instance: string(f.Instance), Session: f.Session,
 		Admitted: wire.TimeToProto(f.Admitted), Removed: wire.TimeToProto(f.Removed), Why: f.Why, StoreVersion: f.StoreVersion,
-		Operations: operationsToLog(f.Operations),
+		Operations: wire.Each(f.Operations, operationToLog),
 	}
 }
 
@@ -162,27 +143,16 @@ func frameworkFromLog(m *logpb.FrameworkItem) registry.Framework {
 		Removed:      wire.TimeOf(m.Removed),
 		Why:          m.Why,
 		StoreVersion: m.StoreVersion,
-		Operations:   operationsFromLog(m.Operations),
+		Operations:   wire.Each(m.Operations, operationFromLog),
 	}
 }
 
-func operationsToLog(operations []registry.Operation) []*logpb.OperationDone {
-	list := make([]*logpb.OperationDone, len(operations))
-	for i, operation := range operations {
-		list[i] = &logpb.OperationDone{Id: string(operation.ID), AgentId: string(operation.Agent)}
-	}
-	return list
+func operationToLog(o registry.Operation) *logpb.OperationDone {
+	return &logpb.OperationDone{Id: string(o.ID), AgentId: string(o.Agent)}
 }
 
-func operationsFromLog(list []*logpb.OperationDone) []registry.Operation {
-	if len(list) == 0 {
-		return nil
-	}
-	operations := make([]registry.Operation, len(list))
-	for i, m := range list {
-		operations[i] = registry.Operation{ID: api.OperationID(m.Id), Agent: api.AgentID(m.AgentId)}
-	}
-	return operations
+func operationFromLog(m *logpb.OperationDone) registry.Operation {
+	return registry.Operation{ID: api.OperationID(m.Id), Agent: api.AgentID(m.AgentId)}
 }
 
 func tokenToLog(t registry.Token) *logpb.TokenItem {

@@ -70,7 +70,7 @@ func contentHead(state *registry.State) *logpb.SnapshotHead {
 	return &logpb.SnapshotHead{
 		Format: uint32(max(state.Format, 1)), ClusterId: string(state.Cluster), Epoch: state.Epoch,
 		NextAgent: state.NextAgent, NextFramework: state.NextFramework, NextVolume: state.NextVolume,
-		LostAgents: numbersToLog(state.LostAgents), LostFrameworks: numbersToLog(state.LostFrameworks),
+		LostAgents: wire.Each(state.LostAgents, numbersToLog), LostFrameworks: wire.Each(state.LostFrameworks, numbersToLog),
 		Quotas: state.Quotas, Receipts: receiptsToLog(state.Receipts), Authority: authorityToLog(state.Authority),
 		UsageUntil: wire.TimeToProto(state.Usage.Until),
 	}
@@ -185,7 +185,7 @@ func ReadSnapshot(r io.Reader) (*registry.State, Head, error) {
 	state.Cluster = api.ClusterID(m.ClusterId)
 	state.Epoch, state.Index, state.Format = m.Epoch, m.Index, uint64(m.Format)
 	state.NextAgent, state.NextFramework, state.NextVolume = m.NextAgent, m.NextFramework, m.NextVolume
-	state.LostAgents, state.LostFrameworks = numbersFromLog(m.LostAgents), numbersFromLog(m.LostFrameworks)
+	state.LostAgents, state.LostFrameworks = wire.Each(m.LostAgents, numbersFromLog), wire.Each(m.LostFrameworks, numbersFromLog)
 	state.Quotas, state.Receipts = m.Quotas, receiptsFromLog(m.Receipts)
 	state.Authority = authorityFromLog(m.Authority)
 	state.Usage.Until = wire.TimeOf(m.UsageUntil)

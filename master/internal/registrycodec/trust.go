@@ -17,7 +17,7 @@ func encodeTrustChange(m *logpb.Command, change registry.Change) bool {
 	case registry.TakeGrant:
 		m.Change = &logpb.Command_TakeGrant{TakeGrant: &logpb.TakeGrant{Principal: c.Principal, Grant: grantToLog(c.Grant)}}
 	case registry.RevokePrincipal:
-		m.Change = &logpb.Command_RevokePrincipal{RevokePrincipal: &logpb.RevokePrincipal{Principal: c.Principal, Why: c.Why, Saw: grantsToLog(c.SawGrants)}}
+		m.Change = &logpb.Command_RevokePrincipal{RevokePrincipal: &logpb.RevokePrincipal{Principal: c.Principal, Why: c.Why, Saw: wire.Each(c.SawGrants, grantToLog)}}
 	case registry.BeginReceipts:
 		m.Change = &logpb.Command_BeginReceipts{BeginReceipts: &logpb.BeginReceipts{Mark: c.Mark, Since: wire.TermToProto(c.Since)}}
 	case registry.SetSecret:
@@ -38,7 +38,7 @@ func decodeTrustChange(m *logpb.Command) registry.Change {
 		return registry.TakeGrant{Principal: c.TakeGrant.Principal, Grant: grantFromLog(c.TakeGrant.Grant)}
 	case *logpb.Command_RevokePrincipal:
 		return registry.RevokePrincipal{
-			Principal: c.RevokePrincipal.Principal, Why: c.RevokePrincipal.Why, SawGrants: grantsFromLog(c.RevokePrincipal.Saw),
+			Principal: c.RevokePrincipal.Principal, Why: c.RevokePrincipal.Why, SawGrants: wire.Each(c.RevokePrincipal.Saw, grantFromLog),
 		}
 	case *logpb.Command_BeginReceipts:
 		return registry.BeginReceipts{Mark: c.BeginReceipts.Mark, Since: wire.TermFromProto(c.BeginReceipts.Since)}
@@ -60,31 +60,15 @@ func grantFromLog(m *logpb.PrincipalGrant) rights.Grant {
 	}
 }
 
-func grantsToLog(grants []rights.Grant) []*logpb.PrincipalGrant {
-	var all []*logpb.PrincipalGrant
-	for _, grant := range grants {
-		all = append(all, grantToLog(grant))
-	}
-	return all
-}
-
-func grantsFromLog(list []*logpb.PrincipalGrant) []rights.Grant {
-	var all []rights.Grant
-	for _, m := range list {
-		all = append(all, grantFromLog(m))
-	}
-	return all
-}
-
 func principalToLog(name string, p registry.Principal) *logpb.PrincipalItem {
-	item := &logpb.PrincipalItem{Name: name, Created: wire.TimeToProto(p.Created), Revoked: wire.TimeToProto(p.Revoked), Why: p.Why}
-	item.Grants = grantsToLog(p.Grants)
-	return item
+	return &logpb.PrincipalItem{
+		Name: name, Grants: wire.Each(p.Grants, grantToLog), Created: wire.TimeToProto(p.Created), Revoked: wire.TimeToProto(p.Revoked), Why: p.Why,
+	}
 }
 
 func principalFromLog(m *logpb.PrincipalItem) registry.Principal {
 	return registry.Principal{
-		Grants: grantsFromLog(m.GetGrants()), Created: wire.TimeOf(m.GetCreated()), Revoked: wire.TimeOf(m.GetRevoked()), Why: m.GetWhy(),
+		Grants: wire.Each(m.GetGrants(), grantFromLog), Created: wire.TimeOf(m.GetCreated()), Revoked: wire.TimeOf(m.GetRevoked()), Why: m.GetWhy(),
 	}
 }
 

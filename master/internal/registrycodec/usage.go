@@ -9,19 +9,11 @@ import (
 )
 
 func recordUsageToLog(c registry.RecordUsage) *logpb.RecordUsage {
-	m := &logpb.RecordUsage{Saw: wire.TimeToProto(c.Saw), Until: wire.TimeToProto(c.Until)}
-	for _, hour := range c.Hours {
-		m.Hours = append(m.Hours, usageToLog(hour))
-	}
-	return m
+	return &logpb.RecordUsage{Saw: wire.TimeToProto(c.Saw), Until: wire.TimeToProto(c.Until), Hours: wire.Each(c.Hours, usageToLog)}
 }
 
 func recordUsageFromLog(m *logpb.RecordUsage) registry.RecordUsage {
-	change := registry.RecordUsage{Saw: wire.TimeOf(m.GetSaw()), Until: wire.TimeOf(m.GetUntil())}
-	for _, hour := range m.GetHours() {
-		change.Hours = append(change.Hours, usageFromLog(hour))
-	}
-	return change
+	return registry.RecordUsage{Saw: wire.TimeOf(m.GetSaw()), Until: wire.TimeOf(m.GetUntil()), Hours: wire.Each(m.GetHours(), usageFromLog)}
 }
 
 func usageToLog(p spent.Period) *logpb.UsageItem {
