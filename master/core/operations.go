@@ -155,64 +155,25 @@ func (r *operations) reserved(x *acceptance, result registry.Result) {
 			x.faults[i] = api.E("offer."+operation.Kind.String(), result.Err.Kind, operation.ID, result.Err.Err)
 		}
 	}
-	if fw := x.session.framework; fw.session == x.session && !x.lost {
+	fw := x.session.framework
+	if x.void = fw.session != x.session || x.lost; !x.void {
 		x.aboveLimit = r.offers.limitAbove(x.role, x.left)
-		r.runOperations(x)
-		for _, id := range sortedKeys(x.kills) {
-			if t := fw.tasks[id]; t != nil {
-				for _, grace := range x.kills[id].Each() {
-					r.kills.wishKill(t, grace, api.ReasonKilledByFramework)
-				}
+	}
+	r.runOperations(x)
+	for _, id := range sortedKeys(x.kills) {
+		if t := fw.tasks[id]; t != nil && !x.void {
+			for _, grace := range x.kills[id].Each() {
+				r.kills.wishKill(t, grace, api.ReasonKilledByFramework)
 			}
 		}
-	} else {
-		r.reservedForNobody(x)
 	}
-	x.session.framework.unlisted--
-	r.frameworks.forgetRemoved(x.session.framework)
+	fw.unlisted--
+	r.frameworks.forgetRemoved(fw)
 	a.Recheck() // on an agent that has less than is reserved, what was given back may not be in its total
 	r.standing.restate(a)
 	if len(a.accepts) > 0 {
 		r.reserve(a.accepts[0])
 	}
-}
-
-// reservedForNobody ends an accept whose session or agent is gone. If the session has ended, the framework learns about
-// the tasks when it asks (R8). If the agent was taken for dead, the framework is told now that the tasks are dropped.
-// What was committed stays in force.
-func (r *operations) reservedForNobody(x *acceptance) {
-	did := view.Decision{Why: "the framework or the agent was lost before the quorum agreed"}
-	for i, operation := range x.operations {
-		if operation.Kind.Launches() {
-			did.Refused += len(operation.Tasks)
-			r.launchedOnNothing(x, operation)
-			continue
-		}
-		if x.faults[i] == nil {
-			did.Done++
-			r.volumeEvent(x, operation)
-		} else {
-			did.Failed++
-		}
-		r.operationDone(x, operation, x.faults[i])
-	}
-	r.reportRefused(x)
-	r.answered(x, did)
-	if !x.lost && !x.loose {
-		r.offers.giveBack(x.claim(x.left))
-	}
-}
-
-// launchedOnNothing drops the tasks of an accept whose agent was lost while the accept waited.
-func (r *operations) launchedOnNothing(x *acceptance, operation api.Operation) {
-	if x.session.framework.session != x.session {
-		return
-	}
-	why := launching.Dropped(api.ReasonAgentDisconnected, "agent "+string(x.agent.id)+" was lost while the accept waited for the quorum")
-	for _, task := range operation.Tasks {
-		r.refuseTask(x, task, why)
-	}
-	r.operationDone(x, operation, nil)
 }
 
 // volumeEvent tells the agent about a volume that the registry has added or removed.
@@ -259,6 +220,8 @@ type acceptance struct {
 	lost bool
 	// loose is set when the labels have changed, so that the policy holds no offer of these resources any more.
 	loose bool
+	// void is set when its session or its agent is gone by the time that the registry has answered.
+	void bool
 }
 
 func (x *acceptance) claim(resources api.Resources) allocator.Claim {
@@ -336,9 +299,12 @@ func (o *offer) strangePart(after uint64) error {
 }
 
 // runOperations carries out the operations in order, each on what the ones before it have left. Then it gives back the
-// rest.
+// rest. Of a void accept nothing is launched; what was committed stays in force.
 func (r *operations) runOperations(x *acceptance) {
 	did := x.did
+	if x.void {
+		did.Why = "the framework or the agent was lost before the quorum agreed"
+	}
 	for i, operation := range x.operations {
 		switch {
 		case operation.Kind.Launches():
@@ -347,7 +313,6 @@ func (r *operations) runOperations(x *acceptance) {
 			started := int(r.launched - before)
 			did.Launched += started
 			did.Refused += len(operation.Tasks) - started
-			r.operationDone(x, operation, nil)
 		case x.faults[i] != nil:
 			did.Failed++
 			r.operationDone(x, operation, x.faults[i])
@@ -361,26 +326,42 @@ func (r *operations) runOperations(x *acceptance) {
 	if x.part > 0 && r.keepOpen(x, did) {
 		return
 	}
-	did.Left, did.Filter = x.left, x.filter.For()
-	r.answered(x, did)
+	if !x.void {
+		did.Left, did.Filter = x.left, x.filter.For()
+	}
+	did = x.summary(did)
+	did.At = r.now
+	r.decided(x.session.framework, did)
 	if x.left.IsZero() {
 		return
 	}
-	if !x.loose {
+	if !x.lost && !x.loose {
 		r.offers.giveBack(x.claim(x.left))
 	}
-	r.offers.filter(x.claim(x.left), x.filter)
+	if !x.void {
+		r.offers.filter(x.claim(x.left), x.filter)
+	}
 }
 
-// launchAll starts the tasks of an operation, each by itself or all as one group.
+// launchAll starts the tasks of an operation, each by itself or all as one group. Those of a void accept are dropped: if
+// its session has ended, the framework learns about them when it asks (R8), and otherwise it is told now.
 func (r *operations) launchAll(x *acceptance, operation api.Operation) {
-	if operation.Kind == api.OpLaunchGroup {
-		r.launchGroup(x, operation.Tasks)
+	switch {
+	case x.void && x.session.framework.session != x.session:
 		return
+	case x.void:
+		why := launching.Dropped(api.ReasonAgentDisconnected, "agent "+string(x.agent.id)+" was lost while the accept waited for the quorum")
+		for _, task := range operation.Tasks {
+			r.refuseTask(x, task, why)
+		}
+	case operation.Kind == api.OpLaunchGroup:
+		r.launchGroup(x, operation.Tasks)
+	default:
+		for _, task := range operation.Tasks {
+			r.launch(x, task)
+		}
 	}
-	for _, task := range operation.Tasks {
-		r.launch(x, task)
-	}
+	r.operationDone(x, operation, nil)
 }
 
 // keepOpen leaves what a part of an answer has not used in the first of its offers, for the next part. It returns false
@@ -408,15 +389,8 @@ func (r *operations) book(x *acceptance, claim allocator.Claim) {
 	}
 }
 
-// answered records how an accept ended, all its offers as one decision.
-func (r *operations) answered(x *acceptance, one view.Decision) {
-	one = x.summary(one)
-	one.At = r.now
-	r.decided(x.session.framework, one)
-}
-
-// summary adds the offers to a decision about an accept. For an answer in parts these are the offers of the first part,
-// because they hold everything that the answer could use.
+// summary adds the offers to a decision about an accept, all as one. For an answer in parts these are the offers of the
+// first part, because they hold everything that the answer could use.
 func (x *acceptance) summary(one view.Decision) view.Decision {
 	if one.Offers > 0 {
 		return one
