@@ -114,60 +114,57 @@ func (o *Operator) read(ctx context.Context, r request, call *masterv1.Call) (*m
 	return response, nil
 }
 
-// lists are the parts that each call is answered from.
-var lists = map[masterv1.Call_Type]parts{
-	masterv1.Call_GET_STATE:                snapshot,
-	masterv1.Call_GET_AGENTS:               agents,
-	masterv1.Call_GET_FRAMEWORKS:           agents | frameworks | offers,
-	masterv1.Call_GET_TASKS:                tasks,
-	masterv1.Call_GET_EXECUTORS:            executors,
-	masterv1.Call_GET_ROLES:                frameworks | roles,
-	masterv1.Call_GET_WEIGHTS:              roles,
-	masterv1.Call_GET_QUOTA:                roles,
-	masterv1.Call_GET_MAINTENANCE_SCHEDULE: agents,
-	masterv1.Call_GET_MAINTENANCE_STATUS:   agents,
-	masterv1.Call_GET_METRICS:              agents | frameworks | tasks | offers,
+// list answers a call from lists of the leader.
+type list struct {
+	want parts
+	show func(s *state, to *masterv1.Response)
+}
+
+// lists are those answers, by call.
+func (o *Operator) lists() map[masterv1.Call_Type]list {
+	return map[masterv1.Call_Type]list{
+		masterv1.Call_GET_STATE:      {snapshot, func(s *state, to *masterv1.Response) { to.GetState = s.getState() }},
+		masterv1.Call_GET_AGENTS:     {agents, func(s *state, to *masterv1.Response) { to.GetAgents = s.getAgents() }},
+		masterv1.Call_GET_FRAMEWORKS: {agents | frameworks | offers, func(s *state, to *masterv1.Response) { to.GetFrameworks = s.getFrameworks() }},
+		masterv1.Call_GET_TASKS:      {tasks, func(s *state, to *masterv1.Response) { to.GetTasks = s.getTasks() }},
+		masterv1.Call_GET_EXECUTORS:  {executors, func(s *state, to *masterv1.Response) { to.GetExecutors = s.getExecutors() }},
+		masterv1.Call_GET_ROLES:      {frameworks | roles, func(s *state, to *masterv1.Response) { to.GetRoles = s.getRoles() }},
+		masterv1.Call_GET_WEIGHTS: {roles, func(s *state, to *masterv1.Response) {
+			to.GetWeights = &masterv1.Response_GetWeights{WeightInfos: s.weights()}
+		}},
+		masterv1.Call_GET_QUOTA: {roles, func(s *state, to *masterv1.Response) {
+			to.GetQuota = &masterv1.Response_GetQuota{Status: &quotav1.QuotaStatus{Configs: s.quotas()}}
+		}},
+		masterv1.Call_GET_MAINTENANCE_SCHEDULE: {agents, func(s *state, to *masterv1.Response) {
+			to.GetMaintenanceSchedule = &masterv1.Response_GetMaintenanceSchedule{Schedule: s.schedule()}
+		}},
+		masterv1.Call_GET_MAINTENANCE_STATUS: {agents, func(s *state, to *masterv1.Response) {
+			to.GetMaintenanceStatus = &masterv1.Response_GetMaintenanceStatus{Status: s.maintenance()}
+		}},
+		masterv1.Call_GET_METRICS: {agents | frameworks | tasks | offers, func(s *state, to *masterv1.Response) { to.GetMetrics = o.getMetrics(s) }},
+	}
 }
 
 // readLists answers a call from lists of the leader.
 func (o *Operator) readLists(r request, call *masterv1.Call, response *masterv1.Response) (*masterv1.Response, error) {
-	want, known := lists[call.GetType()]
+	list, known := o.lists()[call.GetType()]
 	if !known {
 		return nil, codec.Refuse(http.StatusNotImplemented, "%s has no equivalent in Tender", call.GetType())
 	}
-	s, err := r.readState(want)
+	s, err := r.readState(list.want)
 	if err != nil {
 		return nil, err
 	}
-	switch call.GetType() {
-	case masterv1.Call_GET_STATE:
-		response.GetState = s.getState()
-	case masterv1.Call_GET_AGENTS:
-		response.GetAgents = s.getAgents()
-	case masterv1.Call_GET_FRAMEWORKS:
-		response.GetFrameworks = s.getFrameworks()
-	case masterv1.Call_GET_TASKS:
-		response.GetTasks = s.getTasks()
-	case masterv1.Call_GET_EXECUTORS:
-		response.GetExecutors = s.getExecutors()
-	case masterv1.Call_GET_ROLES:
-		response.GetRoles = s.getRoles()
-	case masterv1.Call_GET_WEIGHTS:
-		response.GetWeights = &masterv1.Response_GetWeights{WeightInfos: s.weights()}
-	case masterv1.Call_GET_QUOTA:
-		response.GetQuota = &masterv1.Response_GetQuota{Status: &quotav1.QuotaStatus{Configs: s.quotas()}}
-	case masterv1.Call_GET_MAINTENANCE_SCHEDULE:
-		response.GetMaintenanceSchedule = &masterv1.Response_GetMaintenanceSchedule{Schedule: s.schedule()}
-	case masterv1.Call_GET_MAINTENANCE_STATUS:
-		response.GetMaintenanceStatus = &masterv1.Response_GetMaintenanceStatus{Status: s.maintenance()}
-	case masterv1.Call_GET_METRICS:
-		metrics := o.metrics(s)
-		response.GetMetrics = new(masterv1.Response_GetMetrics)
-		for _, name := range slices.Sorted(maps.Keys(metrics)) {
-			response.GetMetrics.Metrics = append(response.GetMetrics.Metrics, &mesosv1.Metric{Name: text(name), Value: proto.Float64(metrics[name])})
-		}
-	}
+	list.show(s, response)
 	return response, nil
+}
+
+func (o *Operator) getMetrics(s *state) *masterv1.Response_GetMetrics {
+	metrics, all := o.metrics(s), new(masterv1.Response_GetMetrics)
+	for _, name := range slices.Sorted(maps.Keys(metrics)) {
+		all.Metrics = append(all.Metrics, &mesosv1.Metric{Name: text(name), Value: proto.Float64(metrics[name])})
+	}
+	return all
 }
 
 func (s *state) getState() *masterv1.Response_GetState {

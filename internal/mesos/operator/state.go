@@ -56,35 +56,33 @@ func (r request) readState(want parts) (*state, error) {
 	if want&snapshot == 0 {
 		return readState(r.r.Context(), r.cluster, want)
 	}
-	b := newBook()
+	there := new(client.Copy)
 	for response, err := range r.cluster.Watch(r.r.Context(), &apiv1.WatchRequest{Kinds: []string{"agent", "framework", "task", "offer"}}) {
 		if err != nil {
 			return nil, err
 		}
-		if b.take(response); b.whole {
+		if there.Take(response); there.Whole() {
 			break
 		}
 	}
-	return r.complete(b)
+	return r.complete(there)
 }
 
 // complete adds to what there is at one moment what has ended before, which does not change any more, and executors.
-func (r request) complete(b *book) (*state, error) {
-	s := b.state()
+func (r request) complete(there *client.Copy) (*state, error) {
+	s := &state{agents: there.Agents(), frameworks: there.Frameworks(), tasks: there.Tasks(), offers: there.Offers()}
 	lists, err := readState(r.r.Context(), r.cluster, frameworks|tasks|executors)
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range lists.frameworks {
-		if _, known := b.frameworks[f.GetId()]; !known && f.GetState() == removed {
+		if there.Get("framework", f.GetId()) == nil && f.GetState() == removed {
 			s.frameworks = append(s.frameworks, f)
 		}
 	}
 	for _, t := range lists.tasks {
-		if _, known := b.tasks[nameOf(t)]; !known {
-			if _, ended := stateOf(t); ended {
-				s.tasks = append(s.tasks, t)
-			}
+		if _, ended := stateOf(t); ended && there.Get("task", t.GetFrameworkId()+"/"+t.GetId()) == nil {
+			s.tasks = append(s.tasks, t)
 		}
 	}
 	s.executors = lists.executors

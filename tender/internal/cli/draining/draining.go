@@ -164,24 +164,18 @@ func (r *roll) hear(ctx context.Context) error {
 
 // hearNews checks which agents are empty.
 func (r *roll) hearNews(news *apiv1.WatchResponse) {
-	if news.GetMissed() != "" {
-		r.watch.later, r.watch.told = true, make(map[string]bool)
-	}
+	r.watch.later = r.watch.later || news.GetMissed() != ""
+	r.watch.copy.Take(news)
 	for _, change := range news.GetItems() {
-		id := r.watch.note(change)
-		i := slices.IndexFunc(r.waiting, func(agent *apiv1.AgentView) bool { return agent.GetId() == id })
-		if i < 0 {
-			continue
+		id := agentOf(change)
+		if i := slices.IndexFunc(r.waiting, func(agent *apiv1.AgentView) bool { return agent.GetId() == id }); i >= 0 {
+			r.judge(i, change)
 		}
-		r.judge(i, change)
 	}
-	if news.GetComplete() && r.watch.told != nil {
-		for i := len(r.waiting) - 1; i >= 0; i-- { // it was removed before the watch began, or while it heard nothing
-			if !r.watch.told[r.waiting[i].GetId()] {
-				r.judge(i, &apiv1.Change{Removed: "agent/" + r.waiting[i].GetId()})
-			}
+	for i := len(r.waiting) - 1; i >= 0 && news.GetComplete(); i-- { // it was removed before the watch began, or while it heard nothing
+		if id := r.waiting[i].GetId(); r.watch.copy.Get("agent", id) == nil {
+			r.judge(i, &apiv1.Change{Removed: "agent/" + id})
 		}
-		r.watch.told = nil
 	}
 	r.progress()
 }

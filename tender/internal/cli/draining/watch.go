@@ -5,6 +5,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -14,10 +15,9 @@ type watch struct {
 	end   context.CancelFunc
 	ended chan struct{}
 
-	latest   map[string]*apiv1.AgentView
+	copy     client.Copy
 	draining map[string]bool // the agents that it has seen draining, or that did so before it began
 	later    bool            // its state was told anew, by a leader that knows of all marks
-	told     map[string]bool // the agents of the state that is being told; nil once that is complete
 }
 
 // heard is news or, as the last item, why there is no more.
@@ -29,7 +29,7 @@ type heard struct {
 // openWatch begins a watch of all agents, of which some drain already.
 func openWatch(ctx context.Context, follow Follow, drain []*apiv1.AgentView) *watch {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &watch{news: make(chan heard), end: cancel, ended: make(chan struct{}), latest: make(map[string]*apiv1.AgentView), draining: make(map[string]bool), told: make(map[string]bool)}
+	w := &watch{news: make(chan heard), end: cancel, ended: make(chan struct{}), draining: make(map[string]bool)}
 	for _, agent := range drain {
 		w.draining[agent.GetId()] = true
 	}
@@ -52,20 +52,15 @@ func (w *watch) close() {
 	<-w.ended
 }
 
-// note takes in a change, and returns the ID of its agent.
-func (w *watch) note(change *apiv1.Change) (id string) {
-	if id = change.GetAgent().GetId(); id != "" {
-		w.latest[id] = change.GetAgent()
-		if w.told != nil {
-			w.told[id] = true
-		}
+// agentOf returns the ID of the agent that a change concerns; "": it concerns none.
+func agentOf(change *apiv1.Change) string {
+	if _, id := wire.ChangeName(change); id != "" {
 		return id
 	}
 	if event := change.GetEvent(); event.GetKind() == "agent" {
 		return event.GetName()
 	}
-	_, id = wire.ChangeName(change)
-	return id
+	return ""
 }
 
 // look takes in a change of an agent that is waited for. It returns the agent as it is now, nil when it is no more, and
@@ -80,7 +75,7 @@ func (w *watch) look(before *apiv1.AgentView, change *apiv1.Change) (now *apiv1.
 	if change.GetAgent() == nil && what != "updated" { // what it is like comes with its latest event
 		return nil, false
 	}
-	if now = w.latest[id]; now == nil || marked(now, api.MarkGone) {
+	if now = w.copy.Get("agent", id).GetAgent(); now == nil || marked(now, api.MarkGone) {
 		return now, now != nil
 	}
 	w.draining[id] = w.draining[id] || marked(now, api.MarkDraining)
