@@ -79,6 +79,7 @@ func New(config Config) (*Master, error) {
 	return m, nil
 }
 
+// open opens the folder, the listeners and the replicated log, each after what it needs, and builds the rooms above.
 func (m *Master) open() (err error) {
 	if m.config.DataDir != "" {
 		if m.lock, err = lockFolder(m.config.DataDir); err != nil {
@@ -89,6 +90,40 @@ func (m *Master) open() (err error) {
 	if err := m.config.checkJournal(); err != nil {
 		return err
 	}
+	if err := m.listen(); err != nil {
+		return err
+	}
+	if *m.config, err = m.config.withObtained(); err != nil {
+		return err
+	}
+	if err := m.proof.prepare(); err != nil {
+		return err
+	}
+	if err := m.openRaft(); err != nil {
+		return err
+	}
+	if m.config.reachedNowhere() {
+		m.log.Warn().Str("grpc", m.GRPCAddr()).Msg(transport.HowToAdvertise)
+	}
+	if m.config.Trust.Insecure {
+		m.log.Warn().Msg("--insecure: nothing is encrypted and there are no identities: everybody who reaches a master can run commands on every agent")
+	}
+	if err := m.proof.renew(); err != nil {
+		return err
+	}
+	if m.guard, err = guard.New(m.proof.access(), m.config.DataDir, *m.log, m.raft.Principals, m.leading.index, m.metrics.registry); err != nil {
+		return err
+	}
+	m.build()
+	m.watches.openHistory()
+	if m.http != nil {
+		m.http.prepare()
+	}
+	return m.listeners.keepAddresses()
+}
+
+// listen opens all sockets.
+func (m *Master) listen() (err error) {
 	if m.listeners.grpc, err = m.listeners.listen("gRPC", m.config.GRPC, grpcConnectionsMax); err != nil {
 		return err
 	}
@@ -100,15 +135,11 @@ func (m *Master) open() (err error) {
 			return err
 		}
 	}
-	if err := m.openNames(); err != nil {
-		return err
-	}
-	if *m.config, err = m.config.withObtained(); err != nil {
-		return err
-	}
-	if err := m.proof.prepare(); err != nil {
-		return err
-	}
+	return m.openNames()
+}
+
+// openRaft opens the replicated log. From then on the master knows its ID, and its log says it.
+func (m *Master) openRaft() (err error) {
 	m.raft, err = raftlog.Open(raftlog.Config{
 		Dir:    m.config.DataDir,
 		Memory: m.config.Memory,
@@ -132,24 +163,7 @@ func (m *Master) open() (err error) {
 	m.leading.raft, m.proof.raft = m.raft, m.raft
 	m.config.ID = m.raft.ID()
 	*m.log = m.log.With().Str("master", string(m.config.ID)).Logger()
-	if m.config.reachedNowhere() {
-		m.log.Warn().Str("grpc", m.GRPCAddr()).Msg(transport.HowToAdvertise)
-	}
-	if m.config.Trust.Insecure {
-		m.log.Warn().Msg("--insecure: nothing is encrypted and there are no identities: everybody who reaches a master can run commands on every agent")
-	}
-	if err := m.proof.renew(); err != nil {
-		return err
-	}
-	if m.guard, err = guard.New(m.proof.access(), m.config.DataDir, *m.log, m.raft.Principals, m.leading.index, m.metrics.registry); err != nil {
-		return err
-	}
-	m.build()
-	m.watches.openHistory()
-	if m.http != nil {
-		m.http.prepare()
-	}
-	return m.listeners.keepAddresses()
+	return nil
 }
 
 // build makes the rooms above the replicated log, each on those that it calls.

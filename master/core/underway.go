@@ -372,6 +372,18 @@ func (c *Core) applied(done registry.Change, result registry.Result) {
 		c.offers.roleChanged(done.Role)
 	case registry.Expire:
 		c.agents.goneForgotten()
+	case registry.Grant, registry.TakeGrant, registry.RevokePrincipal:
+		c.rightsChanged(done)
+	case registry.BeginReceipts:
+		c.receiptsBegun()
+	case registry.OnlyKept: // nothing else changes
+		c.noteKept(done)
+	}
+}
+
+// rightsChanged tells agents, which ask the master once about each of their callers, that a caller may do more or less.
+func (c *Core) rightsChanged(done registry.Change) {
+	switch done := done.(type) {
 	case registry.Grant:
 		c.note(change.Record{Kind: change.Principal, What: change.Granted, Name: done.Principal, Set: done.Grant, Why: "may " + done.Grant.String()})
 		if c.agents.views(done.Principal) {
@@ -384,9 +396,5 @@ func (c *Core) applied(done registry.Change, result registry.Result) {
 		c.note(change.Record{Kind: change.Principal, What: change.Revoked, Name: done.Principal, Why: done.Why})
 		c.agents.tellAll(protocol.PrincipalChanged{Principal: done.Principal, Until: c.now, Revoked: true})
 		c.revokeTokens()
-	case registry.BeginReceipts:
-		c.receiptsBegun()
-	case registry.OnlyKept: // nothing else changes
-		c.noteKept(done)
 	}
 }

@@ -248,25 +248,9 @@ func (f *folder) open(log raftLogger) error {
 		return f.checkFormats()
 	}
 	dir := filepath.Join(f.dir, raftFolder)
-	if f.settings.Voted {
-		if _, err := os.Stat(filepath.Join(dir, "raft.db")); err != nil {
-			return fmt.Errorf("the folder %s says that it is master %s of %s, but Raft's files are missing (%w); "+
-				"bring them back, or `tender raft remove %s` at the others, "+beginAnew,
-				f.dir, f.settings.ID, f.settings.Cluster, err, f.settings.ID)
-		}
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	snapshot, err := f.checkMetas()
-	if err != nil {
-		return f.damaged(dir, err)
-	}
 	path := filepath.Join(dir, "raft.db")
-	if f.settings.Voted {
-		if err := checkRaftFile(path, snapshot); err != nil {
-			return f.damaged(path, err)
-		}
+	if err := f.checkFiles(dir, path); err != nil {
+		return err
 	}
 	bolt, err := raftboltdb.New(raftboltdb.Options{
 		Path: path,
@@ -296,6 +280,31 @@ func (f *folder) open(log raftLogger) error {
 	}
 	// Followers that keep up ask for the last few entries, so these are also kept in memory.
 	f.logs = logcache.New(store)
+	return nil
+}
+
+// checkFiles refuses a folder whose files are missing or damaged, as far as that shows before the libraries open them.
+func (f *folder) checkFiles(dir, path string) error {
+	if f.settings.Voted {
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("the folder %s says that it is master %s of %s, but Raft's files are missing (%w); "+
+				"bring them back, or `tender raft remove %s` at the others, "+beginAnew,
+				f.dir, f.settings.ID, f.settings.Cluster, err, f.settings.ID)
+		}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	snapshot, err := f.checkMetas()
+	if err != nil {
+		return f.damaged(dir, err)
+	}
+	if !f.settings.Voted {
+		return nil
+	}
+	if err := checkRaftFile(path, snapshot); err != nil {
+		return f.damaged(path, err)
+	}
 	return nil
 }
 
