@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -310,7 +309,7 @@ func (f *folder) checkFiles(dir, path string) error {
 
 // damaged adds to an error about damaged files what a person can do about them.
 func (f *folder) damaged(path string, err error) error {
-	if !strings.Contains(err.Error(), "damaged") {
+	if !errors.Is(err, registrycodec.ErrDamaged) {
 		return err
 	}
 	return fmt.Errorf("%s: %w. If the other masters are well, `tender raft remove %s` there, "+beginAnew+"; "+
@@ -343,10 +342,10 @@ func (f *folder) checkFormats() error {
 			continue // a leader has sent the snapshot instead
 		}
 		if err != nil {
-			return fmt.Errorf("entry %d of the log is damaged or missing: %w", index, err)
+			return fmt.Errorf("entry %d of the log is %w or missing: %w", index, registrycodec.ErrDamaged, err)
 		}
 		if entry.Term < term {
-			return fmt.Errorf("entry %d of the log is damaged: it is of term %d and follows one of term %d", index, entry.Term, term)
+			return fmt.Errorf("entry %d of the log is %w: it is of term %d and follows one of term %d", index, registrycodec.ErrDamaged, entry.Term, term)
 		}
 		term = entry.Term
 		if entry.Type == raft.LogCommand {
@@ -377,7 +376,7 @@ func (f *folder) checkSnapshot() (uint64, error) {
 	}
 	_, source, err := f.snapshots.Open(list[0].ID)
 	if err != nil {
-		return 0, fmt.Errorf("snapshot %s is damaged or can't be opened: %w", list[0].ID, err)
+		return 0, fmt.Errorf("snapshot %s is %w or can't be opened: %w", list[0].ID, registrycodec.ErrDamaged, err)
 	}
 	defer source.Close()
 	if _, err := registrycodec.ReadHead(source); err != nil {

@@ -3,13 +3,14 @@ package raftlog
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
 	"os"
 	"runtime/debug"
 	"slices"
+
+	"github.com/tenderhq/tender/master/internal/registrycodec"
 )
 
 // checkRaftFile checks the structure of Raft's file before the library opens it. The library has checksums only on the
@@ -31,7 +32,7 @@ func checkRaftFile(path string, snapshot uint64) error {
 		return tree.checkBucket(string(name), value, snapshot)
 	})
 	if err == nil && (!buckets["logs"] || !buckets["conf"]) {
-		err = errors.New("it is damaged: Raft's log is not in it")
+		err = fmt.Errorf("it is %w: Raft's log is not in it", registrycodec.ErrDamaged)
 	}
 	return err
 }
@@ -41,7 +42,7 @@ func guarded(do func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if evidence := recover(); evidence != nil {
-			err = fmt.Errorf("it is damaged: %v", evidence)
+			err = fmt.Errorf("it is %w: %v", registrycodec.ErrDamaged, evidence)
 		}
 	}()
 	return do()
@@ -78,18 +79,18 @@ func openTree(file *os.File) (*pageTree, error) {
 	page := make([]byte, pageHeadBytes+headSumAt+8)
 	for i := range int64(2) {
 		if _, err := file.ReadAt(page, i*tree.size); err != nil {
-			return nil, fmt.Errorf("it is damaged: it ends within its heads: %w", err)
+			return nil, fmt.Errorf("it is %w: it ends within its heads: %w", registrycodec.ErrDamaged, err)
 		}
 		head := page[pageHeadBytes:]
 		sum := fnv.New64a()
 		sum.Write(head[:headSumAt])
 		if binary.NativeEndian.Uint32(head) != headMagic || binary.NativeEndian.Uint64(head[headSumAt:]) != sum.Sum64() {
-			return nil, fmt.Errorf("it is damaged: the checksum of its head %d is wrong", i)
+			return nil, fmt.Errorf("it is %w: the checksum of its head %d is wrong", registrycodec.ErrDamaged, i)
 		}
 		tree.size = int64(binary.NativeEndian.Uint32(head[8:]))
 		pages := binary.NativeEndian.Uint64(head[40:])
 		if int64(pages)*tree.size > info.Size() {
-			return nil, fmt.Errorf("it is damaged: it has %d bytes and speaks of %d", info.Size(), int64(pages)*tree.size)
+			return nil, fmt.Errorf("it is %w: it has %d bytes and speaks of %d", registrycodec.ErrDamaged, info.Size(), int64(pages)*tree.size)
 		}
 		if change := binary.NativeEndian.Uint64(head[48:]); change >= newest {
 			newest, tree.pages, tree.root = change, pages, binary.NativeEndian.Uint64(head[16:])
@@ -101,7 +102,7 @@ func openTree(file *os.File) (*pageTree, error) {
 // walk visits the keys and values below a page.
 func (t *pageTree) walk(id uint64, visit func(key, value []byte) error) error {
 	if id < 2 || id >= t.pages || t.seen[id] {
-		return fmt.Errorf("it is damaged: page %d is named where it can't be", id)
+		return fmt.Errorf("it is %w: page %d is named where it can't be", registrycodec.ErrDamaged, id)
 	}
 	t.seen[id] = true
 	head := make([]byte, pageHeadBytes)
@@ -110,7 +111,7 @@ func (t *pageTree) walk(id uint64, visit func(key, value []byte) error) error {
 	}
 	more := uint64(binary.NativeEndian.Uint32(head[12:]))
 	if binary.NativeEndian.Uint64(head) != id || id+more >= t.pages {
-		return fmt.Errorf("it is damaged: page %d says that it is another one", id)
+		return fmt.Errorf("it is %w: page %d says that it is another one", registrycodec.ErrDamaged, id)
 	}
 	page := make([]byte, int64(more+1)*t.size)
 	if _, err := t.file.ReadAt(page, int64(id)*t.size); err != nil {
@@ -124,7 +125,7 @@ func (t *pageTree) walk(id uint64, visit func(key, value []byte) error) error {
 func (t *pageTree) items(what string, page []byte, visit func(key, value []byte) error) error {
 	kind, count := binary.NativeEndian.Uint16(page[8:]), int(binary.NativeEndian.Uint16(page[10:]))
 	if kind != branchPage && kind != leafPage || pageHeadBytes+count*itemBytes > len(page) {
-		return fmt.Errorf("it is damaged: %s is of kind %d with %d items", what, kind, count)
+		return fmt.Errorf("it is %w: %s is of kind %d with %d items", registrycodec.ErrDamaged, what, kind, count)
 	}
 	next := count * itemBytes
 	for i := range count {
@@ -137,7 +138,7 @@ func (t *pageTree) items(what string, page []byte, visit func(key, value []byte)
 			at, keyBytes, valueBytes = number32(item[4:]), number32(item[8:]), number32(item[12:])
 		}
 		if at+i*itemBytes != next || at+keyBytes+valueBytes > len(item) {
-			return fmt.Errorf("it is damaged: item %d of %s is not where it belongs", i, what)
+			return fmt.Errorf("it is %w: item %d of %s is not where it belongs", registrycodec.ErrDamaged, i, what)
 		}
 		next += keyBytes + valueBytes
 		var err error
@@ -160,7 +161,7 @@ func above(low []byte, what string, visit func(key, value []byte) error) func(ke
 	first := true
 	return func(key, value []byte) error {
 		if order := bytes.Compare(key, before); order < 0 || order == 0 && !first {
-			return fmt.Errorf("it is damaged: a key below %s is out of order", what)
+			return fmt.Errorf("it is %w: a key below %s is out of order", registrycodec.ErrDamaged, what)
 		}
 		before, first = bytes.Clone(key), false
 		return visit(key, value)
@@ -174,7 +175,7 @@ func number32(data []byte) int { return int(binary.NativeEndian.Uint32(data)) }
 // stored inline, where a large one names its first page.
 func (t *pageTree) checkBucket(name string, value []byte, snapshot uint64) error {
 	if len(value) < 16 {
-		return fmt.Errorf("it is damaged: bucket %q has %d bytes", name, len(value))
+		return fmt.Errorf("it is %w: bucket %q has %d bytes", registrycodec.ErrDamaged, name, len(value))
 	}
 	before := uint64(0)
 	visit := func(key, _ []byte) error {
@@ -184,11 +185,11 @@ func (t *pageTree) checkBucket(name string, value []byte, snapshot uint64) error
 		}
 		switch {
 		case name == "logs" && (index <= before || index > max(before, snapshot)+1):
-			return fmt.Errorf("it is damaged: behind entry %d comes another than the next", max(before, snapshot))
+			return fmt.Errorf("it is %w: behind entry %d comes another than the next", registrycodec.ErrDamaged, max(before, snapshot))
 		case name == "logs":
 			before = index
 		case name != "conf" || !slices.ContainsFunc(stableKeys, func(known []byte) bool { return bytes.Equal(known, key) }):
-			return fmt.Errorf("it is damaged: %q holds a value of the name %q", name, key)
+			return fmt.Errorf("it is %w: %q holds a value of the name %q", registrycodec.ErrDamaged, name, key)
 		}
 		return nil
 	}
@@ -196,7 +197,7 @@ func (t *pageTree) checkBucket(name string, value []byte, snapshot uint64) error
 		return t.walk(root, visit)
 	}
 	if len(value) < 16+pageHeadBytes {
-		return fmt.Errorf("it is damaged: bucket %q has %d bytes", name, len(value))
+		return fmt.Errorf("it is %w: bucket %q has %d bytes", registrycodec.ErrDamaged, name, len(value))
 	}
 	return t.items(fmt.Sprintf("bucket %q", name), value[16:], visit)
 }

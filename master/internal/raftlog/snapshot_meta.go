@@ -90,9 +90,9 @@ func (f *folder) checkMeta(id string) (uint64, error) {
 	right := metaSum(meta.Version, meta.Index, meta.Term, meta.Configuration, meta.ConfigurationIndex)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("snapshot %s is damaged or can't be read: %w", id, err)
+		return 0, fmt.Errorf("snapshot %s is %w or can't be read: %w", id, registrycodec.ErrDamaged, err)
 	case meta.ID != id || meta.Size != size || head.MetaSum != right:
-		return 0, fmt.Errorf("snapshot %s is damaged: its meta.json does not tell what it holds", id)
+		return 0, fmt.Errorf("snapshot %s is %w: its meta.json does not tell what it holds", id, registrycodec.ErrDamaged)
 	}
 	return meta.Index, nil
 }

@@ -3,11 +3,12 @@ package raftlog
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/tenderhq/tender/master/internal/registrycodec"
 )
 
 // store is Raft's file.
@@ -43,9 +44,9 @@ func unsealed(data []byte, over ...[]byte) ([]byte, error) {
 	n := len(data) - len(sumMark) - crc32.Size
 	switch {
 	case n < 0 || string(data[n:n+len(sumMark)]) != sumMark:
-		return nil, errors.New("it is damaged: its checksum is missing")
+		return nil, fmt.Errorf("it is %w: its checksum is missing", registrycodec.ErrDamaged)
 	case binary.LittleEndian.Uint32(data[n+len(sumMark):]) != sumOf(data[:n], over...):
-		return nil, errors.New("it is damaged: its checksum is wrong")
+		return nil, fmt.Errorf("it is %w: its checksum is wrong", registrycodec.ErrDamaged)
 	}
 	return data[:n:n], nil
 }
@@ -73,7 +74,7 @@ func (s summed) GetLog(index uint64, entry *raft.Log) error {
 		return err
 	}
 	if entry.Index != index {
-		return fmt.Errorf("it is damaged: it says that it is entry %d", entry.Index)
+		return fmt.Errorf("it is %w: it says that it is entry %d", registrycodec.ErrDamaged, entry.Index)
 	}
 	extensions, err := unsealed(entry.Extensions, identityOf(entry), entry.Data)
 	if entry.Extensions = extensions; len(extensions) == 0 {
@@ -105,7 +106,7 @@ func (s summed) GetUint64(key []byte) (uint64, error) {
 		return 0, err
 	}
 	if len(value) != 8 {
-		return 0, fmt.Errorf("what Raft keeps as %s is damaged: it has %d bytes", key, len(value))
+		return 0, fmt.Errorf("what Raft keeps as %s is %w: it has %d bytes", key, registrycodec.ErrDamaged, len(value))
 	}
 	return binary.BigEndian.Uint64(value), nil
 }
@@ -119,7 +120,7 @@ func (s summed) checkValues(voted bool) error {
 		_, err := s.Get(key)
 		missing := err != nil && err.Error() == "not found" // the library's error has only this text
 		if missing && i == 0 && voted {
-			return fmt.Errorf("it is damaged: it has no %s", key)
+			return fmt.Errorf("it is %w: it has no %s", registrycodec.ErrDamaged, key)
 		}
 		if err != nil && !missing {
 			return err

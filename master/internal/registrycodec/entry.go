@@ -23,6 +23,9 @@ const EntryBytesMax = 4 << 20
 // CommandBytesMax bounds one command: the largest value of a store, and what surrounds it.
 const CommandBytesMax = registry.StoreValueBytesMax + 64<<10
 
+// ErrDamaged is in the error about data whose bytes are not those that were written.
+var ErrDamaged = errors.New("damaged")
+
 // EncodeCommand converts a command to its message, and returns the size of that in an entry.
 func EncodeCommand(command registry.Command) (*logpb.Command, int, error) {
 	m := &logpb.Command{Client: command.Client, Counter: command.Counter, At: wire.TimeToProto(command.At)}
@@ -78,7 +81,7 @@ func appendSumOf(body, to []byte) []byte {
 func checkSum(data []byte) error {
 	body := data[:max(len(data)-entrySumBytes, 0)]
 	if !bytes.Equal(appendSumOf(body, nil), data[len(body):]) {
-		return errors.New("it is damaged: its checksum is wrong")
+		return fmt.Errorf("it is %w: its checksum is wrong", ErrDamaged)
 	}
 	return nil
 }
@@ -101,11 +104,11 @@ func CheckEntry(data []byte) error {
 	for rest := data; len(rest) > 0; {
 		number, kind, n := protowire.ConsumeTag(rest)
 		if n < 0 {
-			return fmt.Errorf("it is damaged: %w", protowire.ParseError(n))
+			return fmt.Errorf("it is %w: %w", ErrDamaged, protowire.ParseError(n))
 		}
 		size := protowire.ConsumeFieldValue(number, kind, rest[n:])
 		if size < 0 {
-			return fmt.Errorf("it is damaged: %w", protowire.ParseError(size))
+			return fmt.Errorf("it is %w: %w", ErrDamaged, protowire.ParseError(size))
 		}
 		rest = rest[n+size:]
 	}
@@ -117,11 +120,11 @@ func CheckEntry(data []byte) error {
 func entryFormat(data []byte) (uint32, error) {
 	number, kind, n := protowire.ConsumeTag(data)
 	if n < 0 || number != entryFormatField || kind != protowire.VarintType {
-		return 0, errors.New("it is damaged: it does not begin with its format")
+		return 0, fmt.Errorf("it is %w: it does not begin with its format", ErrDamaged)
 	}
 	format, size := protowire.ConsumeVarint(data[n:])
 	if size < 0 {
-		return 0, fmt.Errorf("it is damaged: %w", protowire.ParseError(size))
+		return 0, fmt.Errorf("it is %w: %w", ErrDamaged, protowire.ParseError(size))
 	}
 	short := uint32(min(format, math.MaxUint32))
 	return short, checkFormat("it", short)
@@ -140,7 +143,7 @@ func readEntry(data []byte) (*logpb.Entry, error) {
 	}
 	entry := &logpb.Entry{}
 	if err := proto.Unmarshal(data, entry); err != nil {
-		return nil, fmt.Errorf("it is damaged: %w", err)
+		return nil, fmt.Errorf("it is %w: %w", ErrDamaged, err)
 	}
 	return entry, nil
 }

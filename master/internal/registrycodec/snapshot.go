@@ -195,11 +195,11 @@ func ReadSnapshot(r io.Reader) (*registry.State, Head, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, Head{}, fmt.Errorf("the snapshot is damaged: %w", err)
+		return nil, Head{}, fmt.Errorf("the snapshot is %w: %w", ErrDamaged, err)
 	case items != m.Items:
-		return nil, Head{}, fmt.Errorf("the snapshot is damaged: it holds %d items and says %d", items, m.Items)
+		return nil, Head{}, fmt.Errorf("the snapshot is %w: it holds %d items and says %d", ErrDamaged, items, m.Items)
 	case Hash(state) != m.Hash:
-		return nil, Head{}, errors.New("the snapshot is damaged: its hash is wrong")
+		return nil, Head{}, fmt.Errorf("the snapshot is %w: its hash is wrong", ErrDamaged)
 	}
 	return state, headOf(m), nil
 }
@@ -234,7 +234,7 @@ func (f *frameReader) head() (*logpb.SnapshotHead, error) {
 	}
 	m := &logpb.SnapshotHead{}
 	if _, err := f.frame(m); err != nil {
-		return nil, fmt.Errorf("the snapshot is damaged: %w", err)
+		return nil, fmt.Errorf("the snapshot is %w: %w", ErrDamaged, err)
 	}
 	return m, checkFormat("the snapshot", m.Format)
 }
