@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 const (
@@ -22,8 +23,8 @@ const (
 
 // Watch tells what there is, and then every change, in order, until ctx ends. When the leader changes or the connection
 // breaks, it goes on at the next leader; a response whose field missed is set says what it could not learn, and that the
-// state follows anew. What a leader has told last before it died the next one may tell again behind that, such as the end
-// of a task: whoever counts ends remembers which tasks have ended since the state. An error is the last thing that it
+// state follows anew. The end of a task that one leader has told last before it died, and the next one tells again, is told
+// once as an end, and then as reported again, of the latest 16,384 ends at least. An error is the last thing that it
 // yields; nothing that another attempt may cure is one. The responses must not be changed. See [apiv1.WatchRequest].
 //
 //	for news, err := range c.Watch(ctx, &apiv1.WatchRequest{Kinds: []string{"task"}}) {
@@ -75,7 +76,8 @@ type watch struct {
 	conn    grpc.ClientConnInterface
 	request *apiv1.WatchRequest // with the cursor up to which its reader was told everything
 	yield   func(*apiv1.WatchResponse, error) bool
-	over    bool // its reader wants no more
+	ends    wire.Ends // that it was told
+	over    bool      // its reader wants no more
 }
 
 // once hears one stream. It reports whether anything came, and why the stream has ended.
@@ -92,6 +94,9 @@ func (w *watch) once(ctx context.Context) (heard bool, err error) {
 			return heard, Error(err)
 		}
 		heard = true
+		for _, item := range response.GetItems() {
+			w.ends.Settle(item.GetEvent())
+		}
 		if response.GetComplete() {
 			w.request.After = response.GetCursor()
 		} else if response.GetMissed() != "" {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -103,7 +102,7 @@ func (m *Master) newLeader(lead *raftlog.Leadership, policy allocator.Allocator)
 		tally:  tally.New(func(took time.Duration) { m.metrics.starts.Observe(took.Seconds()) }),
 		seen:   now,
 
-		changes: &watching.Stream{Term: lead.Term, Leader: m.config.ID, Ended: sync.OnceValue(m.watches.events.Ended)},
+		changes: &watching.Stream{Term: lead.Term, Leader: m.config.ID, Told: m.watches.endsTold(lead.Term)},
 	}
 	l.changes.Append(l.core.Changes())
 	return l

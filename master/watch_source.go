@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -140,6 +141,32 @@ func (w *watchLogs) followLeader(ctx context.Context, log *watching.Log, views b
 	}
 }
 
+// endsTold returns a function that says which ends of tasks leaders of earlier terms have told, as far as this master has
+// followed them or has it in its history. (Protocol rule R65.)
+func (w *watchLogs) endsTold(term api.Term) func([]watching.End) map[string]bool {
+	inLog := sync.OnceValue(w.events.Ends)
+	return func(ends []watching.End) map[string]bool {
+		told, others := make(map[string]bool), make(map[string]string)
+		var since time.Time
+		for _, end := range ends {
+			if inLog().Knows(end.Task, end.What, term) {
+				told[end.Task] = true
+				continue
+			}
+			if others[end.Task] = end.What; since.IsZero() || end.At.Before(since) {
+				since = end.At
+			}
+		}
+		if w.history != nil && len(others) > 0 {
+			maps.Copy(told, w.history.Ended(others, since.Add(-clocksApart)))
+		}
+		return told
+	}
+}
+
+// clocksApart is how far an agent's clock may be ahead of a leader's.
+const clocksApart = time.Minute
+
 // feedFrom keeps a log up to date from this leader's core until the leadership or ctx ends.
 func (w *watchLogs) feedFrom(ctx context.Context, l *leader, log *watching.Log, views bool) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -230,7 +257,7 @@ func (f *feeder) step(ctx context.Context) (more bool, err error) {
 		if !known {
 			return false, errMissed
 		}
-		more = next > f.place
+		more = next-f.place == sourceRecordsMax
 		f.place = next
 		f.log.Put(batch.Entries, batch.At, true)
 		return more, nil

@@ -108,7 +108,10 @@ type Event struct {
 	//	*Event_Grant
 	//	*Event_Agent
 	//	*Event_Framework
-	Set           isEvent_Set `protobuf_oneof:"set"`
+	Set isEvent_Set `protobuf_oneof:"set"`
+	// True: the end of a task that its leader has heard first from an agent's report, and did not know to be told. An earlier
+	// leader may have told it last of all; a task ends once, unless it was DROPPED and launched again.
+	Heard         bool `protobuf:"varint,14,opt,name=heard,proto3" json:"heard,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -247,6 +250,13 @@ func (x *Event) GetFramework() *FrameworkView {
 		}
 	}
 	return nil
+}
+
+func (x *Event) GetHeard() bool {
+	if x != nil {
+		return x.Heard
+	}
+	return false
 }
 
 type isEvent_Set interface {
@@ -882,7 +892,7 @@ const file_api_v1_watch_proto_rawDesc = "" +
 	"\x12api/v1/watch.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x15api/v1/operator.proto\x1a\x12api/v1/trust.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"E\n" +
 	"\x06Cursor\x12#\n" +
 	"\x04term\x18\x01 \x01(\v2\x0f.tender.v1.TermR\x04term\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x04R\x06number\"\xb9\x03\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"\xcf\x03\n" +
 	"\x05Event\x12)\n" +
 	"\x06cursor\x18\x01 \x01(\v2\x11.tender.v1.CursorR\x06cursor\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
@@ -897,7 +907,8 @@ const file_api_v1_watch_proto_rawDesc = "" +
 	" \x01(\v2\x13.tender.v1.RoleViewH\x00R\x04role\x121\n" +
 	"\x05grant\x18\v \x01(\v2\x19.tender.v1.PrincipalGrantH\x00R\x05grant\x12,\n" +
 	"\x05agent\x18\f \x01(\v2\x14.tender.v1.AgentViewH\x00R\x05agent\x128\n" +
-	"\tframework\x18\r \x01(\v2\x18.tender.v1.FrameworkViewH\x00R\tframeworkB\x05\n" +
+	"\tframework\x18\r \x01(\v2\x18.tender.v1.FrameworkViewH\x00R\tframework\x12\x14\n" +
+	"\x05heard\x18\x0e \x01(\bR\x05heardB\x05\n" +
 	"\x03set\"\x88\x04\n" +
 	"\x06Change\x12&\n" +
 	"\x05event\x18\x01 \x01(\v2\x10.tender.v1.EventR\x05event\x12\x18\n" +

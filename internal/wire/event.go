@@ -19,7 +19,7 @@ type Event struct {
 	At                        time.Time
 	Kind, Name, What, Why, By string
 	About                     []string
-	Notable                   bool
+	Notable, Heard            bool
 	Set                       []byte // the field of Event.set, encoded; only written, for whoever wants it reads the message
 }
 
@@ -34,6 +34,7 @@ const (
 	eventBy
 	eventAbout
 	eventNotable
+	eventHeard = 14
 
 	first  protowire.Number = 1
 	second protowire.Number = 2
@@ -65,7 +66,11 @@ func (e *Event) Append(to []byte) []byte {
 	if e.Notable {
 		to = appendNumber(to, eventNotable, 1)
 	}
-	return append(to, e.Set...)
+	to = append(to, e.Set...)
+	if e.Heard {
+		to = appendNumber(to, eventHeard, 1)
+	}
+	return to
 }
 
 // appendPart appends a message of less than 128 bytes.
@@ -120,6 +125,8 @@ func (e *Event) Read(encoded []byte) error {
 			e.About = append(e.About, text)
 		case eventNotable:
 			e.Notable = of.number != 0
+		case eventHeard:
+			e.Heard = of.number != 0
 		}
 	}
 	if of.bad || bad {

@@ -36,8 +36,9 @@ type Record struct {
 	Set any
 	// Routine is what a framework says of an event of its jobs; of all others the kind and the word say it.
 	Routine bool
-	// Heard is set at the end of a task that a new leader hears from a report: the leader before may have told it.
-	Heard bool
+	// Heard is when a task has ended, by its agent's clock, of an end that a new leader hears from a report: a leader
+	// before may have told it. Nil of all others.
+	Heard *time.Time
 	// Reason is that of a task's status.
 	Reason api.Reason
 	// Asked is what a framework has asked for in a role: all that it wants there from now on. Never edited.

@@ -445,7 +445,8 @@ func (r *tasks) noteReported(t *task, before api.TaskState) {
 	case t.status.State.Terminal():
 		r.noteStatus(t)
 		if !t.duplicate {
-			r.changes[len(r.changes)-1].Heard = true
+			ended := t.status.At
+			r.changes[len(r.changes)-1].Heard = &ended
 		}
 	default:
 		r.noteTask(t, change.Reported, "its agent has it: "+t.status.State.String(), t.status.Reason)

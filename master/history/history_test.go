@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -471,5 +472,23 @@ func TestAllAtOnce(t *testing.T) {
 	isNewestFirst(t, got, told)
 	if len(gaps) > 0 {
 		t.Errorf("it says %q", gaps)
+	}
+}
+
+// TestAnEndThatWasToldIsKnown: whoever leads next asks its history of the ends that agents report (R65).
+func TestAnEndThatWasToldIsKnown(t *testing.T) {
+	h := start(t, Config{Folder: t.TempDir()}, unsynced())
+	for i, one := range []struct{ task, what string }{
+		{"f1/t1", "launched"}, {"f1/t1", "finished"}, {"f1/t2", "dropped"}, {"f1/t2", "launched"}, {"f1/t3", "running"}, {"f2/t1", "failed"},
+	} {
+		h.Add(packed(event(1, uint64(i+1), "task", one.task, one.what, "agent/a1")))
+	}
+	h.write(began)
+	asked := map[string]string{"f1/t1": "finished", "f1/t2": "dropped", "f1/t3": "finished", "f2/t1": "finished", "f1/t4": "finished"}
+	if got := h.Ended(asked, began); !maps.Equal(got, map[string]bool{"f1/t1": true, "f1/t2": false}) {
+		t.Errorf("of %v it knows %v", asked, got)
+	}
+	if got := h.Ended(asked, began.Add(time.Hour)); len(got) > 0 {
+		t.Errorf("it knows of an hour later %v", got)
 	}
 }

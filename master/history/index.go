@@ -50,10 +50,15 @@ func (x *index) all() []uint32 {
 }
 
 // find returns where records with one of the keys begin, in order.
-func (x *index) find(keys ...key) (found []uint32) {
+func (x *index) find(keys ...key) []uint32 {
 	first, others := keys[0], keys[1:]
+	return x.findAny(func(k key) bool { return k == first || len(others) > 0 && slices.Contains(others, k) })
+}
+
+// findAny returns where records begin of which one of the keys is wanted, in order.
+func (x *index) findAny(wanted func(key) bool) (found []uint32) {
 	for postings := x.postings; len(postings) >= postingBytes; postings = postings[postingBytes:] {
-		if k := key(binary.LittleEndian.Uint32(postings)); k == first || len(others) > 0 && slices.Contains(others, k) {
+		if wanted(key(binary.LittleEndian.Uint32(postings))) {
 			found = append(found, binary.LittleEndian.Uint32(postings[offsetBytes:]))
 		}
 	}

@@ -30,6 +30,8 @@ type Query struct {
 	Before wire.Cursor
 	// Limit is how many are selected; at least 1.
 	Limit int
+
+	tasks map[key]bool // of one of these tasks; nil: of any
 }
 
 // Page is what a query has selected.
@@ -84,25 +86,27 @@ func (q *Query) skips(s *summary) bool {
 func (q *Query) candidates(x *index) []uint32 {
 	var found []uint32
 	restricted := false
-	restrict := func(keys ...key) {
-		offsets := x.find(keys...)
+	restrict := func(offsets []uint32) {
 		if restricted {
 			offsets = both(found, offsets)
 		}
 		found, restricted = offsets, true
 	}
 	if q.Of != "" {
-		restrict(keyOf(q.Of))
+		restrict(x.find(keyOf(q.Of)))
 	}
 	if len(q.Kinds) > 0 {
 		var keys []key
 		for _, kind := range q.Kinds {
 			keys = append(keys, kindKey(kind))
 		}
-		restrict(keys...)
+		restrict(x.find(keys...))
 	}
 	if q.By != "" {
-		restrict(causeKeys(q.By)...)
+		restrict(x.find(causeKeys(q.By)...))
+	}
+	if q.tasks != nil {
+		restrict(x.findAny(func(k key) bool { return q.tasks[k] }))
 	}
 	if !restricted {
 		return x.all()
@@ -298,6 +302,43 @@ func (h *History) Select(q Query) (Page, error) {
 	}
 	return page, nil
 }
+
+// Ended returns those of the tasks that have ended as it is given, by FRAMEWORK/TASK and the word of that event, and were
+// not launched again, as far as the history has written it since a time. It may be called from any goroutine.
+func (h *History) Ended(tasks map[string]string, since time.Time) map[string]bool {
+	q := Query{Since: since, Limit: endedPage, tasks: make(map[key]bool, len(tasks))}
+	for task := range tasks { // order: irrelevant because the result is a map
+		q.tasks[keyOf(taskKind, "/", task)] = true
+	}
+	ended := make(map[string]bool)
+	for {
+		page, err := h.Select(q)
+		if err != nil {
+			return ended // what can't be read is not known
+		}
+		for _, e := range page.Events {
+			what, asked := tasks[e.GetName()]
+			if _, decided := ended[e.GetName()]; !asked || decided || e.GetKind() != taskKind {
+				continue
+			}
+			switch e.GetWhat() { // of the newest of the two
+			case what:
+				ended[e.GetName()] = true
+			case launchedWord:
+				ended[e.GetName()] = false
+			}
+		}
+		if page.Next.IsZero() || len(ended) == len(tasks) {
+			return ended
+		}
+		q.Before = page.Next
+	}
+}
+
+const (
+	endedPage    = 1000       // how many events Ended reads at once
+	launchedWord = "launched" // of a task, as its event has it
+)
 
 // merge returns what is in one of two ordered lists, each once.
 func merge(a, b []uint32) []uint32 {

@@ -38,10 +38,12 @@ type Witness struct {
 
 	court *Court
 	all   bool // it has asked for every event
+	once  bool // it hears each end of a task once, because it watches as programs do
 
 	mu      sync.Mutex
 	last    wire.Cursor // of the latest event
-	follows bool        // the next event is the one behind the last
+	ends    wire.Ends
+	follows bool // the next event is the one behind the last
 	whats   []string
 	missed  []string
 }
@@ -86,6 +88,7 @@ func (w *Witness) hear(ctx context.Context, conn *grpc.ClientConn, request *apiv
 // Move has a witness watch as programs do, at one leader after the other, until ctx ends.
 func (c *Court) Move(ctx context.Context, name string, request *apiv1.WatchRequest, masters *client.Client) *Witness {
 	w := c.witness(name, request)
+	w.once = true
 	c.watching.Go(func() {
 		for news, err := range masters.Watch(ctx, request) {
 			switch {
@@ -126,6 +129,12 @@ func (w *Witness) hears(event *apiv1.Event) {
 		w.court.Broken("%s: after event %v comes %v (%s %s)", w.Name, w.last, at, event.GetKind(), event.GetWhat())
 	}
 	w.last, w.follows = at, true
+	if event.GetKind() == "task" {
+		if w.once && w.ends.Knows(event.GetName(), event.GetWhat(), at.Term) {
+			w.court.Broken("%s: in term %v it is told once more that task %s is %s", w.Name, at.Term, event.GetName(), event.GetWhat())
+		}
+		w.ends.Note(event.GetName(), event.GetWhat(), at.Term)
+	}
 	w.whats = append(w.whats, event.GetKind()+" "+event.GetName()+" "+event.GetWhat())
 	w.court.hears(w.Name, at, event)
 }
@@ -136,6 +145,9 @@ func (c *Court) hears(who string, at wire.Cursor, event *apiv1.Event) {
 	defer c.mu.Unlock()
 	if c.events == nil {
 		c.events = make(map[wire.Cursor]*apiv1.Event)
+	}
+	if event.GetWhy() == wire.ToldAgainWhy {
+		return // others may have heard that end from this leader alone (R65)
 	}
 	if said := c.events[at]; said != nil && !proto.Equal(said, event) {
 		c.Broken("%s is told as event %v\n%v\nand another one\n%v", who, at, event, said)

@@ -105,7 +105,8 @@ func Gone(kind, name string, at wire.Cursor) Entry {
 type describer struct {
 	stream *Stream
 	event  wire.Event
-	texts  []byte // those of the event that were joined
+	texts  []byte          // those of the event that were joined
+	told   map[string]bool // tasks whose ends earlier leaders have told
 }
 
 // eventOf makes the event of a record. It lives until the next one is made.
@@ -125,8 +126,8 @@ func (t *describer) eventOf(r *numbered) *wire.Event {
 	case r.By.Kind != "":
 		t.event.By = t.join(r.By.Kind, " ", r.By.Name)
 	}
-	if r.Heard && t.stream.Ended != nil && t.stream.Ended()[t.event.Name] {
-		t.event.What, t.event.Why, t.event.Notable = string(change.Reported), "its agent has told its end again", false
+	if t.event.Heard = r.Heard != nil; t.event.Heard && t.told[t.event.Name] {
+		t.event.What, t.event.Why, t.event.Notable, t.event.Heard = wire.ToldAgain, wire.ToldAgainWhy, false, false
 	}
 	t.about("agent", string(r.Agent))
 	t.about("framework", string(r.Framework))
@@ -317,7 +318,7 @@ func (s *Stream) Next(from uint64, most int, records func(*change.Record)) (batc
 	if records != nil {
 		batch.latest = make(map[string]int)
 	}
-	t := describer{stream: s}
+	t := describer{stream: s, told: s.toldBefore(found)}
 	encoded := make([]byte, 0, eventBytes*len(found))
 	for i := range found {
 		if records != nil {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -82,22 +81,19 @@ func (l *Log) Cursor() wire.Cursor {
 	return l.cursor
 }
 
-// Ended returns the tasks whose ends are in the log.
-func (l *Log) Ended() map[string]bool {
+// Ends returns the ends of tasks that are in the log.
+func (l *Log) Ends() *wire.Ends {
 	l.mu.Lock()
 	entries := slices.Clone(l.entries)
 	l.mu.Unlock()
-	ended := make(map[string]bool)
+	ends := &wire.Ends{}
 	var event wire.Event
 	for i := range entries {
-		if entries[i].event == nil || event.Read(entries[i].event) != nil || event.Kind != string(change.Task) {
-			continue
-		}
-		if _, is := change.EndOf(change.What(event.What)); is {
-			ended[strings.Clone(event.Name)] = true
+		if entries[i].event != nil && event.Read(entries[i].event) == nil && event.Kind == string(change.Task) {
+			ends.Note(event.Name, event.What, event.Cursor.Term)
 		}
 	}
-	return ended
+	return ends
 }
 
 // Forget says that what follows does not continue what the log has: watchers are told why, and the state is empty until

@@ -6,6 +6,7 @@ package watching
 
 import (
 	"sync"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/change"
@@ -19,14 +20,34 @@ const streamRecordsMax = 65_536
 type Stream struct {
 	Term   api.Term
 	Leader api.MasterID
-	// Ended returns the tasks whose ends earlier leaders have told, as far as that is remembered. Nil: nothing is.
-	Ended func() map[string]bool
+	// Told returns the tasks of those ends that earlier leaders have told, as far as that is remembered. Nil: nothing is.
+	Told func(ends []End) map[string]bool
 
 	mu     sync.Mutex
 	ring   []numbered    // guarded by mu, as all below; place n is at n modulo its length once it is full
 	next   uint64        // the place of the next record
 	events uint64        // how many of the records are events
 	wake   chan struct{} // closed by the next Append; nil: nobody waits
+}
+
+// End is how a task has ended, as a new leader hears it from the report of the task's agent.
+type End struct {
+	Task, What string    // FRAMEWORK/TASK, and the word of its event
+	At         time.Time // by the agent's clock
+}
+
+// toldBefore returns the tasks whose ends earlier leaders have told.
+func (s *Stream) toldBefore(records []numbered) map[string]bool {
+	var ends []End
+	for i := range records {
+		if r := &records[i].Record; r.Heard != nil && s.Told != nil {
+			ends = append(ends, End{string(r.Framework) + "/" + string(r.Task), string(r.What), *r.Heard})
+		}
+	}
+	if ends == nil {
+		return nil
+	}
+	return s.Told(ends)
 }
 
 // numbered is a record with the number of the latest event, which is the record itself if it is one.

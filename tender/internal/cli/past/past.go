@@ -78,6 +78,10 @@ func join(pages []*apiv1.ListEventsResponse, limit int) *Answer {
 	}
 	slices.SortStableFunc(all.Events, func(a, b *apiv1.Event) int { return Cursor(a).Compare(Cursor(b)) })
 	all.Events = slices.CompactFunc(all.Events, func(a, b *apiv1.Event) bool { return Cursor(a) == Cursor(b) })
+	var ends wire.Ends
+	for _, e := range all.Events {
+		ends.Settle(e) // what one master told last, and only its own history has
+	}
 	if limit > 0 && len(all.Events) > limit {
 		all.Events, all.More = all.Events[len(all.Events)-limit:], true
 	}

@@ -36,6 +36,8 @@ func page(master string, more bool, gaps []string, events ...*apiv1.Event) *apiv
 // TestAnswersAreJoined: each event once, in the order of the leaders; a gap counts only if no master lacks nothing.
 func TestAnswersAreJoined(t *testing.T) {
 	one, two, three := event(2, 1, "agent/a1", "admitted", ""), event(2, 2, "agent/a1", "running", ""), event(3, 1, "election/3", "won", "")
+	ended, heard := event(2, 3, "task/f1/t1", "finished", ""), event(3, 2, "task/f1/t1", "finished", "")
+	heard.Heard = true
 	lacks := []string{"m2 leads; the last changes may be missing"}
 	for _, c := range []struct {
 		name  string
@@ -51,11 +53,16 @@ func TestAnswersAreJoined(t *testing.T) {
 			[]*apiv1.Event{one, three}, false, 2},
 		{"the newest", []*apiv1.ListEventsResponse{page("m1", false, nil, one, two), page("m2", false, nil, two, three)}, 2, []*apiv1.Event{two, three}, true, 0},
 		{"one has more", []*apiv1.ListEventsResponse{page("m1", true, nil, three)}, 1, []*apiv1.Event{three}, true, 0},
+		{"an end that only its leader has, which was killed, and that the next one has heard from a report",
+			[]*apiv1.ListEventsResponse{page("m1", false, nil, ended), page("m2", false, nil, heard)}, 0, []*apiv1.Event{ended, heard}, false, 0},
 	} {
 		got := join(c.pages, c.limit)
 		if !slices.Equal(got.Events, c.want) || got.More != c.more || len(got.Gaps) != c.gaps {
 			t.Errorf("%s: %v, more %t, gaps %q", c.name, got.Events, got.More, got.Gaps)
 		}
+	}
+	if ended.GetWhat() != "finished" || heard.GetWhat() != wire.ToldAgain {
+		t.Errorf("the two ends are told as %s and %s", ended.GetWhat(), heard.GetWhat())
 	}
 }
 
