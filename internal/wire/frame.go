@@ -58,6 +58,11 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if !is {
 		return c.CodecV2.Marshal(v)
 	}
+	if news, is := v.(*apiv1.WatchResponse); is {
+		if encoded := news.ProtoReflect().GetUnknown(); len(encoded) >= sharedValueMin {
+			return aroundEncoded(news, encoded)
+		}
+	}
 	if largeValues(message) > 0 {
 		return aroundValues(message, func(value []byte) mem.Buffer { return mem.SliceBuffer(value) })
 	}
@@ -75,7 +80,8 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 }
 
 const (
-	// sharedValueMin is the size from which on a store's value is sent without copying it.
+	// sharedValueMin is the size from which on a store's value, and what many watchers are told, is sent without copying
+	// it.
 	sharedValueMin = 16 << 10
 	// storeEntryValue is the field number of apiv1.StoreEntry.value, listItems that of apiv1.StoreListResponse.items.
 	storeEntryValue = 2
@@ -117,6 +123,18 @@ func aroundPage(page *apiv1.StoreListResponse, share func(value []byte) mem.Buff
 	}
 	rest, err := proto.Marshal(&apiv1.StoreListResponse{NextPageToken: page.GetNextPageToken()})
 	return append(around, mem.SliceBuffer(append(piece, rest...))), err
+}
+
+// aroundEncoded encodes a response of which a part is encoded already, for all who watch the same: they share its bytes,
+// and nobody changes them.
+func aroundEncoded(news *apiv1.WatchResponse, encoded []byte) (mem.BufferSlice, error) {
+	rest, err := proto.Marshal(&apiv1.WatchResponse{
+		Items: news.GetItems(), Cursor: news.GetCursor(), Complete: news.GetComplete(), Missed: news.GetMissed(), Packed: news.GetPacked(),
+	})
+	if len(rest) == 0 {
+		return mem.BufferSlice{mem.SliceBuffer(encoded)}, err
+	}
+	return mem.BufferSlice{mem.SliceBuffer(rest), mem.SliceBuffer(encoded)}, err
 }
 
 // largeValues returns how many values of a message are not copied.

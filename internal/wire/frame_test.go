@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/mem"
@@ -225,6 +226,40 @@ func TestPagesAreSentAroundTheirValues(t *testing.T) {
 		if data.Free(); back != 1 {
 			t.Errorf("a page of %v bytes was given back %d times", sizes, back)
 		}
+	}
+}
+
+// TestWatchersShareWhatIsEncoded: what many watchers are told is encoded once and not copied for each of them, and each
+// reads it with what is told to it alone.
+func TestWatchersShareWhatIsEncoded(t *testing.T) {
+	alone := &apiv1.WatchResponse{Items: []*apiv1.Change{{Removed: "task/another"}}, Cursor: &apiv1.Cursor{Number: 7}, Complete: true, Missed: "some", Packed: []byte("packed")}
+	if fields := alone.ProtoReflect().Descriptor().Fields().Len(); fields != 5 {
+		t.Fatalf("a response has %d fields: fill them here, and write them in aroundEncoded", fields)
+	}
+	for _, bytes := range []int{10, 200 << 10} {
+		told := &apiv1.WatchResponse{Items: []*apiv1.Change{{Removed: "task/" + strings.Repeat("t", bytes)}}}
+		encoded, err := proto.Marshal(told)
+		if err != nil {
+			t.Fatal(err)
+		}
+		news := proto.CloneOf(alone)
+		news.ProtoReflect().SetUnknown(encoded)
+		data, err := wire.Codec().Marshal(news)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shared := &data[len(data)-1].ReadOnlyData()[0] == &encoded[0]; shared != (bytes > 10) {
+			t.Errorf("%d bytes are shared: %v", bytes, shared)
+		}
+		read := new(apiv1.WatchResponse)
+		if err := wire.Codec().Unmarshal(data, read); err != nil {
+			t.Fatal(err)
+		}
+		want := proto.CloneOf(alone)
+		if want.Items = append(want.Items, told.Items...); !proto.Equal(read, want) {
+			t.Errorf("%d bytes are read as %d items, %v, %q", bytes, len(read.Items), read.Cursor, read.Missed)
+		}
+		data.Free()
 	}
 }
 

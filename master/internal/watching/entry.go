@@ -60,7 +60,7 @@ func (e *Entry) of() thing {
 	if e.shown != nil {
 		return e.shown.thing
 	}
-	var event wire.Event
+	event := wire.Event{About: make([]string, 0, aboutMost)}
 	_ = event.Read(e.event) // it was read when it came
 	return thingOf(&event)
 }
@@ -91,10 +91,13 @@ func Changed(message *apiv1.Change, at wire.Cursor) Entry {
 
 // Told makes an entry of an encoded event that another master has told.
 func Told(encoded []byte) (Entry, error) {
-	event := wire.Event{About: make([]string, 0, 8)} // not more by a bit each time
+	event := wire.Event{About: make([]string, 0, aboutMost)} // not more by a bit each time
 	err := event.Read(encoded)
 	return Entry{cursor: event.Cursor, event: encoded}, err
 }
+
+// aboutMost is how many things an event concerns at most, usually.
+const aboutMost = 8
 
 // Gone makes an entry that says that a thing is no more.
 func Gone(kind, name string, at wire.Cursor) Entry {
@@ -258,15 +261,10 @@ func (t *thing) object(state *registry.State) rights.Object {
 // hidden replaces what only some may see.
 const hidden = "(hidden)"
 
-// message returns the entry as a message for a caller with this scope. For a caller who may see everything nothing is
-// read; it is sent as it was written.
-func (e *Entry) message(by rights.Scope, state *registry.State, decode bool) *apiv1.Change {
+// message returns the entry as a message for a caller with this scope.
+func (e *Entry) message(by rights.Scope, state *registry.State) *apiv1.Change {
 	message := &apiv1.Change{}
-	if by.Everything && !decode {
-		message.ProtoReflect().SetUnknown(e.encoded())
-		return message
-	}
-	_ = proto.Unmarshal(e.encoded(), message) // it was written by us
+	_ = proto.Unmarshal(e.append(make([]byte, 0, e.size())), message) // it was written by us
 	if by.Everything {
 		return message
 	}
@@ -285,20 +283,39 @@ func (e *Entry) message(by rights.Scope, state *registry.State, decode bool) *ap
 	return message
 }
 
-// encoded returns the entry as a Change.
-func (e *Entry) encoded() []byte {
-	if e.event == nil {
-		return e.shown.view
+const (
+	// changeEvent is the number of Change.event, responseItems that of WatchResponse.items.
+	changeEvent   = 1
+	responseItems = 1
+)
+
+// size returns how many bytes the entry has as a Change.
+func (e *Entry) size() (n int) {
+	if e.event != nil {
+		n = protowire.SizeTag(changeEvent) + protowire.SizeBytes(len(e.event))
 	}
-	encoded := protowire.AppendBytes(protowire.AppendTag(make([]byte, 0, e.bytes()), changeEvent, protowire.BytesType), e.event)
 	if e.shown != nil {
-		encoded = append(encoded, e.shown.view...)
+		n += len(e.shown.view)
 	}
-	return encoded
+	return n
 }
 
-// changeEvent is the number of Change.event.
-const changeEvent = 1
+// append appends the entry as a Change.
+func (e *Entry) append(to []byte) []byte {
+	if e.event != nil {
+		to = protowire.AppendBytes(protowire.AppendTag(to, changeEvent, protowire.BytesType), e.event)
+	}
+	if e.shown != nil {
+		to = append(to, e.shown.view...)
+	}
+	return to
+}
+
+// appendItem appends the entry as an item of a WatchResponse, as it was written: nothing of it is read.
+func (e *Entry) appendItem(to []byte) []byte {
+	to = protowire.AppendTag(to, responseItems, protowire.BytesType)
+	return e.append(protowire.AppendVarint(to, uint64(e.size())))
+}
 
 // Batch is what a source tells at once, in order.
 type Batch struct {

@@ -375,24 +375,26 @@ func (l *Log) placeAfter(after wire.Cursor) (uint64, bool) {
 // step sends what is new, and returns how many changes it took from the log for that: 0 means that there is no more.
 func (r *reading) step(ctx context.Context) (news <-chan struct{}, told int, err error) {
 	from := r.place
-	entries, news, at, missed, err := r.take()
+	parts, news, at, missed, err := r.take()
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := r.send(r.responses(entries, from), at, missed == ""); err != nil {
+	told = int(r.place - from)
+	if err := r.send(r.responses(parts), at, missed == ""); err != nil {
 		return nil, 0, err
 	}
 	switch {
 	case missed == "":
-		return news, len(entries), nil
+		return news, told, nil
 	case r.log.views:
 		return news, entriesMax, r.sendState(ctx, missed)
 	}
 	return news, entriesMax, r.Send(&apiv1.WatchResponse{Missed: missed})
 }
 
-// take returns the next entries, and the cursor behind them; missed says why what follows does not continue them.
-func (r *reading) take() (entries []Entry, news <-chan struct{}, at wire.Cursor, missed string, err error) {
+// take returns the next parts of the log, and the cursor behind them; missed says why what follows does not continue
+// them.
+func (r *reading) take() (parts []*written, news <-chan struct{}, at wire.Cursor, missed string, err error) {
 	l := r.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -400,19 +402,21 @@ func (r *reading) take() (entries []Entry, news <-chan struct{}, at wire.Cursor,
 	if r.place < l.base {
 		return nil, nil, at, "", api.E("watch", api.Limit, "", fmt.Errorf("it read too slowly: %s are waiting and no more are kept; resume with the last cursor", words.Count(len(l.entries), "change")))
 	}
-	at = l.cursor
-	for r.place < l.base+uint64(len(l.entries)) {
-		e := l.entries[r.place-l.base]
-		r.place++
-		if e.missed != "" {
-			return entries, news, e.cursor, e.missed, nil
-		}
-		entries = append(entries, e)
-		if len(entries) == entriesMax {
-			return entries, news, wire.Cursor{}, "", nil // others may have the lock meanwhile
+	end := l.base + uint64(len(l.entries))
+	for most := min(end, r.place+entriesMax); r.place < most; {
+		to := min(most, r.place-r.place%responseItemsMax+responseItemsMax)
+		one, known := l.part(r, to)
+		parts = append(parts, one)
+		if r.place = known; known < to {
+			e := &l.entries[known-l.base]
+			r.place++
+			return parts, news, e.cursor, e.missed, nil
 		}
 	}
-	return entries, news, at, "", nil
+	if r.place < end {
+		return parts, news, wire.Cursor{}, "", nil // others may have the lock meanwhile
+	}
+	return parts, news, l.cursor, "", nil
 }
 
 // sendState sends the state at a moment, and goes on from there. Without views there is none, only its cursor.
@@ -487,7 +491,7 @@ func (r *reading) send(responses []*apiv1.WatchResponse, at wire.Cursor, whole b
 func (r *reading) choose(entries []Entry, state *registry.State) (responses []*apiv1.WatchResponse) {
 	all := wantsAll(r.Request) && r.By.Everything
 	var response *apiv1.WatchResponse
-	size := 0
+	items, size := 0, 0
 	for i := range entries {
 		e := &entries[i]
 		if e.event != nil && e.cursor.Compare(r.after) <= 0 {
@@ -501,11 +505,12 @@ func (r *reading) choose(entries []Entry, state *registry.State) (responses []*a
 				continue
 			}
 		}
-		if response == nil || len(response.Items) == responseItemsMax || size > responseBytesMax {
-			response, size = &apiv1.WatchResponse{}, 0
+		if response == nil || items == responseItemsMax || size > responseBytesMax {
+			response, items, size = &apiv1.WatchResponse{}, 0, 0
 			responses = append(responses, response)
 		}
 		r.put(e, response, state)
+		items++
 		size += e.bytes()
 	}
 	return responses
@@ -517,10 +522,13 @@ func (r *reading) put(e *Entry, response *apiv1.WatchResponse, state *registry.S
 	case packed && r.By.Everything:
 		response.Packed = wire.PackEvent(response.Packed, e.event)
 	case packed:
-		encoded, _ := proto.Marshal(e.message(r.By, state, true).GetEvent()) // it was just read
+		encoded, _ := proto.Marshal(e.message(r.By, state).GetEvent()) // it was just read
 		response.Packed = wire.PackEvent(response.Packed, encoded)
+	case r.By.Everything && !r.Decode:
+		message := response.ProtoReflect()
+		message.SetUnknown(e.appendItem(message.GetUnknown()))
 	default:
-		response.Items = append(response.Items, e.message(r.By, state, r.Decode))
+		response.Items = append(response.Items, e.message(r.By, state))
 	}
 }
 

@@ -236,7 +236,7 @@ func TestAGapIsToldToWhoComesFromElsewhere(t *testing.T) {
 		at(6, 400): {true, 2}, at(6, 457): {true, 2}, at(7, 0): {false, 2}, at(7, 1): {false, 1}, at(7, 2): {false, 0},
 	} {
 		missed, events := false, 0
-		r := &reading{log: log, Watcher: Watcher{By: rights.All(), Request: &apiv1.WatchRequest{EventsOnly: true, After: after.Proto()},
+		r := &reading{log: log, Watcher: Watcher{By: rights.All(), Decode: true, Request: &apiv1.WatchRequest{EventsOnly: true, After: after.Proto()},
 			Send: func(news *apiv1.WatchResponse) error {
 				missed, events = missed || news.GetMissed() != "", events+len(news.GetItems())
 				return nil
@@ -279,6 +279,44 @@ func TestWhoFollowsFromTheBeginningMissesNothing(t *testing.T) {
 	})
 }
 
+// TestWhoIsAheadOfTheLogHearsNothingTwice: who comes from a master that was ahead is told only what it does not know, also
+// where the log catches up by several parts at once.
+func TestWhoIsAheadOfTheLogHearsNothingTwice(t *testing.T) {
+	log, at := NewLog(false), wire.Cursor{Term: api.Term{Number: 1}}
+	tell := func(events int) {
+		var entries []Entry
+		for range events {
+			at.Number++
+			entries = append(entries, Changed(&apiv1.Change{Event: &apiv1.Event{Cursor: at.Proto(), Kind: "agent", Name: "a", What: "running"}}, at))
+		}
+		log.Put(entries, at, true)
+	}
+	tell(10)
+	last := uint64(responseItemsMax + 20)
+	r := &reading{log: log, Watcher: Watcher{By: rights.All(), Request: &apiv1.WatchRequest{EventsOnly: true, After: wire.Cursor{Term: at.Term, Number: last}.Proto()}}}
+	r.class = classOf(&r.Watcher)
+	r.Send = func(news *apiv1.WatchResponse) error {
+		wired, _ := proto.Marshal(news)
+		read := new(apiv1.WatchResponse)
+		if err := proto.Unmarshal(wired, read); err != nil {
+			return err
+		}
+		for _, item := range read.GetItems() {
+			if last++; item.GetEvent().GetCursor().GetNumber() != last {
+				t.Fatalf("told event %d in place of %d", item.GetEvent().GetCursor().GetNumber(), last)
+			}
+		}
+		return nil
+	}
+	if err := r.begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tell(3 * responseItemsMax)
+	if _, _, err := r.step(t.Context()); err != nil || last != at.Number {
+		t.Errorf("told up to event %d of %d, %v", last, at.Number, err)
+	}
+}
+
 // TestAFrameworkOfAnotherRole: who watches a role is told of a framework from when that has taken the role on.
 func TestAFrameworkOfAnotherRole(t *testing.T) {
 	log := NewLog(true)
@@ -288,7 +326,7 @@ func TestAFrameworkOfAnotherRole(t *testing.T) {
 	}
 	log.Put([]Entry{in("web")}, at, true)
 	told := 0
-	r := &reading{log: log, Watcher: Watcher{By: rights.All(), Request: &apiv1.WatchRequest{Role: "batch"}, Send: func(news *apiv1.WatchResponse) error {
+	r := &reading{log: log, Watcher: Watcher{By: rights.All(), Decode: true, Request: &apiv1.WatchRequest{Role: "batch"}, Send: func(news *apiv1.WatchResponse) error {
 		told += len(news.GetItems())
 		return nil
 	}}}

@@ -2,6 +2,7 @@ package watching
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -23,10 +24,13 @@ type part struct {
 	from, to uint64
 }
 
-// written is a part as encoded responses. They are complete except for their cursor, and never edited.
+// written is a part of a log. The first who needs it as encoded responses makes them, and they take the entries' place.
+// They are complete except for their cursor, and never edited.
 type written struct {
 	once      sync.Once
+	entries   []Entry
 	responses [][]byte
+	alone     bool // it is one watcher's, and is not encoded
 }
 
 // classOf returns what those watchers have in common who are told the same: what they have asked for, and their rights. It
@@ -41,44 +45,50 @@ func classOf(w *Watcher) string {
 	return fmt.Sprintf("%v %s", w.By, asked)
 }
 
-// part returns a part that is encoded, or that the caller encodes.
-func (l *Log) part(p part) *written {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	one := l.written[p]
-	if one == nil {
-		one = new(written)
+// part returns what a watcher is told next, up to a place, and where it ends: before that place if something is missed
+// there. Who watches the same gets the same part, and no entry is copied for those who come after the first.
+func (l *Log) part(r *reading, to uint64) (one *written, end uint64) {
+	p := part{r.class, r.place, to}
+	some := l.entries[p.from-l.base : to-l.base]
+	shared := r.class != "" && !r.heardSome(some)
+	if one := l.written[p]; one != nil && shared {
+		return one, to
+	}
+	for i := range some {
+		if some[i].missed != "" {
+			return &written{entries: slices.Clone(some[:i]), alone: true}, p.from + uint64(i)
+		}
+	}
+	one = &written{entries: slices.Clone(some), alone: !shared}
+	if shared {
 		if l.parts = append(l.parts, p); len(l.parts) > partsMax {
 			delete(l.written, l.parts[0])
 			l.parts = l.parts[1:]
 		}
 		l.written[p] = one
 	}
-	return one
+	return one, to
 }
 
-// responses returns what the watcher is told of the entries that begin at a place.
-func (r *reading) responses(entries []Entry, from uint64) (all []*apiv1.WatchResponse) {
-	for len(entries) > 0 {
-		some := entries[:min(uint64(len(entries)), responseItemsMax-from%responseItemsMax)]
-		to := from + uint64(len(some))
-		if r.class == "" || r.heardSome(some) {
-			all = append(all, r.chosen(some)...)
-		} else {
-			one := r.log.part(part{r.class, from, to})
-			one.once.Do(func() {
-				for _, response := range r.chosen(some) {
-					encoded, _ := proto.Marshal(response) // we have just made it
-					one.responses = append(one.responses, encoded)
-				}
-			})
-			for _, encoded := range one.responses {
-				response := new(apiv1.WatchResponse)
-				response.ProtoReflect().SetUnknown(encoded)
-				all = append(all, response)
-			}
+// responses returns what the watcher is told of parts of the log.
+func (r *reading) responses(parts []*written) (all []*apiv1.WatchResponse) {
+	for _, one := range parts {
+		if one.alone {
+			all = append(all, r.chosen(one.entries)...)
+			continue
 		}
-		entries, from = entries[len(some):], to
+		one.once.Do(func() {
+			for _, response := range r.chosen(one.entries) {
+				encoded, _ := proto.Marshal(response) // we have just made it
+				one.responses = append(one.responses, encoded)
+			}
+			one.entries = nil
+		})
+		for _, encoded := range one.responses {
+			response := new(apiv1.WatchResponse)
+			response.ProtoReflect().SetUnknown(encoded)
+			all = append(all, response)
+		}
 	}
 	return all
 }
