@@ -98,6 +98,7 @@ func parts() []part {
 		{"herd", true, herd},
 		{"looked", true, lookedAt},
 		{"memory", true, leaderMemory},
+		{"mesos", true, throughGateway},
 		{"hostile", true, hostilePeers},
 	}
 }
