@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 
 	"google.golang.org/grpc"
@@ -8,6 +9,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // ForPage is what all requests for a page of a list have in common.
@@ -49,6 +52,30 @@ func All[Request ForPage, Item any, Response Page[Item]](
 			return items, true, nil
 		}
 	}
+}
+
+// Reported is a page of a list of what agents report, as are tasks and executors.
+type Reported[Item any] interface {
+	Page[Item]
+	GetIncomplete() *apiv1.Error
+}
+
+// AllReported is [All] for such a list. While agents have not reported to the leader it returns what is known, and an
+// error of kind [api.Unavailable] that says so: what is missed may be there all the same.
+func AllReported[Request ForPage, Item any, Response Reported[Item]](
+	ctx context.Context,
+	list func(context.Context, Request, ...grpc.CallOption) (Response, error),
+	request Request,
+) (items []Item, err error) {
+	var notYet error
+	items, _, err = All(ctx, func(ctx context.Context, r Request, options ...grpc.CallOption) (Response, error) {
+		page, err := list(ctx, r, options...)
+		if told := wire.ErrorFromProto(page.GetIncomplete()); told != nil {
+			notYet = told
+		}
+		return page, err
+	}, 0, request)
+	return items, cmp.Or(err, notYet)
 }
 
 func forPage[Request ForPage](request Request, token string, limit int32) Request {

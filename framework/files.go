@@ -2,7 +2,6 @@ package framework
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -10,8 +9,6 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/sandbox"
 )
-
-var errNoSuchTask = errors.New("the masters know no such task of this framework (any more)")
 
 // ReadFile writes a file of a task's sandbox to the writer, such as a result that is larger than the 64 KiB of a
 // status's data. The file may have at most this many bytes; 0 means any number. It is read from the task's agent while
@@ -73,29 +70,10 @@ func (c *Client) findFile(ctx context.Context, task api.TaskID, path string) (sa
 	var ticket string
 	err := c.present.atLeader(ctx, op, ref.String(), func(ctx context.Context, p place) (err error) {
 		ref.Framework = api.FrameworkID(p.session.GetFrameworkId())
-		if found, err = findTask(ctx, p.operator, ref); err == nil {
+		if found, err = p.operator.GetTask(ctx, &apiv1.GetTaskRequest{Task: ref.String(), Exact: true}); err == nil {
 			ticket, err = c.loop.who.ticket(ctx, p.operator, ref, found.GetAgentId())
 		}
 		return err
 	})
 	return sandbox.File{Task: ref, Path: path, Address: found.GetAgentAddress(), Dial: c.loop.who.toAgent, Ticket: ticket}, err
-}
-
-// findTask asks the leader for one task, ended ones included.
-func findTask(ctx context.Context, operator apiv1.OperatorServiceClient, ref api.TaskRef) (*apiv1.TaskView, error) {
-	ask := &apiv1.ListTasksRequest{Prefix: ref.String(), FrameworkId: string(ref.Framework), All: true}
-	for {
-		list, err := operator.ListTasks(ctx, ask)
-		if err != nil {
-			return nil, err
-		}
-		for _, task := range list.GetItems() {
-			if task.GetId() == string(ref.Task) {
-				return task, nil
-			}
-		}
-		if ask.PageToken = list.GetNextPageToken(); ask.PageToken == "" {
-			return nil, api.E("task.file", api.NotFound, ref.String(), errNoSuchTask)
-		}
-	}
 }

@@ -81,11 +81,32 @@ func (l *listings) drop(of listed, one keptListing) {
 // noter notes the rows of a list.
 type noter[V any] func(view.Cluster, view.Query) view.Listing[V]
 
+// lookAs is how the leader's state is read in one step of its loop.
+type lookAs func(read func(view.Cluster)) error
+
+// lookFor returns how the leader's state is read for a caller.
+func (d *leadership) lookFor(ctx context.Context, op string) lookAs {
+	return func(read func(view.Cluster)) error {
+		return d.ask(ctx, op, func(c view.Cluster, _ time.Time) { read(c) })
+	}
+}
+
 // readPage reads a page of a list from the leader's state.
 func readPage[V any](ctx context.Context, d *leadership, op string, query view.Query, list noter[V]) (view.Page[V], error) {
-	return readRows(d, op, query, list, func(read func(view.Cluster)) error {
-		return d.ask(ctx, op, func(c view.Cluster, _ time.Time) { read(c) })
+	return readRows(d, op, query, list, d.lookFor(ctx, op))
+}
+
+// readReported reads a page of a list of what agents report, and why something may be missing from it; nil: nothing is.
+func readReported[V any](d *leadership, op string, query view.Query, list noter[V], look lookAs) (page view.Page[V], notYet *apiv1.Error, err error) {
+	page, err = readRows(d, op, query, list, func(read func(view.Cluster)) error {
+		return look(func(c view.Cluster) {
+			if notYet == nil { // asked before the rows are read, so that nothing is missing unsaid
+				notYet = wire.ErrorToProto(c.NotYet(op, "", query.Agent))
+			}
+			read(c)
+		})
 	})
+	return page, notYet, err
 }
 
 // readList reads a page of a list from the leader's state. If the request accepts a stale list and this master follows,
@@ -106,18 +127,18 @@ func readList[V any](ctx context.Context, d *leadership, op string, r *apiv1.Lis
 // listRunning is ListTasks for this master's own use, while it leads.
 func (d *leadership) listRunning(ctx context.Context, r *apiv1.ListTasksRequest) (*apiv1.ListTasksResponse, error) {
 	const op = "master.dns"
-	page, err := readRows(d, op, queryOf(r), view.TaskList, func(read func(view.Cluster)) error {
-		return d.ask(ctx, op, func(c view.Cluster, _ time.Time) {
+	page, notYet, err := readReported(d, op, queryOf(r), view.TaskList, func(read func(view.Cluster)) error {
+		return d.lookFor(ctx, op)(func(c view.Cluster) {
 			c.Sees = rights.All()
 			read(c)
 		})
 	})
-	return &apiv1.ListTasksResponse{Items: wire.Each(page.Items, showTask), NextPageToken: page.Next}, err
+	return &apiv1.ListTasksResponse{Items: wire.Each(page.Items, showTask), NextPageToken: page.Next, Incomplete: notYet}, err
 }
 
 // readRows reads a page of a list in as few looks as its length allows. A list that fits into one page is read at one
 // moment.
-func readRows[V any](d *leadership, op string, query view.Query, list noter[V], look func(read func(view.Cluster)) error) (page view.Page[V], err error) {
+func readRows[V any](d *leadership, op string, query view.Query, list noter[V], look lookAs) (page view.Page[V], err error) {
 	of := listed{op, query.Framework, query.Agent, query.All}
 	var rows view.Listing[V]
 	if query.After != "" {

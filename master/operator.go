@@ -87,8 +87,22 @@ func (s operatorService) ListFrameworks(ctx context.Context, r *apiv1.ListReques
 }
 
 func (s operatorService) ListTasks(ctx context.Context, r *apiv1.ListTasksRequest) (*apiv1.ListTasksResponse, error) {
-	page, err := readPage(ctx, s.leading, "operator.tasks", queryOf(r), view.TaskList)
-	return &apiv1.ListTasksResponse{Items: wire.Each(page.Items, showTask), NextPageToken: page.Next}, err
+	page, notYet, err := readReported(s.leading, "operator.tasks", queryOf(r), view.TaskList, s.leading.lookFor(ctx, "operator.tasks"))
+	return &apiv1.ListTasksResponse{Items: wire.Each(page.Items, showTask), NextPageToken: page.Next, Incomplete: notYet}, err
+}
+
+func (s operatorService) GetTask(ctx context.Context, r *apiv1.GetTaskRequest) (*apiv1.TaskView, error) {
+	const op = "operator.task"
+	var task view.Task
+	var refused *api.Error
+	err := s.leading.ask(ctx, op, func(c view.Cluster, _ time.Time) { task, refused = c.TaskCalled(op, r.GetTask(), r.GetExact()) })
+	switch {
+	case err != nil:
+		return nil, err
+	case refused != nil:
+		return nil, refused
+	}
+	return showTask(task), nil
 }
 
 func (s operatorService) ListOffers(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListOffersResponse, error) {
@@ -97,8 +111,8 @@ func (s operatorService) ListOffers(ctx context.Context, r *apiv1.ListRequest) (
 }
 
 func (s operatorService) ListExecutors(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListExecutorsResponse, error) {
-	page, err := readPage(ctx, s.leading, "operator.executors", queryOf(r), view.ExecutorList)
-	return &apiv1.ListExecutorsResponse{Items: wire.Each(page.Items, showExecutor), NextPageToken: page.Next}, err
+	page, notYet, err := readReported(s.leading, "operator.executors", queryOf(r), view.ExecutorList, s.leading.lookFor(ctx, "operator.executors"))
+	return &apiv1.ListExecutorsResponse{Items: wire.Each(page.Items, showExecutor), NextPageToken: page.Next, Incomplete: notYet}, err
 }
 
 func (s operatorService) ListOperations(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListOperationsResponse, error) {

@@ -128,7 +128,7 @@ func (s operatorService) signTicket(ctx context.Context, opens rights.Ticket, r 
 		found, known := c.Inside(t.Task, t.Agent)
 		switch {
 		case !known:
-			refused = api.E(op, api.NotFound, t.Task.String(), errors.New("the masters know no such task there (any more)"))
+			refused = c.Absent(op, t.Task.String(), t.Agent, errors.New("the masters know no such task there (any more)"))
 		case !c.Sees.Covers(found):
 			refused = rights.Refuse(guard.RowOf(ctx), c.Sees.Who, found)
 		}

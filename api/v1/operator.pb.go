@@ -1492,6 +1492,61 @@ func (x *ListTasksRequest) GetRole() string {
 	return ""
 }
 
+type GetTaskRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// FRAMEWORK/TASK, TASK or the task's name, or the start of an ID with which no other one begins. FRAMEWORK may also be
+	// the framework's whole name.
+	Task string `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	// True: only the task with exactly this FRAMEWORK/TASK, by both IDs.
+	Exact         bool `protobuf:"varint,2,opt,name=exact,proto3" json:"exact,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTaskRequest) Reset() {
+	*x = GetTaskRequest{}
+	mi := &file_api_v1_operator_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTaskRequest) ProtoMessage() {}
+
+func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
+func (*GetTaskRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *GetTaskRequest) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *GetTaskRequest) GetExact() bool {
+	if x != nil {
+		return x.Exact
+	}
+	return false
+}
+
 type GetClusterRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1500,7 +1555,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1567,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1580,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 // ClusterView is the cluster as the answering master knows it.
@@ -1546,7 +1601,7 @@ type ClusterView struct {
 
 func (x *ClusterView) Reset() {
 	*x = ClusterView{}
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1558,7 +1613,7 @@ func (x *ClusterView) String() string {
 func (*ClusterView) ProtoMessage() {}
 
 func (x *ClusterView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1571,7 +1626,7 @@ func (x *ClusterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterView.ProtoReflect.Descriptor instead.
 func (*ClusterView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ClusterView) GetClusterId() string {
@@ -1655,7 +1710,7 @@ type MasterView struct {
 
 func (x *MasterView) Reset() {
 	*x = MasterView{}
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1667,7 +1722,7 @@ func (x *MasterView) String() string {
 func (*MasterView) ProtoMessage() {}
 
 func (x *MasterView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1680,7 +1735,7 @@ func (x *MasterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterView.ProtoReflect.Descriptor instead.
 func (*MasterView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *MasterView) GetId() string {
@@ -1783,7 +1838,7 @@ type SnapshotView struct {
 
 func (x *SnapshotView) Reset() {
 	*x = SnapshotView{}
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1795,7 +1850,7 @@ func (x *SnapshotView) String() string {
 func (*SnapshotView) ProtoMessage() {}
 
 func (x *SnapshotView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1808,7 +1863,7 @@ func (x *SnapshotView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotView.ProtoReflect.Descriptor instead.
 func (*SnapshotView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SnapshotView) GetMade() *timestamppb.Timestamp {
@@ -1852,7 +1907,7 @@ type ListMastersResponse struct {
 
 func (x *ListMastersResponse) Reset() {
 	*x = ListMastersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1864,7 +1919,7 @@ func (x *ListMastersResponse) String() string {
 func (*ListMastersResponse) ProtoMessage() {}
 
 func (x *ListMastersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1877,7 +1932,7 @@ func (x *ListMastersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMastersResponse.ProtoReflect.Descriptor instead.
 func (*ListMastersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListMastersResponse) GetItems() []*MasterView {
@@ -1957,7 +2012,7 @@ type AgentView struct {
 
 func (x *AgentView) Reset() {
 	*x = AgentView{}
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +2024,7 @@ func (x *AgentView) String() string {
 func (*AgentView) ProtoMessage() {}
 
 func (x *AgentView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +2037,7 @@ func (x *AgentView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentView.ProtoReflect.Descriptor instead.
 func (*AgentView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AgentView) GetId() string {
@@ -2195,7 +2250,7 @@ type OrphanedVolume struct {
 
 func (x *OrphanedVolume) Reset() {
 	*x = OrphanedVolume{}
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2207,7 +2262,7 @@ func (x *OrphanedVolume) String() string {
 func (*OrphanedVolume) ProtoMessage() {}
 
 func (x *OrphanedVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2220,7 +2275,7 @@ func (x *OrphanedVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrphanedVolume.ProtoReflect.Descriptor instead.
 func (*OrphanedVolume) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *OrphanedVolume) GetVolume() string {
@@ -2263,7 +2318,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2275,7 +2330,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2288,7 +2343,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListAgentsResponse) GetItems() []*AgentView {
@@ -2352,7 +2407,7 @@ type FrameworkView struct {
 
 func (x *FrameworkView) Reset() {
 	*x = FrameworkView{}
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2419,7 @@ func (x *FrameworkView) String() string {
 func (*FrameworkView) ProtoMessage() {}
 
 func (x *FrameworkView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2432,7 @@ func (x *FrameworkView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkView.ProtoReflect.Descriptor instead.
 func (*FrameworkView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FrameworkView) GetId() string {
@@ -2581,7 +2636,7 @@ type LocalityView struct {
 
 func (x *LocalityView) Reset() {
 	*x = LocalityView{}
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2593,7 +2648,7 @@ func (x *LocalityView) String() string {
 func (*LocalityView) ProtoMessage() {}
 
 func (x *LocalityView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2606,7 +2661,7 @@ func (x *LocalityView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalityView.ProtoReflect.Descriptor instead.
 func (*LocalityView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *LocalityView) GetNode() int64 {
@@ -2670,7 +2725,7 @@ type DemandView struct {
 
 func (x *DemandView) Reset() {
 	*x = DemandView{}
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2682,7 +2737,7 @@ func (x *DemandView) String() string {
 func (*DemandView) ProtoMessage() {}
 
 func (x *DemandView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2695,7 +2750,7 @@ func (x *DemandView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandView.ProtoReflect.Descriptor instead.
 func (*DemandView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DemandView) GetRole() string {
@@ -2766,7 +2821,7 @@ type ListFrameworksResponse struct {
 
 func (x *ListFrameworksResponse) Reset() {
 	*x = ListFrameworksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2778,7 +2833,7 @@ func (x *ListFrameworksResponse) String() string {
 func (*ListFrameworksResponse) ProtoMessage() {}
 
 func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2791,7 +2846,7 @@ func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFrameworksResponse.ProtoReflect.Descriptor instead.
 func (*ListFrameworksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListFrameworksResponse) GetItems() []*FrameworkView {
@@ -2856,7 +2911,7 @@ type TaskView struct {
 
 func (x *TaskView) Reset() {
 	*x = TaskView{}
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2868,7 +2923,7 @@ func (x *TaskView) String() string {
 func (*TaskView) ProtoMessage() {}
 
 func (x *TaskView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2881,7 +2936,7 @@ func (x *TaskView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskView.ProtoReflect.Descriptor instead.
 func (*TaskView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TaskView) GetId() string {
@@ -3064,13 +3119,16 @@ type ListTasksResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*TaskView            `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Why something may be missing from the list, which is true for a while after an election: agents have not reported to
+	// this leader yet. Of kind UNAVAILABLE; absent: nothing is missing. (R75)
+	Incomplete    *Error `protobuf:"bytes,3,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3082,7 +3140,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3095,7 +3153,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListTasksResponse) GetItems() []*TaskView {
@@ -3110,6 +3168,13 @@ func (x *ListTasksResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListTasksResponse) GetIncomplete() *Error {
+	if x != nil {
+		return x.Incomplete
+	}
+	return nil
 }
 
 // OfferView is one open offer.
@@ -3130,7 +3195,7 @@ type OfferView struct {
 
 func (x *OfferView) Reset() {
 	*x = OfferView{}
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3142,7 +3207,7 @@ func (x *OfferView) String() string {
 func (*OfferView) ProtoMessage() {}
 
 func (x *OfferView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3155,7 +3220,7 @@ func (x *OfferView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferView.ProtoReflect.Descriptor instead.
 func (*OfferView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *OfferView) GetId() string {
@@ -3232,7 +3297,7 @@ type ListOffersResponse struct {
 
 func (x *ListOffersResponse) Reset() {
 	*x = ListOffersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3244,7 +3309,7 @@ func (x *ListOffersResponse) String() string {
 func (*ListOffersResponse) ProtoMessage() {}
 
 func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3257,7 +3322,7 @@ func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOffersResponse.ProtoReflect.Descriptor instead.
 func (*ListOffersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListOffersResponse) GetItems() []*OfferView {
@@ -3297,7 +3362,7 @@ type ExecutorView struct {
 
 func (x *ExecutorView) Reset() {
 	*x = ExecutorView{}
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3309,7 +3374,7 @@ func (x *ExecutorView) String() string {
 func (*ExecutorView) ProtoMessage() {}
 
 func (x *ExecutorView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3322,7 +3387,7 @@ func (x *ExecutorView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorView.ProtoReflect.Descriptor instead.
 func (*ExecutorView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ExecutorView) GetId() string {
@@ -3400,13 +3465,16 @@ type ListExecutorsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*ExecutorView        `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Why something may be missing from the list, which is true for a while after an election: agents have not reported to
+	// this leader yet. Of kind UNAVAILABLE; absent: nothing is missing. (R75)
+	Incomplete    *Error `protobuf:"bytes,3,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListExecutorsResponse) Reset() {
 	*x = ListExecutorsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3418,7 +3486,7 @@ func (x *ListExecutorsResponse) String() string {
 func (*ListExecutorsResponse) ProtoMessage() {}
 
 func (x *ListExecutorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3431,7 +3499,7 @@ func (x *ListExecutorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListExecutorsResponse.ProtoReflect.Descriptor instead.
 func (*ListExecutorsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListExecutorsResponse) GetItems() []*ExecutorView {
@@ -3446,6 +3514,13 @@ func (x *ListExecutorsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListExecutorsResponse) GetIncomplete() *Error {
+	if x != nil {
+		return x.Incomplete
+	}
+	return nil
 }
 
 // OperationView is one operation of a framework on an agent.
@@ -3472,7 +3547,7 @@ type OperationView struct {
 
 func (x *OperationView) Reset() {
 	*x = OperationView{}
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3484,7 +3559,7 @@ func (x *OperationView) String() string {
 func (*OperationView) ProtoMessage() {}
 
 func (x *OperationView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3497,7 +3572,7 @@ func (x *OperationView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationView.ProtoReflect.Descriptor instead.
 func (*OperationView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *OperationView) GetId() string {
@@ -3588,7 +3663,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3600,7 +3675,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3613,7 +3688,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListOperationsResponse) GetItems() []*OperationView {
@@ -3649,7 +3724,7 @@ type RoleView struct {
 
 func (x *RoleView) Reset() {
 	*x = RoleView{}
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3661,7 +3736,7 @@ func (x *RoleView) String() string {
 func (*RoleView) ProtoMessage() {}
 
 func (x *RoleView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3674,7 +3749,7 @@ func (x *RoleView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleView.ProtoReflect.Descriptor instead.
 func (*RoleView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RoleView) GetRole() string {
@@ -3759,7 +3834,7 @@ type ListRolesResponse struct {
 
 func (x *ListRolesResponse) Reset() {
 	*x = ListRolesResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3771,7 +3846,7 @@ func (x *ListRolesResponse) String() string {
 func (*ListRolesResponse) ProtoMessage() {}
 
 func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3784,7 +3859,7 @@ func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolesResponse.ProtoReflect.Descriptor instead.
 func (*ListRolesResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListRolesResponse) GetItems() []*RoleView {
@@ -3828,7 +3903,7 @@ type ListUsageRequest struct {
 
 func (x *ListUsageRequest) Reset() {
 	*x = ListUsageRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3840,7 +3915,7 @@ func (x *ListUsageRequest) String() string {
 func (*ListUsageRequest) ProtoMessage() {}
 
 func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3853,7 +3928,7 @@ func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
 func (*ListUsageRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListUsageRequest) GetLimit() int32 {
@@ -3916,7 +3991,7 @@ type UsageView struct {
 
 func (x *UsageView) Reset() {
 	*x = UsageView{}
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3928,7 +4003,7 @@ func (x *UsageView) String() string {
 func (*UsageView) ProtoMessage() {}
 
 func (x *UsageView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3941,7 +4016,7 @@ func (x *UsageView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageView.ProtoReflect.Descriptor instead.
 func (*UsageView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *UsageView) GetBegin() *timestamppb.Timestamp {
@@ -4025,7 +4100,7 @@ type ListUsageResponse struct {
 
 func (x *ListUsageResponse) Reset() {
 	*x = ListUsageResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4037,7 +4112,7 @@ func (x *ListUsageResponse) String() string {
 func (*ListUsageResponse) ProtoMessage() {}
 
 func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4050,7 +4125,7 @@ func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
 func (*ListUsageResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListUsageResponse) GetItems() []*UsageView {
@@ -4082,7 +4157,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4094,7 +4169,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4107,7 +4182,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ExplainRequest) GetFrameworkId() string {
@@ -4145,7 +4220,7 @@ type ExplainShape struct {
 
 func (x *ExplainShape) Reset() {
 	*x = ExplainShape{}
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4157,7 +4232,7 @@ func (x *ExplainShape) String() string {
 func (*ExplainShape) ProtoMessage() {}
 
 func (x *ExplainShape) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4170,7 +4245,7 @@ func (x *ExplainShape) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainShape.ProtoReflect.Descriptor instead.
 func (*ExplainShape) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ExplainShape) GetShape() *Shape {
@@ -4213,7 +4288,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4225,7 +4300,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4238,7 +4313,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ExplainResponse) GetFrameworkId() string {
@@ -4301,7 +4376,7 @@ type ExplainedDecision struct {
 
 func (x *ExplainedDecision) Reset() {
 	*x = ExplainedDecision{}
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4313,7 +4388,7 @@ func (x *ExplainedDecision) String() string {
 func (*ExplainedDecision) ProtoMessage() {}
 
 func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4326,7 +4401,7 @@ func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedDecision.ProtoReflect.Descriptor instead.
 func (*ExplainedDecision) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ExplainedDecision) GetAt() *timestamppb.Timestamp {
@@ -4404,7 +4479,7 @@ type ExplainedAgent struct {
 
 func (x *ExplainedAgent) Reset() {
 	*x = ExplainedAgent{}
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4416,7 +4491,7 @@ func (x *ExplainedAgent) String() string {
 func (*ExplainedAgent) ProtoMessage() {}
 
 func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4429,7 +4504,7 @@ func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedAgent.ProtoReflect.Descriptor instead.
 func (*ExplainedAgent) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ExplainedAgent) GetAgentId() string {
@@ -4466,7 +4541,7 @@ type KillTaskRequest struct {
 
 func (x *KillTaskRequest) Reset() {
 	*x = KillTaskRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4478,7 +4553,7 @@ func (x *KillTaskRequest) String() string {
 func (*KillTaskRequest) ProtoMessage() {}
 
 func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4491,7 +4566,7 @@ func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskRequest.ProtoReflect.Descriptor instead.
 func (*KillTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *KillTaskRequest) GetTask() string {
@@ -4523,7 +4598,7 @@ type KillTaskResponse struct {
 
 func (x *KillTaskResponse) Reset() {
 	*x = KillTaskResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4535,7 +4610,7 @@ func (x *KillTaskResponse) String() string {
 func (*KillTaskResponse) ProtoMessage() {}
 
 func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4548,7 +4623,7 @@ func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskResponse.ProtoReflect.Descriptor instead.
 func (*KillTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *KillTaskResponse) GetFrameworkId() string {
@@ -4592,7 +4667,7 @@ type RemoveFrameworkRequest struct {
 
 func (x *RemoveFrameworkRequest) Reset() {
 	*x = RemoveFrameworkRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4604,7 +4679,7 @@ func (x *RemoveFrameworkRequest) String() string {
 func (*RemoveFrameworkRequest) ProtoMessage() {}
 
 func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4617,7 +4692,7 @@ func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFrameworkRequest.ProtoReflect.Descriptor instead.
 func (*RemoveFrameworkRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RemoveFrameworkRequest) GetFrameworkId() string {
@@ -4649,7 +4724,7 @@ type MarkAgentRequest struct {
 
 func (x *MarkAgentRequest) Reset() {
 	*x = MarkAgentRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4661,7 +4736,7 @@ func (x *MarkAgentRequest) String() string {
 func (*MarkAgentRequest) ProtoMessage() {}
 
 func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4674,7 +4749,7 @@ func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkAgentRequest.ProtoReflect.Descriptor instead.
 func (*MarkAgentRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *MarkAgentRequest) GetAgentId() string {
@@ -4718,7 +4793,7 @@ type SetMaintenanceRequest struct {
 
 func (x *SetMaintenanceRequest) Reset() {
 	*x = SetMaintenanceRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4730,7 +4805,7 @@ func (x *SetMaintenanceRequest) String() string {
 func (*SetMaintenanceRequest) ProtoMessage() {}
 
 func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4743,7 +4818,7 @@ func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMaintenanceRequest.ProtoReflect.Descriptor instead.
 func (*SetMaintenanceRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *SetMaintenanceRequest) GetAgentIds() []string {
@@ -4771,7 +4846,7 @@ type ActionResponse struct {
 
 func (x *ActionResponse) Reset() {
 	*x = ActionResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4783,7 +4858,7 @@ func (x *ActionResponse) String() string {
 func (*ActionResponse) ProtoMessage() {}
 
 func (x *ActionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4796,7 +4871,7 @@ func (x *ActionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionResponse.ProtoReflect.Descriptor instead.
 func (*ActionResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ActionResponse) GetSubject() string {
@@ -4835,7 +4910,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4847,7 +4922,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4860,7 +4935,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ReserveRequest) GetAgentId() string {
@@ -4930,7 +5005,7 @@ type SetRoleRequest struct {
 
 func (x *SetRoleRequest) Reset() {
 	*x = SetRoleRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4942,7 +5017,7 @@ func (x *SetRoleRequest) String() string {
 func (*SetRoleRequest) ProtoMessage() {}
 
 func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4955,7 +5030,7 @@ func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRoleRequest.ProtoReflect.Descriptor instead.
 func (*SetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *SetRoleRequest) GetRole() string {
@@ -5008,7 +5083,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5020,7 +5095,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5033,7 +5108,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 // RaftPeer is one member of the quorum.
@@ -5049,7 +5124,7 @@ type RaftPeer struct {
 
 func (x *RaftPeer) Reset() {
 	*x = RaftPeer{}
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5061,7 +5136,7 @@ func (x *RaftPeer) String() string {
 func (*RaftPeer) ProtoMessage() {}
 
 func (x *RaftPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5074,7 +5149,7 @@ func (x *RaftPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftPeer.ProtoReflect.Descriptor instead.
 func (*RaftPeer) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RaftPeer) GetId() string {
@@ -5115,7 +5190,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5127,7 +5202,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5140,7 +5215,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListPeersResponse) GetItems() []*RaftPeer {
@@ -5196,7 +5271,7 @@ type AddPeerRequest struct {
 
 func (x *AddPeerRequest) Reset() {
 	*x = AddPeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[62]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5208,7 +5283,7 @@ func (x *AddPeerRequest) String() string {
 func (*AddPeerRequest) ProtoMessage() {}
 
 func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[62]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5221,7 +5296,7 @@ func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerRequest.ProtoReflect.Descriptor instead.
 func (*AddPeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{62}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *AddPeerRequest) GetId() string {
@@ -5250,7 +5325,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[63]
+	mi := &file_api_v1_operator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5262,7 +5337,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[63]
+	mi := &file_api_v1_operator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5275,7 +5350,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{63}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *RemovePeerRequest) GetId() string {
@@ -5303,7 +5378,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[64]
+	mi := &file_api_v1_operator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5315,7 +5390,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[64]
+	mi := &file_api_v1_operator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5328,7 +5403,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{64}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *TransferLeaderRequest) GetId() string {
@@ -5346,7 +5421,7 @@ type SaveSnapshotRequest struct {
 
 func (x *SaveSnapshotRequest) Reset() {
 	*x = SaveSnapshotRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[65]
+	mi := &file_api_v1_operator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5358,7 +5433,7 @@ func (x *SaveSnapshotRequest) String() string {
 func (*SaveSnapshotRequest) ProtoMessage() {}
 
 func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[65]
+	mi := &file_api_v1_operator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5371,7 +5446,7 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{65}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
 // SnapshotChunk is a part of a snapshot, in order.
@@ -5384,7 +5459,7 @@ type SnapshotChunk struct {
 
 func (x *SnapshotChunk) Reset() {
 	*x = SnapshotChunk{}
-	mi := &file_api_v1_operator_proto_msgTypes[66]
+	mi := &file_api_v1_operator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5396,7 +5471,7 @@ func (x *SnapshotChunk) String() string {
 func (*SnapshotChunk) ProtoMessage() {}
 
 func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[66]
+	mi := &file_api_v1_operator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5409,7 +5484,7 @@ func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotChunk.ProtoReflect.Descriptor instead.
 func (*SnapshotChunk) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{66}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *SnapshotChunk) GetData() []byte {
@@ -5427,7 +5502,7 @@ type StateHashRequest struct {
 
 func (x *StateHashRequest) Reset() {
 	*x = StateHashRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[67]
+	mi := &file_api_v1_operator_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5439,7 +5514,7 @@ func (x *StateHashRequest) String() string {
 func (*StateHashRequest) ProtoMessage() {}
 
 func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[67]
+	mi := &file_api_v1_operator_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5452,7 +5527,7 @@ func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashRequest.ProtoReflect.Descriptor instead.
 func (*StateHashRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{67}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{68}
 }
 
 // StateHashResponse has the hash and the applied index to which it belongs.
@@ -5468,7 +5543,7 @@ type StateHashResponse struct {
 
 func (x *StateHashResponse) Reset() {
 	*x = StateHashResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[68]
+	mi := &file_api_v1_operator_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5480,7 +5555,7 @@ func (x *StateHashResponse) String() string {
 func (*StateHashResponse) ProtoMessage() {}
 
 func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[68]
+	mi := &file_api_v1_operator_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5493,7 +5568,7 @@ func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashResponse.ProtoReflect.Descriptor instead.
 func (*StateHashResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{68}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *StateHashResponse) GetAppliedIndex() uint64 {
@@ -5529,7 +5604,7 @@ type StoreSession struct {
 
 func (x *StoreSession) Reset() {
 	*x = StoreSession{}
-	mi := &file_api_v1_operator_proto_msgTypes[69]
+	mi := &file_api_v1_operator_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5541,7 +5616,7 @@ func (x *StoreSession) String() string {
 func (*StoreSession) ProtoMessage() {}
 
 func (x *StoreSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[69]
+	mi := &file_api_v1_operator_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5554,7 +5629,7 @@ func (x *StoreSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSession.ProtoReflect.Descriptor instead.
 func (*StoreSession) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{69}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *StoreSession) GetFrameworkId() string {
@@ -5595,7 +5670,7 @@ type StoreEntry struct {
 
 func (x *StoreEntry) Reset() {
 	*x = StoreEntry{}
-	mi := &file_api_v1_operator_proto_msgTypes[70]
+	mi := &file_api_v1_operator_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5607,7 +5682,7 @@ func (x *StoreEntry) String() string {
 func (*StoreEntry) ProtoMessage() {}
 
 func (x *StoreEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[70]
+	mi := &file_api_v1_operator_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5620,7 +5695,7 @@ func (x *StoreEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreEntry.ProtoReflect.Descriptor instead.
 func (*StoreEntry) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{70}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *StoreEntry) GetKey() string {
@@ -5669,7 +5744,7 @@ type StoreGetRequest struct {
 
 func (x *StoreGetRequest) Reset() {
 	*x = StoreGetRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[71]
+	mi := &file_api_v1_operator_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5681,7 +5756,7 @@ func (x *StoreGetRequest) String() string {
 func (*StoreGetRequest) ProtoMessage() {}
 
 func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[71]
+	mi := &file_api_v1_operator_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5694,7 +5769,7 @@ func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreGetRequest.ProtoReflect.Descriptor instead.
 func (*StoreGetRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{71}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *StoreGetRequest) GetSession() *StoreSession {
@@ -5732,7 +5807,7 @@ type StorePutRequest struct {
 
 func (x *StorePutRequest) Reset() {
 	*x = StorePutRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[72]
+	mi := &file_api_v1_operator_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5744,7 +5819,7 @@ func (x *StorePutRequest) String() string {
 func (*StorePutRequest) ProtoMessage() {}
 
 func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[72]
+	mi := &file_api_v1_operator_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5757,7 +5832,7 @@ func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorePutRequest.ProtoReflect.Descriptor instead.
 func (*StorePutRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{72}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *StorePutRequest) GetSession() *StoreSession {
@@ -5823,7 +5898,7 @@ type StoreDeleteRequest struct {
 
 func (x *StoreDeleteRequest) Reset() {
 	*x = StoreDeleteRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[73]
+	mi := &file_api_v1_operator_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5835,7 +5910,7 @@ func (x *StoreDeleteRequest) String() string {
 func (*StoreDeleteRequest) ProtoMessage() {}
 
 func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[73]
+	mi := &file_api_v1_operator_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5848,7 +5923,7 @@ func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreDeleteRequest.ProtoReflect.Descriptor instead.
 func (*StoreDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{73}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *StoreDeleteRequest) GetSession() *StoreSession {
@@ -5901,7 +5976,7 @@ type StoreListRequest struct {
 
 func (x *StoreListRequest) Reset() {
 	*x = StoreListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[74]
+	mi := &file_api_v1_operator_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5913,7 +5988,7 @@ func (x *StoreListRequest) String() string {
 func (*StoreListRequest) ProtoMessage() {}
 
 func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[74]
+	mi := &file_api_v1_operator_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5926,7 +6001,7 @@ func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListRequest.ProtoReflect.Descriptor instead.
 func (*StoreListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{74}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *StoreListRequest) GetSession() *StoreSession {
@@ -5968,7 +6043,7 @@ type StoreListResponse struct {
 
 func (x *StoreListResponse) Reset() {
 	*x = StoreListResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[75]
+	mi := &file_api_v1_operator_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5980,7 +6055,7 @@ func (x *StoreListResponse) String() string {
 func (*StoreListResponse) ProtoMessage() {}
 
 func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[75]
+	mi := &file_api_v1_operator_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5993,7 +6068,7 @@ func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListResponse.ProtoReflect.Descriptor instead.
 func (*StoreListResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{75}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *StoreListResponse) GetItems() []*StoreEntry {
@@ -6025,7 +6100,7 @@ type StoreWatchRequest struct {
 
 func (x *StoreWatchRequest) Reset() {
 	*x = StoreWatchRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[76]
+	mi := &file_api_v1_operator_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6037,7 +6112,7 @@ func (x *StoreWatchRequest) String() string {
 func (*StoreWatchRequest) ProtoMessage() {}
 
 func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[76]
+	mi := &file_api_v1_operator_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6050,7 +6125,7 @@ func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreWatchRequest.ProtoReflect.Descriptor instead.
 func (*StoreWatchRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{76}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *StoreWatchRequest) GetSession() *StoreSession {
@@ -6181,7 +6256,10 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\fframework_id\x18\x05 \x01(\tR\vframeworkId\x12\x16\n" +
 	"\x06states\x18\x06 \x03(\tR\x06states\x12\x10\n" +
 	"\x03all\x18\a \x01(\bR\x03all\x12\x12\n" +
-	"\x04role\x18\b \x01(\tR\x04role\"\x13\n" +
+	"\x04role\x18\b \x01(\tR\x04role\":\n" +
+	"\x0eGetTaskRequest\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
+	"\x05exact\x18\x02 \x01(\bR\x05exact\"\x13\n" +
 	"\x11GetClusterRequest\"\x8e\x02\n" +
 	"\vClusterView\x12\x1d\n" +
 	"\n" +
@@ -6367,10 +6445,13 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"_exit_codeB\n" +
 	"\n" +
-	"\b_healthy\"f\n" +
+	"\b_healthy\"\x98\x01\n" +
 	"\x11ListTasksResponse\x12)\n" +
 	"\x05items\x18\x01 \x03(\v2\x13.tender.v1.TaskViewR\x05items\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xcf\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x120\n" +
+	"\n" +
+	"incomplete\x18\x03 \x01(\v2\x10.tender.v1.ErrorR\n" +
+	"incomplete\"\xcf\x02\n" +
 	"\tOfferView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12%\n" +
@@ -6395,10 +6476,13 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x05tasks\x18\b \x01(\x05R\x05tasks\x12&\n" +
 	"\x05usage\x18\t \x01(\v2\x10.tender.v1.UsageR\x05usage\x12\x1c\n" +
 	"\tlaunching\x18\n" +
-	" \x01(\bR\tlaunching\"n\n" +
+	" \x01(\bR\tlaunching\"\xa0\x01\n" +
 	"\x15ListExecutorsResponse\x12-\n" +
 	"\x05items\x18\x01 \x03(\v2\x17.tender.v1.ExecutorViewR\x05items\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd9\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x120\n" +
+	"\n" +
+	"incomplete\x18\x03 \x01(\v2\x10.tender.v1.ErrorR\n" +
+	"incomplete\"\xd9\x02\n" +
 	"\rOperationView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12%\n" +
@@ -6618,7 +6702,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"REACTIVATE\x10\x03\x12\r\n" +
 	"\tMARK_GONE\x10\x04\x12\n" +
 	"\n" +
-	"\x06REMOVE\x10\x052\xc1\x13\n" +
+	"\x06REMOVE\x10\x052\xfc\x13\n" +
 	"\x0fOperatorService\x12B\n" +
 	"\n" +
 	"GetCluster\x12\x1c.tender.v1.GetClusterRequest\x1a\x16.tender.v1.ClusterView\x12E\n" +
@@ -6626,7 +6710,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"ListAgents\x12\x16.tender.v1.ListRequest\x1a\x1d.tender.v1.ListAgentsResponse\x12K\n" +
 	"\x0eListFrameworks\x12\x16.tender.v1.ListRequest\x1a!.tender.v1.ListFrameworksResponse\x12F\n" +
-	"\tListTasks\x12\x1b.tender.v1.ListTasksRequest\x1a\x1c.tender.v1.ListTasksResponse\x12C\n" +
+	"\tListTasks\x12\x1b.tender.v1.ListTasksRequest\x1a\x1c.tender.v1.ListTasksResponse\x129\n" +
+	"\aGetTask\x12\x19.tender.v1.GetTaskRequest\x1a\x13.tender.v1.TaskView\x12C\n" +
 	"\n" +
 	"ListOffers\x12\x16.tender.v1.ListRequest\x1a\x1d.tender.v1.ListOffersResponse\x12I\n" +
 	"\rListExecutors\x12\x16.tender.v1.ListRequest\x1a .tender.v1.ListExecutorsResponse\x12K\n" +
@@ -6687,7 +6772,7 @@ func file_api_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 87)
+var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 88)
 var file_api_v1_operator_proto_goTypes = []any{
 	(AgentAction)(0),                // 0: tender.v1.AgentAction
 	(*ListChangesRequest)(nil),      // 1: tender.v1.ListChangesRequest
@@ -6711,301 +6796,307 @@ var file_api_v1_operator_proto_goTypes = []any{
 	(*CheckConstraintResponse)(nil), // 19: tender.v1.CheckConstraintResponse
 	(*ListRequest)(nil),             // 20: tender.v1.ListRequest
 	(*ListTasksRequest)(nil),        // 21: tender.v1.ListTasksRequest
-	(*GetClusterRequest)(nil),       // 22: tender.v1.GetClusterRequest
-	(*ClusterView)(nil),             // 23: tender.v1.ClusterView
-	(*MasterView)(nil),              // 24: tender.v1.MasterView
-	(*SnapshotView)(nil),            // 25: tender.v1.SnapshotView
-	(*ListMastersResponse)(nil),     // 26: tender.v1.ListMastersResponse
-	(*AgentView)(nil),               // 27: tender.v1.AgentView
-	(*OrphanedVolume)(nil),          // 28: tender.v1.OrphanedVolume
-	(*ListAgentsResponse)(nil),      // 29: tender.v1.ListAgentsResponse
-	(*FrameworkView)(nil),           // 30: tender.v1.FrameworkView
-	(*LocalityView)(nil),            // 31: tender.v1.LocalityView
-	(*DemandView)(nil),              // 32: tender.v1.DemandView
-	(*ListFrameworksResponse)(nil),  // 33: tender.v1.ListFrameworksResponse
-	(*TaskView)(nil),                // 34: tender.v1.TaskView
-	(*ListTasksResponse)(nil),       // 35: tender.v1.ListTasksResponse
-	(*OfferView)(nil),               // 36: tender.v1.OfferView
-	(*ListOffersResponse)(nil),      // 37: tender.v1.ListOffersResponse
-	(*ExecutorView)(nil),            // 38: tender.v1.ExecutorView
-	(*ListExecutorsResponse)(nil),   // 39: tender.v1.ListExecutorsResponse
-	(*OperationView)(nil),           // 40: tender.v1.OperationView
-	(*ListOperationsResponse)(nil),  // 41: tender.v1.ListOperationsResponse
-	(*RoleView)(nil),                // 42: tender.v1.RoleView
-	(*ListRolesResponse)(nil),       // 43: tender.v1.ListRolesResponse
-	(*ListUsageRequest)(nil),        // 44: tender.v1.ListUsageRequest
-	(*UsageView)(nil),               // 45: tender.v1.UsageView
-	(*ListUsageResponse)(nil),       // 46: tender.v1.ListUsageResponse
-	(*ExplainRequest)(nil),          // 47: tender.v1.ExplainRequest
-	(*ExplainShape)(nil),            // 48: tender.v1.ExplainShape
-	(*ExplainResponse)(nil),         // 49: tender.v1.ExplainResponse
-	(*ExplainedDecision)(nil),       // 50: tender.v1.ExplainedDecision
-	(*ExplainedAgent)(nil),          // 51: tender.v1.ExplainedAgent
-	(*KillTaskRequest)(nil),         // 52: tender.v1.KillTaskRequest
-	(*KillTaskResponse)(nil),        // 53: tender.v1.KillTaskResponse
-	(*RemoveFrameworkRequest)(nil),  // 54: tender.v1.RemoveFrameworkRequest
-	(*MarkAgentRequest)(nil),        // 55: tender.v1.MarkAgentRequest
-	(*SetMaintenanceRequest)(nil),   // 56: tender.v1.SetMaintenanceRequest
-	(*ActionResponse)(nil),          // 57: tender.v1.ActionResponse
-	(*ReserveRequest)(nil),          // 58: tender.v1.ReserveRequest
-	(*SetRoleRequest)(nil),          // 59: tender.v1.SetRoleRequest
-	(*ListPeersRequest)(nil),        // 60: tender.v1.ListPeersRequest
-	(*RaftPeer)(nil),                // 61: tender.v1.RaftPeer
-	(*ListPeersResponse)(nil),       // 62: tender.v1.ListPeersResponse
-	(*AddPeerRequest)(nil),          // 63: tender.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),       // 64: tender.v1.RemovePeerRequest
-	(*TransferLeaderRequest)(nil),   // 65: tender.v1.TransferLeaderRequest
-	(*SaveSnapshotRequest)(nil),     // 66: tender.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),           // 67: tender.v1.SnapshotChunk
-	(*StateHashRequest)(nil),        // 68: tender.v1.StateHashRequest
-	(*StateHashResponse)(nil),       // 69: tender.v1.StateHashResponse
-	(*StoreSession)(nil),            // 70: tender.v1.StoreSession
-	(*StoreEntry)(nil),              // 71: tender.v1.StoreEntry
-	(*StoreGetRequest)(nil),         // 72: tender.v1.StoreGetRequest
-	(*StorePutRequest)(nil),         // 73: tender.v1.StorePutRequest
-	(*StoreDeleteRequest)(nil),      // 74: tender.v1.StoreDeleteRequest
-	(*StoreListRequest)(nil),        // 75: tender.v1.StoreListRequest
-	(*StoreListResponse)(nil),       // 76: tender.v1.StoreListResponse
-	(*StoreWatchRequest)(nil),       // 77: tender.v1.StoreWatchRequest
-	nil,                             // 78: tender.v1.AgentView.AttributesEntry
-	nil,                             // 79: tender.v1.AgentView.LeavingEntry
-	nil,                             // 80: tender.v1.AgentView.VolumesEntry
-	nil,                             // 81: tender.v1.FrameworkView.LabelsEntry
-	nil,                             // 82: tender.v1.FrameworkView.EndpointsEntry
-	nil,                             // 83: tender.v1.TaskView.LabelsEntry
-	nil,                             // 84: tender.v1.TaskView.PortsEntry
-	nil,                             // 85: tender.v1.UsageView.AllocatedEntry
-	nil,                             // 86: tender.v1.UsageView.UsedEntry
-	nil,                             // 87: tender.v1.UsageView.EndedEntry
-	(*timestamppb.Timestamp)(nil),   // 88: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 89: google.protobuf.Duration
-	(*PrincipalGrant)(nil),          // 90: tender.v1.PrincipalGrant
-	(*Term)(nil),                    // 91: tender.v1.Term
-	(*structpb.Struct)(nil),         // 92: google.protobuf.Struct
-	(*Usage)(nil),                   // 93: tender.v1.Usage
-	(*Window)(nil),                  // 94: tender.v1.Window
-	(*Spread)(nil),                  // 95: tender.v1.Spread
-	(*Command)(nil),                 // 96: tender.v1.Command
-	(*Secret)(nil),                  // 97: tender.v1.Secret
-	(OperationKind)(0),              // 98: tender.v1.OperationKind
-	(*Shape)(nil),                   // 99: tender.v1.Shape
-	(*CreateTokenRequest)(nil),      // 100: tender.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),       // 101: tender.v1.ListTokensRequest
-	(*RevokeTokenRequest)(nil),      // 102: tender.v1.RevokeTokenRequest
-	(*GetAuthorityRequest)(nil),     // 103: tender.v1.GetAuthorityRequest
-	(*RotateAuthorityRequest)(nil),  // 104: tender.v1.RotateAuthorityRequest
-	(*SignHostsRequest)(nil),        // 105: tender.v1.SignHostsRequest
-	(*CreateTokenResponse)(nil),     // 106: tender.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),      // 107: tender.v1.ListTokensResponse
-	(*AuthorityView)(nil),           // 108: tender.v1.AuthorityView
-	(*SignResponse)(nil),            // 109: tender.v1.SignResponse
+	(*GetTaskRequest)(nil),          // 22: tender.v1.GetTaskRequest
+	(*GetClusterRequest)(nil),       // 23: tender.v1.GetClusterRequest
+	(*ClusterView)(nil),             // 24: tender.v1.ClusterView
+	(*MasterView)(nil),              // 25: tender.v1.MasterView
+	(*SnapshotView)(nil),            // 26: tender.v1.SnapshotView
+	(*ListMastersResponse)(nil),     // 27: tender.v1.ListMastersResponse
+	(*AgentView)(nil),               // 28: tender.v1.AgentView
+	(*OrphanedVolume)(nil),          // 29: tender.v1.OrphanedVolume
+	(*ListAgentsResponse)(nil),      // 30: tender.v1.ListAgentsResponse
+	(*FrameworkView)(nil),           // 31: tender.v1.FrameworkView
+	(*LocalityView)(nil),            // 32: tender.v1.LocalityView
+	(*DemandView)(nil),              // 33: tender.v1.DemandView
+	(*ListFrameworksResponse)(nil),  // 34: tender.v1.ListFrameworksResponse
+	(*TaskView)(nil),                // 35: tender.v1.TaskView
+	(*ListTasksResponse)(nil),       // 36: tender.v1.ListTasksResponse
+	(*OfferView)(nil),               // 37: tender.v1.OfferView
+	(*ListOffersResponse)(nil),      // 38: tender.v1.ListOffersResponse
+	(*ExecutorView)(nil),            // 39: tender.v1.ExecutorView
+	(*ListExecutorsResponse)(nil),   // 40: tender.v1.ListExecutorsResponse
+	(*OperationView)(nil),           // 41: tender.v1.OperationView
+	(*ListOperationsResponse)(nil),  // 42: tender.v1.ListOperationsResponse
+	(*RoleView)(nil),                // 43: tender.v1.RoleView
+	(*ListRolesResponse)(nil),       // 44: tender.v1.ListRolesResponse
+	(*ListUsageRequest)(nil),        // 45: tender.v1.ListUsageRequest
+	(*UsageView)(nil),               // 46: tender.v1.UsageView
+	(*ListUsageResponse)(nil),       // 47: tender.v1.ListUsageResponse
+	(*ExplainRequest)(nil),          // 48: tender.v1.ExplainRequest
+	(*ExplainShape)(nil),            // 49: tender.v1.ExplainShape
+	(*ExplainResponse)(nil),         // 50: tender.v1.ExplainResponse
+	(*ExplainedDecision)(nil),       // 51: tender.v1.ExplainedDecision
+	(*ExplainedAgent)(nil),          // 52: tender.v1.ExplainedAgent
+	(*KillTaskRequest)(nil),         // 53: tender.v1.KillTaskRequest
+	(*KillTaskResponse)(nil),        // 54: tender.v1.KillTaskResponse
+	(*RemoveFrameworkRequest)(nil),  // 55: tender.v1.RemoveFrameworkRequest
+	(*MarkAgentRequest)(nil),        // 56: tender.v1.MarkAgentRequest
+	(*SetMaintenanceRequest)(nil),   // 57: tender.v1.SetMaintenanceRequest
+	(*ActionResponse)(nil),          // 58: tender.v1.ActionResponse
+	(*ReserveRequest)(nil),          // 59: tender.v1.ReserveRequest
+	(*SetRoleRequest)(nil),          // 60: tender.v1.SetRoleRequest
+	(*ListPeersRequest)(nil),        // 61: tender.v1.ListPeersRequest
+	(*RaftPeer)(nil),                // 62: tender.v1.RaftPeer
+	(*ListPeersResponse)(nil),       // 63: tender.v1.ListPeersResponse
+	(*AddPeerRequest)(nil),          // 64: tender.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),       // 65: tender.v1.RemovePeerRequest
+	(*TransferLeaderRequest)(nil),   // 66: tender.v1.TransferLeaderRequest
+	(*SaveSnapshotRequest)(nil),     // 67: tender.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),           // 68: tender.v1.SnapshotChunk
+	(*StateHashRequest)(nil),        // 69: tender.v1.StateHashRequest
+	(*StateHashResponse)(nil),       // 70: tender.v1.StateHashResponse
+	(*StoreSession)(nil),            // 71: tender.v1.StoreSession
+	(*StoreEntry)(nil),              // 72: tender.v1.StoreEntry
+	(*StoreGetRequest)(nil),         // 73: tender.v1.StoreGetRequest
+	(*StorePutRequest)(nil),         // 74: tender.v1.StorePutRequest
+	(*StoreDeleteRequest)(nil),      // 75: tender.v1.StoreDeleteRequest
+	(*StoreListRequest)(nil),        // 76: tender.v1.StoreListRequest
+	(*StoreListResponse)(nil),       // 77: tender.v1.StoreListResponse
+	(*StoreWatchRequest)(nil),       // 78: tender.v1.StoreWatchRequest
+	nil,                             // 79: tender.v1.AgentView.AttributesEntry
+	nil,                             // 80: tender.v1.AgentView.LeavingEntry
+	nil,                             // 81: tender.v1.AgentView.VolumesEntry
+	nil,                             // 82: tender.v1.FrameworkView.LabelsEntry
+	nil,                             // 83: tender.v1.FrameworkView.EndpointsEntry
+	nil,                             // 84: tender.v1.TaskView.LabelsEntry
+	nil,                             // 85: tender.v1.TaskView.PortsEntry
+	nil,                             // 86: tender.v1.UsageView.AllocatedEntry
+	nil,                             // 87: tender.v1.UsageView.UsedEntry
+	nil,                             // 88: tender.v1.UsageView.EndedEntry
+	(*timestamppb.Timestamp)(nil),   // 89: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 90: google.protobuf.Duration
+	(*PrincipalGrant)(nil),          // 91: tender.v1.PrincipalGrant
+	(*Term)(nil),                    // 92: tender.v1.Term
+	(*structpb.Struct)(nil),         // 93: google.protobuf.Struct
+	(*Usage)(nil),                   // 94: tender.v1.Usage
+	(*Window)(nil),                  // 95: tender.v1.Window
+	(*Spread)(nil),                  // 96: tender.v1.Spread
+	(*Command)(nil),                 // 97: tender.v1.Command
+	(*Secret)(nil),                  // 98: tender.v1.Secret
+	(*Error)(nil),                   // 99: tender.v1.Error
+	(OperationKind)(0),              // 100: tender.v1.OperationKind
+	(*Shape)(nil),                   // 101: tender.v1.Shape
+	(*CreateTokenRequest)(nil),      // 102: tender.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),       // 103: tender.v1.ListTokensRequest
+	(*RevokeTokenRequest)(nil),      // 104: tender.v1.RevokeTokenRequest
+	(*GetAuthorityRequest)(nil),     // 105: tender.v1.GetAuthorityRequest
+	(*RotateAuthorityRequest)(nil),  // 106: tender.v1.RotateAuthorityRequest
+	(*SignHostsRequest)(nil),        // 107: tender.v1.SignHostsRequest
+	(*CreateTokenResponse)(nil),     // 108: tender.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),      // 109: tender.v1.ListTokensResponse
+	(*AuthorityView)(nil),           // 110: tender.v1.AuthorityView
+	(*SignResponse)(nil),            // 111: tender.v1.SignResponse
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
-	88,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
-	88,  // 1: tender.v1.ListChangesRequest.until:type_name -> google.protobuf.Timestamp
+	89,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
+	89,  // 1: tender.v1.ListChangesRequest.until:type_name -> google.protobuf.Timestamp
 	3,   // 2: tender.v1.ListChangesResponse.items:type_name -> tender.v1.ChangeView
-	88,  // 3: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
-	88,  // 4: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
+	89,  // 3: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
+	89,  // 4: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
 	7,   // 5: tender.v1.ListSecretsResponse.items:type_name -> tender.v1.SecretView
-	88,  // 6: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
-	89,  // 7: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
-	90,  // 8: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
-	90,  // 9: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
-	90,  // 10: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
-	88,  // 11: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
-	88,  // 12: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
+	89,  // 6: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
+	90,  // 7: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
+	91,  // 8: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
+	91,  // 9: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
+	91,  // 10: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
+	89,  // 11: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
+	89,  // 12: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
 	14,  // 13: tender.v1.ListPrincipalsResponse.items:type_name -> tender.v1.PrincipalView
-	90,  // 14: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
-	90,  // 15: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
-	91,  // 16: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	88,  // 17: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
-	25,  // 18: tender.v1.MasterView.snapshot:type_name -> tender.v1.SnapshotView
-	88,  // 19: tender.v1.SnapshotView.made:type_name -> google.protobuf.Timestamp
-	88,  // 20: tender.v1.SnapshotView.saved:type_name -> google.protobuf.Timestamp
-	24,  // 21: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	88,  // 22: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
-	92,  // 23: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
-	92,  // 24: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
-	92,  // 25: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
-	92,  // 26: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
-	78,  // 27: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
-	93,  // 28: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	88,  // 29: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
-	94,  // 30: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
-	79,  // 31: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
-	92,  // 32: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
-	28,  // 33: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
-	92,  // 34: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
-	80,  // 35: tender.v1.AgentView.volumes:type_name -> tender.v1.AgentView.VolumesEntry
-	27,  // 36: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	88,  // 37: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	92,  // 38: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	92,  // 39: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	89,  // 40: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	81,  // 41: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	82,  // 42: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
-	32,  // 43: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	88,  // 44: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
-	31,  // 45: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
-	92,  // 46: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
-	92,  // 47: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
-	89,  // 48: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
-	89,  // 49: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	89,  // 50: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
-	92,  // 51: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	95,  // 52: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
-	30,  // 53: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	92,  // 54: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	88,  // 55: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	88,  // 56: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	83,  // 57: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	84,  // 58: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	93,  // 59: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	96,  // 60: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	97,  // 61: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
-	34,  // 62: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	92,  // 63: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	88,  // 64: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	88,  // 65: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
-	36,  // 66: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	92,  // 67: tender.v1.ExecutorView.resources:type_name -> google.protobuf.Struct
-	93,  // 68: tender.v1.ExecutorView.usage:type_name -> tender.v1.Usage
-	38,  // 69: tender.v1.ListExecutorsResponse.items:type_name -> tender.v1.ExecutorView
-	98,  // 70: tender.v1.OperationView.kind:type_name -> tender.v1.OperationKind
-	92,  // 71: tender.v1.OperationView.resources:type_name -> google.protobuf.Struct
-	40,  // 72: tender.v1.ListOperationsResponse.items:type_name -> tender.v1.OperationView
-	92,  // 73: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	92,  // 74: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	92,  // 75: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	92,  // 76: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	92,  // 77: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
-	42,  // 78: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	88,  // 79: tender.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
-	88,  // 80: tender.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
-	88,  // 81: tender.v1.UsageView.begin:type_name -> google.protobuf.Timestamp
-	88,  // 82: tender.v1.UsageView.end:type_name -> google.protobuf.Timestamp
-	85,  // 83: tender.v1.UsageView.allocated:type_name -> tender.v1.UsageView.AllocatedEntry
-	86,  // 84: tender.v1.UsageView.used:type_name -> tender.v1.UsageView.UsedEntry
-	87,  // 85: tender.v1.UsageView.ended:type_name -> tender.v1.UsageView.EndedEntry
-	45,  // 86: tender.v1.ListUsageResponse.items:type_name -> tender.v1.UsageView
-	48,  // 87: tender.v1.ExplainRequest.shape:type_name -> tender.v1.ExplainShape
-	99,  // 88: tender.v1.ExplainShape.shape:type_name -> tender.v1.Shape
-	51,  // 89: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	50,  // 90: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
-	88,  // 91: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
-	88,  // 92: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
-	92,  // 93: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
-	89,  // 94: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,   // 95: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	89,  // 96: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	94,  // 97: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	98,  // 98: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	61,  // 99: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	91,  // 100: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	25,  // 101: tender.v1.ListPeersResponse.snapshot:type_name -> tender.v1.SnapshotView
-	70,  // 102: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	70,  // 103: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	70,  // 104: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	70,  // 105: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	71,  // 106: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	70,  // 107: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	22,  // 108: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	20,  // 109: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	20,  // 110: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	20,  // 111: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	21,  // 112: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	20,  // 113: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	20,  // 114: tender.v1.OperatorService.ListExecutors:input_type -> tender.v1.ListRequest
-	20,  // 115: tender.v1.OperatorService.ListOperations:input_type -> tender.v1.ListRequest
-	20,  // 116: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	44,  // 117: tender.v1.OperatorService.ListUsage:input_type -> tender.v1.ListUsageRequest
-	47,  // 118: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	52,  // 119: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	54,  // 120: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	55,  // 121: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	56,  // 122: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	58,  // 123: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	59,  // 124: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	18,  // 125: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
-	100, // 126: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
-	101, // 127: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
-	102, // 128: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
-	103, // 129: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
-	104, // 130: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
-	105, // 131: tender.v1.OperatorService.SignHosts:input_type -> tender.v1.SignHostsRequest
-	10,  // 132: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
-	12,  // 133: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
-	20,  // 134: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
-	16,  // 135: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
-	17,  // 136: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
-	1,   // 137: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
-	4,   // 138: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
-	20,  // 139: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
-	5,   // 140: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
-	8,   // 141: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
-	8,   // 142: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
-	60,  // 143: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	63,  // 144: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	64,  // 145: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	65,  // 146: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	66,  // 147: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	68,  // 148: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	72,  // 149: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	73,  // 150: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	74,  // 151: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	75,  // 152: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	77,  // 153: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	23,  // 154: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	26,  // 155: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	29,  // 156: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	33,  // 157: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	35,  // 158: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	37,  // 159: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	39,  // 160: tender.v1.OperatorService.ListExecutors:output_type -> tender.v1.ListExecutorsResponse
-	41,  // 161: tender.v1.OperatorService.ListOperations:output_type -> tender.v1.ListOperationsResponse
-	43,  // 162: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	46,  // 163: tender.v1.OperatorService.ListUsage:output_type -> tender.v1.ListUsageResponse
-	49,  // 164: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	53,  // 165: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	57,  // 166: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	57,  // 167: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	57,  // 168: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	57,  // 169: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	42,  // 170: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	19,  // 171: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
-	106, // 172: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
-	107, // 173: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
-	57,  // 174: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
-	108, // 175: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
-	108, // 176: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
-	109, // 177: tender.v1.OperatorService.SignHosts:output_type -> tender.v1.SignResponse
-	11,  // 178: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
-	13,  // 179: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
-	15,  // 180: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
-	57,  // 181: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
-	57,  // 182: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
-	2,   // 183: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
-	57,  // 184: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
-	6,   // 185: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
-	57,  // 186: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
-	9,   // 187: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
-	9,   // 188: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
-	62,  // 189: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	57,  // 190: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	57,  // 191: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	57,  // 192: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	67,  // 193: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	69,  // 194: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	71,  // 195: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	71,  // 196: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	71,  // 197: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	76,  // 198: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	71,  // 199: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	154, // [154:200] is the sub-list for method output_type
-	108, // [108:154] is the sub-list for method input_type
-	108, // [108:108] is the sub-list for extension type_name
-	108, // [108:108] is the sub-list for extension extendee
-	0,   // [0:108] is the sub-list for field type_name
+	91,  // 14: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
+	91,  // 15: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
+	92,  // 16: tender.v1.ClusterView.term:type_name -> tender.v1.Term
+	89,  // 17: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	26,  // 18: tender.v1.MasterView.snapshot:type_name -> tender.v1.SnapshotView
+	89,  // 19: tender.v1.SnapshotView.made:type_name -> google.protobuf.Timestamp
+	89,  // 20: tender.v1.SnapshotView.saved:type_name -> google.protobuf.Timestamp
+	25,  // 21: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
+	89,  // 22: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	93,  // 23: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
+	93,  // 24: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
+	93,  // 25: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
+	93,  // 26: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
+	79,  // 27: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
+	94,  // 28: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
+	89,  // 29: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	95,  // 30: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
+	80,  // 31: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
+	93,  // 32: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
+	29,  // 33: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
+	93,  // 34: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
+	81,  // 35: tender.v1.AgentView.volumes:type_name -> tender.v1.AgentView.VolumesEntry
+	28,  // 36: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
+	89,  // 37: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	93,  // 38: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	93,  // 39: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	90,  // 40: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	82,  // 41: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	83,  // 42: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	33,  // 43: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
+	89,  // 44: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	32,  // 45: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
+	93,  // 46: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
+	93,  // 47: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
+	90,  // 48: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
+	90,  // 49: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
+	90,  // 50: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
+	93,  // 51: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	96,  // 52: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
+	31,  // 53: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
+	93,  // 54: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	89,  // 55: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	89,  // 56: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	84,  // 57: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	85,  // 58: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	94,  // 59: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	97,  // 60: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	98,  // 61: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
+	35,  // 62: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
+	99,  // 63: tender.v1.ListTasksResponse.incomplete:type_name -> tender.v1.Error
+	93,  // 64: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	89,  // 65: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	89,  // 66: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	37,  // 67: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
+	93,  // 68: tender.v1.ExecutorView.resources:type_name -> google.protobuf.Struct
+	94,  // 69: tender.v1.ExecutorView.usage:type_name -> tender.v1.Usage
+	39,  // 70: tender.v1.ListExecutorsResponse.items:type_name -> tender.v1.ExecutorView
+	99,  // 71: tender.v1.ListExecutorsResponse.incomplete:type_name -> tender.v1.Error
+	100, // 72: tender.v1.OperationView.kind:type_name -> tender.v1.OperationKind
+	93,  // 73: tender.v1.OperationView.resources:type_name -> google.protobuf.Struct
+	41,  // 74: tender.v1.ListOperationsResponse.items:type_name -> tender.v1.OperationView
+	93,  // 75: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	93,  // 76: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	93,  // 77: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	93,  // 78: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	93,  // 79: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	43,  // 80: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
+	89,  // 81: tender.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
+	89,  // 82: tender.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
+	89,  // 83: tender.v1.UsageView.begin:type_name -> google.protobuf.Timestamp
+	89,  // 84: tender.v1.UsageView.end:type_name -> google.protobuf.Timestamp
+	86,  // 85: tender.v1.UsageView.allocated:type_name -> tender.v1.UsageView.AllocatedEntry
+	87,  // 86: tender.v1.UsageView.used:type_name -> tender.v1.UsageView.UsedEntry
+	88,  // 87: tender.v1.UsageView.ended:type_name -> tender.v1.UsageView.EndedEntry
+	46,  // 88: tender.v1.ListUsageResponse.items:type_name -> tender.v1.UsageView
+	49,  // 89: tender.v1.ExplainRequest.shape:type_name -> tender.v1.ExplainShape
+	101, // 90: tender.v1.ExplainShape.shape:type_name -> tender.v1.Shape
+	52,  // 91: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	51,  // 92: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
+	89,  // 93: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	89,  // 94: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	93,  // 95: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
+	90,  // 96: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,   // 97: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	90,  // 98: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	95,  // 99: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	100, // 100: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	62,  // 101: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	92,  // 102: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	26,  // 103: tender.v1.ListPeersResponse.snapshot:type_name -> tender.v1.SnapshotView
+	71,  // 104: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	71,  // 105: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	71,  // 106: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	71,  // 107: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	72,  // 108: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	71,  // 109: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	23,  // 110: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	20,  // 111: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	20,  // 112: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	20,  // 113: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	21,  // 114: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	22,  // 115: tender.v1.OperatorService.GetTask:input_type -> tender.v1.GetTaskRequest
+	20,  // 116: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	20,  // 117: tender.v1.OperatorService.ListExecutors:input_type -> tender.v1.ListRequest
+	20,  // 118: tender.v1.OperatorService.ListOperations:input_type -> tender.v1.ListRequest
+	20,  // 119: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	45,  // 120: tender.v1.OperatorService.ListUsage:input_type -> tender.v1.ListUsageRequest
+	48,  // 121: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	53,  // 122: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	55,  // 123: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	56,  // 124: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	57,  // 125: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	59,  // 126: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	60,  // 127: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	18,  // 128: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
+	102, // 129: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
+	103, // 130: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
+	104, // 131: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
+	105, // 132: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
+	106, // 133: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
+	107, // 134: tender.v1.OperatorService.SignHosts:input_type -> tender.v1.SignHostsRequest
+	10,  // 135: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
+	12,  // 136: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
+	20,  // 137: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
+	16,  // 138: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
+	17,  // 139: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
+	1,   // 140: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
+	4,   // 141: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
+	20,  // 142: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
+	5,   // 143: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
+	8,   // 144: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
+	8,   // 145: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
+	61,  // 146: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	64,  // 147: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	65,  // 148: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	66,  // 149: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	67,  // 150: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	69,  // 151: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	73,  // 152: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	74,  // 153: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	75,  // 154: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	76,  // 155: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	78,  // 156: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	24,  // 157: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	27,  // 158: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	30,  // 159: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	34,  // 160: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	36,  // 161: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	35,  // 162: tender.v1.OperatorService.GetTask:output_type -> tender.v1.TaskView
+	38,  // 163: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	40,  // 164: tender.v1.OperatorService.ListExecutors:output_type -> tender.v1.ListExecutorsResponse
+	42,  // 165: tender.v1.OperatorService.ListOperations:output_type -> tender.v1.ListOperationsResponse
+	44,  // 166: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	47,  // 167: tender.v1.OperatorService.ListUsage:output_type -> tender.v1.ListUsageResponse
+	50,  // 168: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	54,  // 169: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	58,  // 170: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	58,  // 171: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	58,  // 172: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	58,  // 173: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	43,  // 174: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	19,  // 175: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	108, // 176: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
+	109, // 177: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
+	58,  // 178: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
+	110, // 179: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
+	110, // 180: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
+	111, // 181: tender.v1.OperatorService.SignHosts:output_type -> tender.v1.SignResponse
+	11,  // 182: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
+	13,  // 183: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
+	15,  // 184: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
+	58,  // 185: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
+	58,  // 186: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
+	2,   // 187: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
+	58,  // 188: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
+	6,   // 189: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
+	58,  // 190: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
+	9,   // 191: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
+	9,   // 192: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
+	63,  // 193: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	58,  // 194: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	58,  // 195: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	58,  // 196: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	68,  // 197: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	70,  // 198: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	72,  // 199: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	72,  // 200: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	72,  // 201: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	77,  // 202: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	72,  // 203: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	157, // [157:204] is the sub-list for method output_type
+	110, // [110:157] is the sub-list for method input_type
+	110, // [110:110] is the sub-list for extension type_name
+	110, // [110:110] is the sub-list for extension extendee
+	0,   // [0:110] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }
@@ -7016,17 +7107,17 @@ func file_api_v1_operator_proto_init() {
 	file_api_v1_common_proto_init()
 	file_api_v1_scheduler_proto_init()
 	file_api_v1_trust_proto_init()
-	file_api_v1_operator_proto_msgTypes[33].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[58].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[72].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[59].OneofWrappers = []any{}
 	file_api_v1_operator_proto_msgTypes[73].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[74].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_operator_proto_rawDesc), len(file_api_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   87,
+			NumMessages:   88,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -24,6 +24,7 @@ const (
 	OperatorService_ListAgents_FullMethodName      = "/tender.v1.OperatorService/ListAgents"
 	OperatorService_ListFrameworks_FullMethodName  = "/tender.v1.OperatorService/ListFrameworks"
 	OperatorService_ListTasks_FullMethodName       = "/tender.v1.OperatorService/ListTasks"
+	OperatorService_GetTask_FullMethodName         = "/tender.v1.OperatorService/GetTask"
 	OperatorService_ListOffers_FullMethodName      = "/tender.v1.OperatorService/ListOffers"
 	OperatorService_ListExecutors_FullMethodName   = "/tender.v1.OperatorService/ListExecutors"
 	OperatorService_ListOperations_FullMethodName  = "/tender.v1.OperatorService/ListOperations"
@@ -81,6 +82,10 @@ type OperatorServiceClient interface {
 	ListFrameworks(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListFrameworksResponse, error)
 	// ListTasks lists the tasks that have not ended. With all it also lists those that have.
 	ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error)
+	// GetTask finds the one task that somebody means, also one that has ended and is remembered. One that the leader does
+	// not know is refused: UNAVAILABLE while agents that may have it have not reported to this leader yet, else NOT_FOUND.
+	// (R75)
+	GetTask(ctx context.Context, in *GetTaskRequest, opts ...grpc.CallOption) (*TaskView, error)
 	// ListOffers lists the open offers.
 	ListOffers(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListOffersResponse, error)
 	// ListExecutors lists the executors that run on agents, or that a launch which is on its way will start, also those
@@ -216,6 +221,16 @@ func (c *operatorServiceClient) ListTasks(ctx context.Context, in *ListTasksRequ
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListTasksResponse)
 	err := c.cc.Invoke(ctx, OperatorService_ListTasks_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) GetTask(ctx context.Context, in *GetTaskRequest, opts ...grpc.CallOption) (*TaskView, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TaskView)
+	err := c.cc.Invoke(ctx, OperatorService_GetTask_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -547,6 +562,10 @@ type OperatorServiceServer interface {
 	ListFrameworks(context.Context, *ListRequest) (*ListFrameworksResponse, error)
 	// ListTasks lists the tasks that have not ended. With all it also lists those that have.
 	ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error)
+	// GetTask finds the one task that somebody means, also one that has ended and is remembered. One that the leader does
+	// not know is refused: UNAVAILABLE while agents that may have it have not reported to this leader yet, else NOT_FOUND.
+	// (R75)
+	GetTask(context.Context, *GetTaskRequest) (*TaskView, error)
 	// ListOffers lists the open offers.
 	ListOffers(context.Context, *ListRequest) (*ListOffersResponse, error)
 	// ListExecutors lists the executors that run on agents, or that a launch which is on its way will start, also those
@@ -652,6 +671,9 @@ func (UnimplementedOperatorServiceServer) ListFrameworks(context.Context, *ListR
 }
 func (UnimplementedOperatorServiceServer) ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTasks not implemented")
+}
+func (UnimplementedOperatorServiceServer) GetTask(context.Context, *GetTaskRequest) (*TaskView, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetTask not implemented")
 }
 func (UnimplementedOperatorServiceServer) ListOffers(context.Context, *ListRequest) (*ListOffersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListOffers not implemented")
@@ -850,6 +872,24 @@ func _OperatorService_ListTasks_Handler(srv interface{}, ctx context.Context, de
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(OperatorServiceServer).ListTasks(ctx, req.(*ListTasksRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_GetTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetTaskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).GetTask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_GetTask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).GetTask(ctx, req.(*GetTaskRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1420,6 +1460,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListTasks",
 			Handler:    _OperatorService_ListTasks_Handler,
+		},
+		{
+			MethodName: "GetTask",
+			Handler:    _OperatorService_GetTask_Handler,
 		},
 		{
 			MethodName: "ListOffers",

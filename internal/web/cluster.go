@@ -34,12 +34,12 @@ func (s *Server) head(ctx context.Context, shown page) head {
 	if !is {
 		m = new(mirror)
 	}
-	cluster, failed := m.outlined(ctx, s.operator)
+	cluster, failed := s.outlined(ctx, m)
 	switch {
 	case failed != nil:
-		h.why = sentenceOf(failed)
+		h.why = sentenceOf(failed) + m.toldUntil()
 	case cluster.GetLeaderId() == "":
-		h.why = "nobody leads"
+		h.why = "nobody leads" + m.toldUntil()
 	default:
 		h.leader = fmt.Sprintf("%s leads, term %d", cluster.GetLeaderId(), cluster.GetTerm().GetNumber())
 	}
@@ -49,7 +49,51 @@ func (s *Server) head(ctx context.Context, shown page) head {
 	} else if !one.whole {
 		h.why = cmp.Or(h.why, "the state is being read: this is what has come so far")
 	}
+	if n := unreported(one.agents); n > 0 {
+		h.missing = countText(n, "agent") + " yet to report: what only they know is missing"
+	}
 	return h
+}
+
+// unreported counts the agents whose tasks the leader does not know yet (R75). For those that are taken for dead nobody
+// waits.
+func unreported(agents []*apiv1.AgentView) (n int) {
+	for _, agent := range agents {
+		if agent.GetTasksMaybeMore() && agent.GetState() != api.AgentTombstone.String() {
+			n++
+		}
+	}
+	return n
+}
+
+// toldUntil says how old what is shown is, for a time in which nobody tells more.
+func (m *mirror) toldUntil() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.told.IsZero() {
+		return ""
+	}
+	return "; what is shown was told until " + momentText(m.told)
+}
+
+// outlined returns the cluster as a whole. It is asked when the watch has told something of masters, and from time to
+// time, because the watch is silent while nobody leads; not at each patch of each tab.
+func (s *Server) outlined(ctx context.Context, m *mirror) (*apiv1.ClusterView, error) {
+	now := s.config.Clock()
+	m.mu.Lock()
+	known, leads := m.outline, m.leads
+	m.mu.Unlock()
+	if !known.asked.IsZero() && known.leads == leads && now.Sub(known.asked) < lookEvery {
+		return known.cluster, known.err
+	}
+	asking, cancel := context.WithTimeout(ctx, askMax)
+	defer cancel()
+	known = outline{asked: now, leads: leads}
+	known.cluster, known.err = s.operator.GetCluster(asking, &apiv1.GetClusterRequest{})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.outline = known
+	return known.cluster, known.err
 }
 
 // countText says how many there are of something.
@@ -64,11 +108,6 @@ func (s *Server) cluster(r *http.Request) (page, error) {
 		return page{title: "Cluster", nav: "/", blocks: failed(err).blocks}, nil
 	}
 	many := len(one.agents) > tilesMax
-	failures, err := s.failedLately(r.Context(), one.then)
-	none := "No task has failed for a day."
-	if err != nil {
-		none = "It can't be said: " + sentenceOf(err)
-	}
 	return page{
 		title: "Cluster", nav: "/", command: "tender get agents",
 		blocks: []block{
@@ -81,7 +120,17 @@ func (s *Server) cluster(r *http.Request) (page, error) {
 			},
 			{key: "waiting", title: "What waits", command: "tender get frameworks", body: tableView(waiting(one))},
 			{key: "trouble", title: "What is not well", command: "tender get agents", body: tableView(trouble(one))},
-			{key: "failed", title: "What has failed lately", wide: true, links: []link{{"all events", "/history"}}, command: "tender events", body: tableView(eventsView(failures, none))},
+			{
+				key: "failed", title: "What has failed lately", wide: true, links: []link{{"all events", "/history"}}, command: "tender events", late: lateOf(r.URL, !one.whole),
+				body: templ.ComponentFunc(func(ctx context.Context, w io.Writer) error { // asked for only when it is sent
+					failures, err := s.failedLately(r.Context(), one.then)
+					none := "No task has failed for a day."
+					if err != nil {
+						none = "It can't be said: " + sentenceOf(err)
+					}
+					return tableView(eventsView(failures, none)).Render(ctx, w)
+				}),
+			},
 		},
 	}, nil
 }

@@ -72,8 +72,8 @@ var sessionPath = regexp.MustCompile(`/exec/\w+`)
 func TestACommandInsideATask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := answering("x")
-		cluster.answers["ListTasks"] = func() (proto.Message, error) {
-			return &apiv1.ListTasksResponse{Items: []*apiv1.TaskView{{Id: "t1", FrameworkId: "f1", State: "RUNNING", AgentId: "a1", AgentAddress: "a1:1"}}}, nil
+		cluster.answers["GetTask"] = func() (proto.Message, error) {
+			return &apiv1.TaskView{Id: "t1", FrameworkId: "f1", State: "RUNNING", AgentId: "a1", AgentAddress: "a1:1"}, nil
 		}
 		began := make(chan frames.Command, 1)
 		page := web.New(web.Config{Cluster: cluster, Agents: agentOf(t, began)})

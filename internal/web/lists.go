@@ -232,9 +232,12 @@ func (s *Server) tasks(r *http.Request) (page, error) {
 	}, nil
 }
 
-// tasksSuchAs says which tasks the query of an address selects.
+// tasksSuchAs says which tasks the query of an address selects; nil: all.
 func tasksSuchAs(query url.Values) func(*apiv1.TaskView) bool {
 	prefix, framework, agent, role, states := query.Get("q"), query.Get("framework"), query.Get("agent"), query.Get("role"), query["state"]
+	if prefix+framework+agent+role == "" && len(states) == 0 {
+		return nil
+	}
 	of, rest, whole := strings.Cut(prefix, "/")
 	return func(task *apiv1.TaskView) bool {
 		named := strings.HasPrefix(task.GetId(), prefix) || whole && task.GetFrameworkId() == of && strings.HasPrefix(task.GetId(), rest) ||
@@ -257,8 +260,11 @@ func (t table) withTasks(tasks []*apiv1.TaskView, empty, next string) table {
 	return t
 }
 
-// only returns the items that are wanted.
+// only returns the items that are wanted; nil: all are.
 func only[V any](items []V, wanted func(V) bool) []V {
+	if wanted == nil {
+		return items
+	}
 	kept := make([]V, 0, min(len(items), windowRows))
 	for _, one := range items {
 		if wanted(one) {

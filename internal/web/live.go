@@ -184,7 +184,7 @@ func (t *tab) patch(ctx context.Context, shown page) bool {
 		}
 	}
 	if len(changed) == 0 {
-		return t.send("", nil)
+		return t.send("same", []byte("{}")) // a tab that is told nothing at all for a while asks anew
 	}
 	var body bytes.Buffer
 	writer := json.NewEncoder(&body)
@@ -192,14 +192,10 @@ func (t *tab) patch(ctx context.Context, shown page) bool {
 	return writer.Encode(changed) == nil && t.send("patch", bytes.TrimSpace(body.Bytes()))
 }
 
-// send sends an event, or, without a name, a sign that the connection lives.
+// send sends an event.
 func (t *tab) send(name string, body []byte) bool {
 	_ = t.control.SetWriteDeadline(time.Now().Add(sendMax))
-	text := ": all is as it was\n\n"
-	if name != "" {
-		text = fmt.Sprintf("event: %s\ndata: %s\n\n", name, body)
-	}
-	_, err := t.w.Write([]byte(text))
+	_, err := fmt.Fprintf(t.w, "event: %s\ndata: %s\n\n", name, body)
 	return err == nil && t.control.Flush() == nil
 }
 

@@ -3,6 +3,7 @@ package web_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/web"
 )
@@ -91,6 +93,43 @@ func TestOnlyTheFirstLookWaitsForTheState(t *testing.T) {
 			t.Errorf("after an action the page says %s", w.Body)
 		}
 	})
+}
+
+// TestTheStateIsReadBeforeTheFirstLook: who serves the page for one person has it read the state at once. Whoever looks
+// meanwhile is shown what has come so far, and waits for nothing else either.
+func TestTheStateIsReadBeforeTheFirstLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := large(1, 1)
+		cluster.takes = 2 * time.Second
+		page := web.New(web.Config{Cluster: cluster})
+		defer page.End()
+		page.Begin(t.Context())
+		for _, partly := range []bool{true, false} {
+			<-time.After(time.Second + time.Millisecond)
+			began := time.Now()
+			body := ask(page.Handler(), http.MethodGet, "/").Body.String()
+			if took := time.Since(began); took > 0 || strings.Contains(body, "the state is being read") != partly {
+				t.Errorf("a look takes %v, while the state is being read: %v", took, partly)
+			}
+			if _, asked := cluster.called.Load("/tender.v1.WatchService/ListEvents"); asked == partly {
+				t.Errorf("the history is asked: %v, while the state is being read: %v", asked, partly)
+			}
+		}
+	})
+}
+
+// TestNotYetIsTriedAgain: a task that its agent has yet to report is not one that is not there.
+func TestNotYetIsTriedAgain(t *testing.T) {
+	cluster := answering("x")
+	cluster.answers["GetTask"] = func() (proto.Message, error) {
+		return nil, api.E("task", api.Unavailable, "f1/t1", errors.New("not yet known: 1 agent has not reported"))
+	}
+	page := web.New(web.Config{Cluster: cluster})
+	defer page.End()
+	answer := ask(page.Handler(), http.MethodGet, "/tasks/f1/t1")
+	if body := answer.Body.String(); answer.Code != http.StatusServiceUnavailable || !strings.Contains(body, "not yet known: 1 agent") || !strings.Contains(body, `data-events="/events?at=%2Ftasks`) {
+		t.Errorf("it is answered with %d %s", answer.Code, body)
+	}
 }
 
 // TestWhatHasFailedIsSeen: the first view says which tasks have failed lately, before and after it was opened, and asks the

@@ -53,7 +53,8 @@ type mirror struct {
 	used  map[string]*apiv1.Usage // by agent
 	shown *copied                 // copy as it was looked at last; nil: it has changed since
 	past  past
-	err   error // why there is no watch
+	err   error     // why there is no watch
+	told  time.Time // when the watch has told something last
 	// rights, leads and missed count what was told of who may what, of the masters, and how often something was not told.
 	rights, leads, missed int
 	outline               outline
@@ -225,6 +226,7 @@ func (m *mirror) keep(ctx context.Context, s *Server, resumes bool) {
 func (m *mirror) take(news *apiv1.WatchResponse, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.told = now
 	if news.GetMissed() != "" {
 		m.missed++
 	}
@@ -291,30 +293,18 @@ func (m *mirror) look() *copied {
 	return m.shown
 }
 
+// taskOf returns a task as it was told last, by FRAMEWORK/TASK; nil: it has ended, or was not told.
+func (m *mirror) taskOf(name string) *apiv1.TaskView {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.copy.Get("task", name).GetTask()
+}
+
 // trusted returns the number of changes of who may what so far; false when the mirror has ended.
 func (m *mirror) trusted() (int, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.rights, m.err == nil
-}
-
-// outlined returns the cluster as a whole. It is asked when the watch has told something of masters, and from time to
-// time, because the watch is silent while nobody leads; not at each patch of each tab.
-func (m *mirror) outlined(ctx context.Context, operator apiv1.OperatorServiceClient) (*apiv1.ClusterView, error) {
-	m.mu.Lock()
-	known, leads := m.outline, m.leads
-	m.mu.Unlock()
-	if !known.asked.IsZero() && known.leads == leads && time.Since(known.asked) < lookEvery {
-		return known.cluster, known.err
-	}
-	asking, cancel := context.WithTimeout(ctx, askMax)
-	defer cancel()
-	known = outline{asked: time.Now(), leads: leads}
-	known.cluster, known.err = operator.GetCluster(asking, &apiv1.GetClusterRequest{})
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.outline = known
-	return known.cluster, known.err
 }
 
 // await waits for the first state until a while after the watch has begun. A view that gets no patches is worth a longer one.

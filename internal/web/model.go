@@ -41,6 +41,7 @@ type head struct {
 	viewer      Viewer
 	cluster     string
 	leader, why string // why: what is wrong with the cluster as a whole
+	missing     string // what is not known yet
 	agents      string
 	tasks       string
 	then        time.Time // the moment of the past that is shown; zero: none

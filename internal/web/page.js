@@ -60,10 +60,30 @@ function patch(blocks) {
 let source = null; // of patches
 let asked = 0; // counts the views that were asked for: only the newest counts
 let asking = false;
+let heard = Date.now(); // when the server was heard last: what is shown is as old as that
+let tried = 0; // when it was asked for patches last
 
-function say(text) {
+// The server sends something every few seconds. Where a connection has died while nobody looked, as of a computer that
+// slept, silence is the only sign of it. A view may take long, and so may a server that is busy.
+const silenceMax = 15_000, answerMax = 30_000;
+
+function say(text, fine = true) {
   const live = document.getElementById("live");
-  if (live && live.textContent !== text) live.textContent = text;
+  if (!live || live.textContent === text) return;
+  live.textContent = text;
+  live.className = fine ? "soft" : "warn";
+}
+
+function isLive() { heard = Date.now(); say("live"); }
+
+function isNotLive() { say(`not live: as it was at ${new Date(heard).toLocaleTimeString()}; asking again`, false); }
+
+// hearken asks anew where nothing was heard for long.
+function hearken() {
+  if (!source || Date.now() - Math.max(heard, tried) < silenceMax) return;
+  isNotLive();
+  stop();
+  listen();
 }
 
 // show brings the page to an address without leaving it, after a wait in which another address may be asked for instead.
@@ -76,16 +96,17 @@ async function show(url, wait = 0) {
   if (mine !== asked) return;
   let answer, then;
   try {
-    answer = await fetch(to, { headers: { Accept: "text/html" } });
+    answer = await fetch(to, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(answerMax) });
     then = new DOMParser().parseFromString(await answer.text(), "text/html");
   } catch { /* nobody answers */ }
   if (mine !== asked) return;
   if (!then || answer.status >= 500 || answer.status === 429) {
-    say("not live: asking again");
+    isNotLive();
     show(to, 2000);
     return;
   }
   asking = false;
+  heard = Date.now();
   dress(then);
   become(document.body, then.body);
   document.title = then.title;
@@ -98,12 +119,14 @@ async function show(url, wait = 0) {
 
 function listen() {
   if (source || asking || document.hidden || !document.body.dataset.events) return;
+  tried = Date.now();
+  if (tried - heard > silenceMax) isNotLive();
   source = new EventSource(document.body.dataset.events);
-  source.addEventListener("open", () => say("live"));
-  source.addEventListener("patch", event => { say("live"); patch(JSON.parse(event.data)); });
+  source.addEventListener("same", isLive);
+  source.addEventListener("patch", event => { isLive(); patch(JSON.parse(event.data)); });
   source.addEventListener("gone", () => show(location));
   source.addEventListener("error", () => {
-    say("not live: asking again");
+    isNotLive();
     if (source?.readyState === EventSource.CLOSED) show(location, 2000);
   });
 }
@@ -284,7 +307,7 @@ addEventListener("keydown", event => {
 
 dress(document);
 tick();
-setInterval(tick, 1000);
+setInterval(() => { tick(); hearken(); }, 1000);
 followAll();
 for (const pane of document.querySelectorAll("[data-session]")) import("/terminal.js").then(terminal => terminal.open(pane));
 // What has come with the page is painted first: with the first patch may come a picture that takes long to lay out.

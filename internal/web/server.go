@@ -145,6 +145,13 @@ func Routes() (patterns []string) {
 	return patterns
 }
 
+// Begin begins to read the state for a person who is about to look, so that the first look need not wait for it.
+func (s *Server) Begin(ctx context.Context) {
+	if _, _, leave, err := s.mirrored(ctx); err == nil { // else whoever looks is told why
+		leave()
+	}
+}
+
 // Handler serves the page at the root of its host. It refuses forms that another site makes a browser send.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()

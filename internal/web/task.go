@@ -24,14 +24,15 @@ import (
 // taskOf returns a task by its framework's ID and its own.
 func (s *Server) taskOf(ctx context.Context, framework, id string) (*apiv1.TaskView, error) {
 	one, _ := look(ctx)
-	tasks := one.tasks()
 	if one.then.IsZero() {
-		found, err := s.operator.ListTasks(ctx, &apiv1.ListTasksRequest{Prefix: framework + "/" + id, All: true})
-		if err != nil {
-			return nil, err
+		if m, is := ctx.Value(mirrorKey{}).(*mirror); is {
+			if task := m.taskOf(framework + "/" + id); task != nil {
+				return task, nil
+			}
 		}
-		tasks = found.GetItems()
+		return s.operator.GetTask(ctx, &apiv1.GetTaskRequest{Task: framework + "/" + id, Exact: true})
 	}
+	tasks := one.tasks()
 	i := slices.IndexFunc(tasks, func(one *apiv1.TaskView) bool { return one.GetFrameworkId() == framework && one.GetId() == id })
 	if i < 0 {
 		return nil, missing("task", framework+"/"+id)

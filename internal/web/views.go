@@ -324,6 +324,9 @@ func (s *Server) whyElse(ctx context.Context, name string) []string {
 		return nil
 	}
 	var lines []string
+	if notYet := found.GetIncomplete().GetMessage(); notYet != "" && len(found.GetItems()) == 0 {
+		lines = []string{sentence(notYet) + "."}
+	}
 	for _, task := range found.GetItems() {
 		line := fmt.Sprintf("Task %s of %s is %s since %s.", task.GetId(), cmp.Or(task.GetFrameworkName(), task.GetFrameworkId()), task.GetState(),
 			timeOf(task.GetSince()).UTC().Format("2006-01-02 15:04:05 MST"))

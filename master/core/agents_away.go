@@ -195,10 +195,12 @@ func (r *agents) countAway() (away, all int) {
 	return away, all
 }
 
-// hold makes roles under a limit wait after a failover, until the agents have reported what runs (R20).
+// hold makes roles under a limit wait after a failover, until the agents have reported what runs (R20). It knows for the
+// whole term which agents of earlier terms have yet to do so (R75).
 type hold struct {
 	*base
-	awaited  map[api.AgentID]bool // agents that have not reported
+	awaited  map[api.AgentID]bool // agents that have not reported, and may at any moment
+	silent   map[api.AgentID]bool // those of them that were taken for dead instead
 	deadline *deadline
 }
 
@@ -219,20 +221,23 @@ func (r *hold) holdDue() {
 	r.endHold(fmt.Sprintf("after %v the leader still missed %s", r.config.RecoveryHold, words.Count(len(r.awaited), "agent")))
 }
 
-// settleHold notes that the hold need no longer wait for this agent.
+// settleHold notes that the hold need no longer wait for this agent: it has reported, or is taken for dead, or has ended.
 func (r *hold) settleHold(a *agent) {
-	if !r.awaited[a.id] {
-		return
+	awaited := r.awaited[a.id]
+	if awaited || r.silent[a.id] {
+		delete(r.awaited, a.id)
+		delete(r.silent, a.id)
+		if a.phase.Dead() && r.agentByID[a.id] == a && !r.marks(a).Has(api.MarkGone) {
+			r.silent[a.id] = true
+		}
 	}
-	delete(r.awaited, a.id)
-	if len(r.awaited) == 0 && r.deadline.IsSet() {
+	if awaited && len(r.awaited) == 0 && r.deadline.IsSet() {
 		r.endHold("all agents have reported")
 	}
 }
 
 func (r *hold) endHold(why string) {
 	r.deadlines.Clear(r.deadline)
-	clear(r.awaited)
 	r.policy.Hold(false)
 	r.info("recovery hold ended", Field{"why", why})
 }

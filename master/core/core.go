@@ -168,7 +168,7 @@ func newRooms(b *base) *Core {
 		base: b, proposals: proposals, standing: standing, offers: offers, kills: kills,
 		frameworks: frameworks, executors: executors, tasks: tasks, demands: demands, inventory: inventory,
 	}
-	hold := &hold{base: b, awaited: make(map[api.AgentID]bool), deadline: newDeadline(holdOver{})}
+	hold := &hold{base: b, awaited: make(map[api.AgentID]bool), silent: make(map[api.AgentID]bool), deadline: newDeadline(holdOver{})}
 	agents := &agents{
 		base: b, proposals: proposals, standing: standing, offers: offers, kills: kills, usage: usage,
 		answers: answers, inverses: inverses, maintenance: maintenance, frameworks: frameworks,

@@ -212,13 +212,13 @@ func (r *executors) shutdownExecutor(s *session, number uint64, call protocol.Sh
 
 // executorOf finds an executor on an agent that is alive; otherwise it refuses the call.
 func (r *executors) executorOf(s *session, number uint64, op string, agentID api.AgentID, id api.ExecutorID) *executor {
-	x := s.framework.executors[executorKey{agentID, id}]
+	x, a := s.framework.executors[executorKey{agentID, id}], r.agentByID[agentID]
 	switch {
+	case a != nil && !a.phase.Alive() && !r.marks(a).Has(api.MarkGone): // it may have the executor, whatever is known of it (R75)
+		r.refuse(s, number, api.E(op, api.Unavailable, id, errors.New("agent "+string(agentID)+" is "+a.state.String()+": "+a.why)))
+		return nil
 	case x == nil:
 		r.refuse(s, number, api.E(op, api.NotFound, id, errors.New("no such executor runs on agent "+string(agentID))))
-	case !x.agent.phase.Alive():
-		r.refuse(s, number, api.E(op, api.Unavailable, id, errors.New("agent "+string(agentID)+" is "+x.agent.state.String()+": "+x.agent.why)))
-		return nil
 	}
 	return x
 }

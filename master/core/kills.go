@@ -181,22 +181,6 @@ func (r *kills) replyKill(t *task, answer KillTaskAnswer) {
 	t.waiters = nil
 }
 
-// taskObject returns the task as the object of a grant. If only its framework has named the task, its role is not known
-// and stays empty.
-func (c *Core) taskObject(found view.FoundTask) rights.Object {
-	role, owner := api.Role(""), ""
-	if found.Ended != nil {
-		role, owner = found.Ended.Role, found.Ended.Owner
-	} else if fw := c.frameworkByID[found.Ref.Framework]; fw != nil && fw.tasks[found.Ref.Task] != nil {
-		role, owner = fw.tasks[found.Ref.Task].role, fw.tasks[found.Ref.Task].task.Owner
-	}
-	object := c.objectOf(found.Ref.Framework, role)
-	object.Owner = owner
-	object.Agent = found.Agent
-	object.Hostname = c.registry.Agents[found.Agent].Agent.Hostname
-	return object
-}
-
 // waitersPerTaskMax bounds the operators who wait for one kill. One more is refused (Limit).
 const waitersPerTaskMax = 1000
 
@@ -213,7 +197,9 @@ func (action KillTask) request(c *Core, id RequestID, by rights.Scope) *api.Erro
 	if action.Task == "" {
 		return api.E(op, api.Invalid, "", errors.New("no task is named; write FRAMEWORK/TASK, or TASK"))
 	}
-	found, err := c.View().FindTask(op, action.Task, func(task view.FoundTask) bool { return by.Covers(c.taskObject(task)) })
+	may := c.View()
+	may.Sees = by
+	found, err := may.FindTask(op, action.Task, view.Whole)
 	switch {
 	case err != nil && err.Kind == api.NotFound && !by.Covers(rights.Object{}):
 		return api.E("rights", api.Denied, by.Who, fmt.Errorf("may kill no task that is called %q; "+

@@ -29,15 +29,10 @@ func (c *Core) operatorAnswered(r answerOperator, result registry.Result) {
 	c.emit(Reply{ID: r.request, Answer: r.done})
 }
 
-// objectOf returns a framework, in one of its roles, as the object of a grant.
-func (c *Core) objectOf(id api.FrameworkID, role api.Role) rights.Object {
-	known := c.registry.Frameworks[id].Framework
-	return rights.Object{Framework: id, Name: known.Name, Principal: known.Principal, Role: role}
-}
-
 // covers reports whether the scope covers the framework in any of its roles.
 func (c *Core) covers(by rights.Scope, id api.FrameworkID) bool {
-	return by.CoversAny(c.objectOf(id, ""), c.registry.Frameworks[id].Framework.Roles)
+	known := c.registry.Frameworks[id].Framework
+	return by.CoversAny(rights.Object{Framework: id, Name: known.Name, Principal: known.Principal}, known.Roles)
 }
 
 // agentObject returns an agent as the object of a grant.

@@ -85,6 +85,22 @@ func (r reader) Agent(id api.AgentID) view.Agent {
 	}
 }
 
+func (r reader) Unreported(on api.AgentID) view.Unreported {
+	hold, told := r.core.agents.hold, view.Unreported{Since: r.core.past.Began}
+	if on == "" {
+		told.Awaited, told.Silent, told.Lost = len(hold.awaited), len(hold.silent), r.core.answers.missesLost()
+		return told
+	}
+	told.Lost = r.core.agentByID[on] == nil && r.core.registry.LostAgent(on)
+	if hold.awaited[on] {
+		told.Awaited = 1
+	}
+	if hold.silent[on] {
+		told.Silent = 1
+	}
+	return told
+}
+
 func (r reader) Health(id api.AgentID) view.Health { return r.core.health(r.core.agentByID[id]) }
 
 func (r reader) LostAgents() (map[api.AgentID][]api.TaskRef, time.Time) {

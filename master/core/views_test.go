@@ -72,6 +72,13 @@ func (w *world) verbOfViews(verb string, args transcript.Line) bool {
 			w.say("%s/%s %s%s on %s with %v", v.Framework, v.Task.ID, v.Status.State, because(v.Status.Reason.String()), v.Agent, v.Resources)
 		}
 		next = page.Next
+	case "task": // task TASK [exactly]
+		v, err := cluster.TaskCalled("task", w.said(args.Word(0)), args.Word(1) == "exactly")
+		if err != nil {
+			w.say("%v", err)
+			break
+		}
+		w.say("%s/%s %s on %s", v.Framework, v.Task.ID, v.Status.State, v.Agent)
 	case "offers":
 		page := w.core.View().Offers(query)
 		for _, v := range page.Items {
@@ -79,6 +86,9 @@ func (w *world) verbOfViews(verb string, args transcript.Line) bool {
 		}
 		next = page.Next
 	case "list-executors":
+		if notYet := cluster.NotYet("executors", "", query.Agent); notYet != nil {
+			w.say("%v", notYet)
+		}
 		page := cluster.Executors(query)
 		for _, v := range page.Items {
 			w.say("%v on %s in %s with %v, %d tasks%s", v.Ref, v.Agent, v.Role, v.Resources, v.Tasks, map[bool]string{true: ", launching"}[v.Launching])

@@ -93,6 +93,8 @@ type Agents interface {
 	// LostAgents returns the agents that the registry does not know because it was restored or recovered, with the
 	// tasks that frameworks have there, in order. It also returns since when they are missing.
 	LostAgents() (map[api.AgentID][]api.TaskRef, time.Time)
+	// Unreported returns which agents have not reported to this leader: of all, or whether this one has not.
+	Unreported(on api.AgentID) Unreported
 	// Runs reports whether the agent has something of the framework.
 	Runs(api.AgentID, api.FrameworkID) bool
 	// Withheld says why the policy may not offer the agent; "" when it may.

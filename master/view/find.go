@@ -132,49 +132,102 @@ func (c Cluster) FindTombstone(said string) (found api.FrameworkID, known bool) 
 
 // FoundTask is a task that people mean. It has not ended unless Ended is set.
 type FoundTask struct {
-	Ref    api.TaskRef
-	Agent  api.AgentID
+	TaskBrief
 	Ended  *protocol.TaskStub // what is remembered of a task that has ended; nil: it has not
-	Untold bool               // only its framework has named it, because its agent is not back
+	Untold bool               // only its framework has named it, because its agent is not back: its role is not known
 }
 
-// FindTask finds the task that people mean by FRAMEWORK/TASK (see taskWord), TASK or the task's name, in full. It prefers tasks that
-// have not ended. Tasks for which may returns false are as if they were not there.
-func (c Cluster) FindTask(op, said string, may func(FoundTask) bool) (FoundTask, *api.Error) {
-	found := matches[string]{op: op, noun: "task", said: said}
-	tasks, word := make(map[string]FoundTask), c.taskWord(said)
-	note := func(name string, one FoundTask) {
-		match := word.names(one.Ref, name)
-		if match == namesNot || !may(one) {
+// FindTask finds the task that people mean by FRAMEWORK/TASK (see taskWord), TASK or the task's name, in full, or by the
+// start of an ID where that is enough. It prefers tasks that have not ended. Tasks that the caller may not see are as if
+// they were not there. While agents may still report another one that is meant, the answer is that of [Cluster.NotYet].
+func (c Cluster) FindTask(op, said string, needed Extent) (FoundTask, *api.Error) {
+	if t, lives := c.Leader.FindTask(wholeRef(said)); lives && c.seesTask(&t) { // no other one is meant
+		return FoundTask{TaskBrief: t}, nil
+	}
+	word := c.taskWord(said)
+	full, begun := c.tasksCalled(&word, needed)
+	found := matches[string]{op: op, noun: "task", said: said, named: slices.Sorted(maps.Keys(full)), begun: slices.Sorted(maps.Keys(begun))}
+	if len(full) == 0 || needed == Whole && word.frameworks == nil {
+		if err := c.NotYet(op, said, ""); err != nil {
+			return FoundTask{}, err
+		}
+	}
+	ref, err := found.choose(needed)
+	if err != nil && len(full)+len(begun) == 0 {
+		err = c.Absent(op, said, "", err.Err)
+	}
+	if one, is := full[ref]; is {
+		return one, err
+	}
+	return begun[ref], err
+}
+
+// wholeRef reads FRAMEWORK/TASK, both in full.
+func wholeRef(said string) api.TaskRef {
+	framework, task, _ := strings.Cut(said, "/")
+	return api.TaskRef{Framework: api.FrameworkID(framework), Task: api.TaskID(task)}
+}
+
+// tasksCalled returns the tasks that a word names in full, and those of which it is the start. If any is named in full
+// that has not ended, those that have are not looked at.
+func (c Cluster) tasksCalled(word *taskWord, needed Extent) (full, begun map[string]FoundTask) {
+	full, begun = make(map[string]FoundTask), make(map[string]FoundTask)
+	note := func(one FoundTask) {
+		match, ref := word.names(one.Ref, one.Name), one.Ref.String()
+		if match == namesNot || !c.seesTask(&one.TaskBrief) {
 			return
 		}
-		switch match {
-		case namesFull:
-			tasks[one.Ref.String()] = one
-		case namesBegin:
-			found.begun = append(found.begun, one.Ref.String())
+		into := full
+		if match == namesBegin {
+			into = begun
 		}
+		if _, known := into[ref]; !known { // the first one of an ID counts
+			into[ref] = one
+		}
+	}
+	untold := func(agent api.AgentID, ref api.TaskRef) {
+		note(FoundTask{TaskBrief: TaskBrief{Ref: ref, Agent: agent, State: api.TaskUnreachable}, Untold: true})
 	}
 	for agent, ref := range c.Leader.Untold() {
-		note("", FoundTask{Ref: ref, Agent: agent, Untold: true})
+		untold(agent, ref)
 	}
 	for t := range c.Leader.Tasks("") {
-		note(t.Name, FoundTask{Ref: t.Ref, Agent: t.Agent})
+		note(FoundTask{TaskBrief: t})
 	}
-	if len(tasks) == 0 {
-		for agent, stub := range c.Leader.Ended() {
-			one := FoundTask{Ref: stub.TaskRef, Agent: agent, Ended: stub}
-			if word.names(stub.TaskRef, stub.Name) != namesFull || !may(one) {
-				continue
-			}
-			if ref := stub.TaskRef.String(); tasks[ref].Ended == nil {
-				tasks[ref] = one
+	over := []iter.Seq2[api.AgentID, *protocol.TaskStub]{c.Leader.Ended()}
+	if needed == OrItsStart {
+		over = append(over, c.Leader.Apart())
+		lost, _ := c.Leader.LostAgents()
+		for agent, refs := range lost { // order: irrelevant because a task is on one agent
+			for _, ref := range refs {
+				untold(agent, ref)
 			}
 		}
 	}
-	found.named = slices.Sorted(maps.Keys(tasks))
-	ref, err := found.choose(Whole)
-	return tasks[ref], err
+	if len(full) > 0 {
+		return full, begun
+	}
+	for _, stubs := range over {
+		for agent, stub := range stubs {
+			if needed == OrItsStart || word.names(stub.TaskRef, stub.Name) == namesFull {
+				note(FoundTask{TaskBrief: endedBrief(agent, stub), Ended: stub})
+			}
+		}
+	}
+	return full, begun
+}
+
+// TaskCalled returns everything about the task that people mean, also by the start of its ID; exactly: about the one with
+// this FRAMEWORK/TASK. (Protocol rule R75.)
+func (c Cluster) TaskCalled(op, said string, exactly bool) (Task, *api.Error) {
+	found, err := c.FindTask(op, said, OrItsStart)
+	if exactly && found.Ref != wholeRef(said) && (err == nil || err.Kind != api.Unavailable) {
+		err = c.Absent(op, said, "", errors.New("there is no such task (any more)"))
+	}
+	if err != nil {
+		return Task{}, err
+	}
+	return c.task(taskRow{ref: found.Ref, agent: found.Agent, ended: found.Ended, untold: found.Untold}), nil
 }
 
 // How well the text that people wrote names a task.

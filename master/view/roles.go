@@ -25,21 +25,26 @@ type Role struct {
 // in a role also counts in those above it.
 func (c Cluster) Roles(query Query) Page[Role] { return atOnce(RoleList, c, query) }
 
-// RoleList notes the roles as they are.
+// RoleList notes the rows of [Cluster.Roles]. What roles have is summed for each page.
 func RoleList(c Cluster, _ Query) Listing[Role] {
-	list := &listing[*Role, Role]{name: func(r *Role) string { return string(r.Role) }}
-	list.reader = func(_ Cluster, query *Query) func(*Role) (Role, bool) {
-		return func(r *Role) (Role, bool) {
-			return *r, (query.Role == "" || query.Role == r.Role) && strings.HasPrefix(string(r.Role), query.Prefix)
+	list := &listing[api.Role, Role]{name: func(role api.Role) string { return string(role) }}
+	list.reader = func(c Cluster, query *Query) func(api.Role) (Role, bool) {
+		var shares map[api.Role]float64
+		if c.Leader != nil {
+			shares = c.Leader.Shares().Roles
+		}
+		sums := c.roles()
+		return func(role api.Role) (Role, bool) {
+			r, is := sums[role]
+			if !is || query.Role != "" && query.Role != role || !strings.HasPrefix(string(role), query.Prefix) {
+				return Role{}, false
+			}
+			r.DominantShare = shares[role]
+			return *r, true
 		}
 	}
-	var shares map[api.Role]float64
-	if c.Leader != nil {
-		shares = c.Leader.Shares().Roles
-	}
-	for role, sums := range c.roles() { // order: irrelevant because rows are sorted
-		sums.DominantShare = shares[role]
-		list.note(sums)
+	for role := range c.roles() { // order: irrelevant because rows are sorted
+		list.note(role)
 	}
 	return list
 }

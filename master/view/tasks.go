@@ -109,8 +109,12 @@ func (c Cluster) settle(row *taskRow) (TaskBrief, bool) {
 			return TaskBrief{}, false
 		}
 	}
-	stub := row.ended
-	return TaskBrief{Ref: row.ref, Name: stub.Name, Agent: row.agent, Role: stub.Role, Owner: stub.Owner, State: stub.Status.State}, true
+	return endedBrief(row.agent, row.ended), true
+}
+
+// endedBrief returns what a task is selected by that has ended on an agent.
+func endedBrief(agent api.AgentID, stub *protocol.TaskStub) TaskBrief {
+	return TaskBrief{Ref: stub.TaskRef, Name: stub.Name, Agent: agent, Role: stub.Role, Owner: stub.Owner, State: stub.Status.State}
 }
 
 // seesTask reports whether the caller may see the task.

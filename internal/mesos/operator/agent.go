@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"path"
 	"slices"
 	"strings"
 
@@ -15,6 +14,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/client"
 	"github.com/tenderhq/tender/internal/frames"
 	"github.com/tenderhq/tender/internal/mesos"
 	"github.com/tenderhq/tender/internal/mesos/codec"
@@ -297,16 +297,13 @@ func (s *state) agentExecutors() *agentv1.Response_GetExecutors {
 
 // join runs a command inside the task of a container.
 func (o *Operator) join(ctx context.Context, r request, id *mesosv1.ContainerID, command frames.Command) (io.ReadWriteCloser, error) {
-	framework, name, _ := strings.Cut(id.GetValue(), "/")
-	page, err := r.cluster.Operator().ListTasks(ctx, &apiv1.ListTasksRequest{FrameworkId: framework, Prefix: path.Join(framework, name)})
+	task, err := r.cluster.Operator().GetTask(ctx, &apiv1.GetTaskRequest{Task: id.GetValue(), Exact: true})
+	if state, _ := api.ParseTaskState(task.GetState()); state.Terminal() || api.Is(client.Error(err), api.NotFound) {
+		return nil, codec.Refuse(http.StatusNotFound, "Container '%s' cannot be found (or is killed)", id.GetValue())
+	}
 	if err != nil {
 		return nil, err
 	}
-	at := slices.IndexFunc(page.GetItems(), func(t *apiv1.TaskView) bool { return containerOf(t).GetValue() == id.GetValue() })
-	if at < 0 {
-		return nil, codec.Refuse(http.StatusNotFound, "Container '%s' cannot be found (or is killed)", id.GetValue())
-	}
-	task := page.GetItems()[at]
 	if task.GetAgentAddress() == "" {
 		return nil, codec.Refuse(http.StatusServiceUnavailable, "Container '%s' can't be attached to: %v", id.GetValue(), sandbox.ErrNoAddress)
 	}

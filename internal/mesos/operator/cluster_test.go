@@ -156,6 +156,15 @@ func (c *cluster) ListTasks(_ context.Context, r *apiv1.ListTasksRequest, _ ...g
 	return &apiv1.ListTasksResponse{Items: items, NextPageToken: next}, c.fails
 }
 
+func (c *cluster) GetTask(_ context.Context, r *apiv1.GetTaskRequest, _ ...grpc.CallOption) (*apiv1.TaskView, error) {
+	for _, t := range taskViews() {
+		if t.GetFrameworkId()+"/"+t.GetId() == r.GetTask() {
+			return t, c.fails
+		}
+	}
+	return nil, api.E("task", api.NotFound, r.GetTask(), errors.New("there is no such task (any more)"))
+}
+
 func (c *cluster) ListOffers(context.Context, *apiv1.ListRequest, ...grpc.CallOption) (*apiv1.ListOffersResponse, error) {
 	return &apiv1.ListOffersResponse{Items: offerViews()}, c.fails
 }

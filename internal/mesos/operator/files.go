@@ -67,7 +67,7 @@ func (r request) findFile(ctx context.Context, name string) (sandbox.File, error
 	if words[at+7] == framework && len(rest) > 0 {
 		rest = rest[1:]
 	}
-	tasks, _, err := client.All(ctx, r.cluster.Operator().ListTasks, 0, &apiv1.ListTasksRequest{AgentId: agent, FrameworkId: framework, All: true})
+	tasks, err := client.AllReported(ctx, r.cluster.Operator().ListTasks, &apiv1.ListTasksRequest{AgentId: agent, FrameworkId: framework, All: true})
 	if err != nil {
 		return sandbox.File{}, err
 	}

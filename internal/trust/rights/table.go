@@ -98,6 +98,7 @@ var Table = []Row{
 	{Call: operator + "ListFrameworks", Verb: View, Action: "list-frameworks", On: OnFrameworks, Own: true, Check: "only those that it may view"},
 	{Call: operator + "ListTasks", Verb: View, Action: "list-tasks", On: OnTasks, Kinds: []Kind{Master}, Own: true,
 		Check: "only those that it may view; environments only for their owner and admins"},
+	{Call: operator + "GetTask", Verb: View, Action: "list-tasks", On: OnTasks, Own: true, Check: "as for lists of tasks"},
 	{Call: operator + "ListOffers", Verb: View, Action: "list-offers", On: OnOffers, Own: true, Check: "only those that it may view"},
 	{Call: operator + "ListExecutors", Verb: View, Action: "list-executors", On: OnTasks, Own: true, Check: "only those that it may view"},
 	{Call: operator + "ListOperations", Verb: View, Action: "list-operations", On: OnTasks, Own: true, Check: "only those that it may view"},

@@ -77,6 +77,9 @@ func (s *Server) look(ctx context.Context, a asked) (found, error) {
 		return found{}, err
 	}
 	ready, exists := z.names[a.wanted]
+	if len(ready) == 0 && z.notYet != nil {
+		return found{}, z.notYet // there may be one that agents have yet to report
+	}
 	its := found{exists: exists}
 	for i := range min(len(ready), recordsMax) {
 		its.endpoints = append(its.endpoints, z.all[ready[(i+s.turn(len(ready)))%len(ready)]])

@@ -1,6 +1,7 @@
 package names
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -107,7 +108,7 @@ func (c *cache) slot(label string, of []api.FrameworkID) (*slot, <-chan struct{}
 		c.dropOldest()
 		c.slots[label] = s
 	}
-	fresh := s.tells(of) && time.Since(s.zone.read) < zoneAgeMax
+	fresh := s.tells(of) && time.Since(s.zone.read) < s.zone.freshFor()
 	if s.reading == nil && !fresh && (s.err == nil || time.Since(s.ended) >= retryAfter) {
 		s.reading = make(chan struct{})
 		c.reads.Go(func() { c.read(s, of) })
@@ -139,11 +140,16 @@ func (c *cache) read(s *slot, of []api.FrameworkID) {
 	z, err := newZone(of, time.Now()), error(nil)
 	for _, framework := range of {
 		if err == nil {
-			err = c.source.eachTask(ctx, framework, func(task *apiv1.TaskView) bool { z.add(task); return !z.full })
+			var notYet *api.Error
+			notYet, err = c.source.eachTask(ctx, framework, func(task *apiv1.TaskView) bool { z.add(task); return !z.full })
+			z.notYet = cmp.Or(z.notYet, notYet)
 		}
 	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
+	if err == nil && z.notYet != nil && s.tells(of) { // what is kept says more
+		err = z.notYet
+	}
 	s.err, s.ended = err, time.Now()
 	if err == nil {
 		s.zone = z

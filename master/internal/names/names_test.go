@@ -29,7 +29,9 @@ type played struct {
 	state *registry.State
 	tasks map[api.FrameworkID][]*apiv1.TaskView
 	err   error
-	reads atomic.Int64
+	// notYet says that agents have yet to report.
+	notYet *apiv1.Error
+	reads  atomic.Int64
 }
 
 // pageSize is how many tasks a page of the list holds.
@@ -48,7 +50,7 @@ func (p *played) source() Source {
 			if r.GetPageToken() != "" {
 				from, _ = strconv.Atoi(r.GetPageToken())
 			}
-			answer := &apiv1.ListTasksResponse{Items: all[from:min(from+pageSize, len(all))]}
+			answer := &apiv1.ListTasksResponse{Items: all[from:min(from+pageSize, len(all))], Incomplete: p.notYet}
 			if from+pageSize < len(all) {
 				answer.NextPageToken = strconv.Itoa(from + pageSize)
 			}

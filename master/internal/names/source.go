@@ -25,13 +25,14 @@ type Source struct {
 	Tasks func(context.Context, *apiv1.ListTasksRequest) (*apiv1.ListTasksResponse, error)
 }
 
-// eachTask calls each with each running task of a framework, as the leader knows it, until each returns false.
-func (s *Source) eachTask(ctx context.Context, of api.FrameworkID, each func(*apiv1.TaskView) bool) error {
+// eachTask calls each with each running task of a framework, as the leader knows it, until each returns false. It returns
+// why the leader does not know all of them yet; nil: it does.
+func (s *Source) eachTask(ctx context.Context, of api.FrameworkID, each func(*apiv1.TaskView) bool) (notYet *api.Error, err error) {
 	list := s.Tasks
 	if leader := s.Leader(); leader != "" {
 		conn, err := s.Dial(leader)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer conn.Close()
 		list = func(ctx context.Context, r *apiv1.ListTasksRequest) (*apiv1.ListTasksResponse, error) {
@@ -42,15 +43,18 @@ func (s *Source) eachTask(ctx context.Context, of api.FrameworkID, each func(*ap
 	for {
 		page, err := list(ctx, request)
 		if err != nil {
-			return wire.Error(err)
+			return nil, wire.Error(err)
+		}
+		if notYet == nil {
+			notYet = wire.ErrorFromProto(page.GetIncomplete())
 		}
 		for _, task := range page.GetItems() {
 			if !each(task) {
-				return nil
+				return nil, nil
 			}
 		}
 		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
-			return nil
+			return notYet, nil
 		}
 	}
 }

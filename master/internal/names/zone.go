@@ -58,6 +58,16 @@ type zone struct {
 	all   []endpoint
 	names map[wanted][]int // names of running tasks with ports, each with the indices in all of its ready endpoints
 	full  bool             // there are more than endpointsMax
+	// notYet is why the leader did not know all tasks when the zone was read; nil: it did. (R75)
+	notYet *api.Error
+}
+
+// freshFor returns how old the zone may be before it is read again.
+func (z *zone) freshFor() time.Duration {
+	if z.notYet != nil {
+		return retryAfter
+	}
+	return zoneAgeMax
 }
 
 // wanted is what is asked for in a zone, by labels. An empty port stands for all ports, and an empty name for all

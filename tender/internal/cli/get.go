@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -155,10 +156,12 @@ func showList(ctx context.Context, who *caller.Caller, c *client.Client, k nouns
 	}
 	switch {
 	case len(l.Items) == 0 && q.Prefix != "":
-		return k.Nobody(q)
+		return cmp.Or(q.Incomplete, k.Nobody(q))
 	case format.Is(show.AsJSON) || format.Is(show.AsName):
 	case q.Index != 0:
 		fmt.Fprintf(who.Stderr, "from the registry of one master, at index %d; others may know more\n", q.Index)
+	case q.Incomplete != nil:
+		fmt.Fprintf(who.Stderr, "there may be more %s: %v\n", k.Name, caller.Cause(q.Incomplete))
 	case len(l.Items) == 0:
 		fmt.Fprintf(who.Stderr, "no %s%s\n", k.Name, hint(k, q))
 	case l.More:

@@ -158,8 +158,7 @@ func agentAddress(c *client.Client, task *apiv1.TaskView) func(context.Context) 
 func watchEnd(ctx context.Context, c *client.Client, view *apiv1.TaskView, task api.TaskRef) <-chan struct{} {
 	over := make(chan struct{})
 	list := func(ctx context.Context) ([]*apiv1.TaskView, error) {
-		answer, err := c.Operator().ListTasks(ctx, &apiv1.ListTasksRequest{Prefix: task.String(), All: true})
-		return answer.GetItems(), err
+		return client.AllReported(ctx, c.Operator().ListTasks, &apiv1.ListTasksRequest{Prefix: task.String(), All: true})
 	}
 	go func() {
 		known, tasks := []*apiv1.TaskView{view}, []api.TaskRef{task}
@@ -182,7 +181,7 @@ func findOutput(ctx context.Context, c *client.Client, word, agent string, execu
 // findExecutor finds the latest task of an executor, which may have ended; nil: no executor has that name. The agent
 // keeps what the executor wrote for as long as the folder of one of its tasks.
 func findExecutor(ctx context.Context, c *client.Client, word, agent string) (*apiv1.TaskView, error) {
-	tasks, _, err := client.All(ctx, c.Operator().ListTasks, 0, &apiv1.ListTasksRequest{AgentId: agent, All: true})
+	tasks, err := client.AllReported(ctx, c.Operator().ListTasks, &apiv1.ListTasksRequest{AgentId: agent, All: true})
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,9 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // cluster answers like a leader, from lists.
@@ -65,6 +67,15 @@ func (c *cluster) ListTasks(_ context.Context, r *apiv1.ListTasksRequest) (*apiv
 	})
 	items, next := page(kept, r.GetLimit(), r.GetPageToken(), c.pageMax)
 	return &apiv1.ListTasksResponse{Items: items, NextPageToken: next}, nil
+}
+
+func (c *cluster) GetTask(_ context.Context, r *apiv1.GetTaskRequest) (*apiv1.TaskView, error) {
+	for _, t := range c.tasks {
+		if strings.HasPrefix(t.GetId(), r.GetTask()) || strings.HasPrefix(t.GetFrameworkId()+"/"+t.GetId(), r.GetTask()) {
+			return t, nil
+		}
+	}
+	return nil, wire.Status(api.E("task", api.NotFound, r.GetTask(), fmt.Errorf("no task is called %q", r.GetTask())))
 }
 
 func (c *cluster) ListMasters(context.Context, *apiv1.ListRequest) (*apiv1.ListMastersResponse, error) {

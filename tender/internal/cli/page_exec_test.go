@@ -108,7 +108,7 @@ func TestACommandInATaskOnThePage(t *testing.T) {
 	}
 
 	// In 'tender ui' it is the person's own.
-	link := c.uiOf(c.env)
+	_, link := c.uiOf(c.env)
 	w.base, _, _ = strings.Cut(link, "/?")
 	w.do(chromedp.Navigate(link))
 	ask("cat+found")

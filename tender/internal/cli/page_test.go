@@ -128,11 +128,11 @@ func (w *window) complaints() []string {
 	return bad
 }
 
-// bears fails the test if the browser has complained of anything but this.
-func (w *window) bears(this string) {
+// bears fails the test if the browser has complained of anything but these.
+func (w *window) bears(these ...string) {
 	w.t.Helper()
 	for _, one := range w.complaints() {
-		if !strings.Contains(one, this) {
+		if !slices.ContainsFunc(these, func(this string) bool { return strings.Contains(one, this) }) {
 			w.t.Errorf("the browser complains: %s", one)
 		}
 	}
@@ -226,23 +226,25 @@ func (w *window) look(scheme string, width int64) {
 	call(w, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 }
 
-// uiOf starts 'tender ui' and returns the link that lets a browser in.
-func (c *trusted) uiOf(env []string) string {
+// uiOf starts 'tender ui' and returns it with the link that lets a browser in.
+func (c *trusted) uiOf(env []string) (ui *proc, link string) {
 	c.t.Helper()
-	ui := launch(c.t, env, true, []string{"ui", "--no-open"})
+	ui = launch(c.t, env, true, []string{"ui", "--no-open"})
 	ui.await("Ctrl-C here ends it.")
-	return regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?code=\w+`).FindString(ui.stdout.String())
+	return ui, regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?code=\w+`).FindString(ui.stdout.String())
 }
 
-// agents starts agents by the token of the cluster, each in a rack.
-func (c *trusted) agents(names ...string) {
+// agents starts agents by the token of the cluster, each in a rack, and returns them by their names.
+func (c *trusted) agents(names ...string) map[string]*proc {
 	c.t.Helper()
+	all := make(map[string]*proc)
 	token := c.must("token", "create", "agent", "--uses", strconv.Itoa(len(names)))
 	for i, name := range names {
-		start(c.t, c.env, "agent", "--data-dir", c.folder(name), "--http-port", strconv.Itoa(freePort(c.t)), "--hostname", name,
+		all[name] = start(c.t, c.env, "agent", "--data-dir", c.folder(name), "--http-port", strconv.Itoa(freePort(c.t)), "--hostname", name,
 			"--resources", fmt.Sprintf("cpus:%d;mem:%d;disk:1000", 2+2*(i%2), 1024*(1+i%2)), "--attributes", fmt.Sprint("rack=r", 1+i/2), "--join", token, "--master", strings.Join(c.masters, ","))
 	}
 	until(c.t, "all agents are there", func() bool { return strings.Count(c.must("get", "agents"), "RUNNING") == len(names) })
+	return all
 }
 
 // TestThePageInABrowser looks at every view of a real cluster with a real browser, sees it change, and acts on it.
@@ -251,7 +253,7 @@ func TestThePageInABrowser(t *testing.T) {
 	chromium(t)
 	c := startTrustedWith(t, "--snapshot-every", "1h")
 	c.three()
-	c.agents("a1", "a2", "a3", "a4")
+	agents := c.agents("a1", "a2", "a3", "a4")
 	c.must("weight", "eng/web", "2")
 	start(t, []string{"TENDER_TOKEN=" + c.must("token", "create", "framework", "--principal", "jobs"), "TENDER_MASTER=" + c.masters[0]}, "jobs", "--port", strconv.Itoa(freePort(t)))
 	job := c.folder("site.json")
@@ -260,7 +262,7 @@ func TestThePageInABrowser(t *testing.T) {
 	}
 	until(t, "a job manager runs", func() bool { return strings.Contains(c.must("get", "frameworks", "-o", "json"), `"jobs": "`) })
 	c.must("job", "submit", job)
-	link := c.uiOf(c.env)
+	_, link := c.uiOf(c.env)
 	base, _, _ := strings.Cut(link, "/?")
 	w := openWindow(t, base)
 	w.do(chromedp.Navigate(link))
@@ -417,7 +419,8 @@ func TestThePageInABrowser(t *testing.T) {
 	w.reads("main", "KILLED")
 
 	// A page that begins later pieces the moment together from the history.
-	w.do(chromedp.Navigate(c.uiOf(c.env)))
+	ui, link := c.uiOf(c.env)
+	w.do(chromedp.Navigate(link))
 	w.base = evaluated[string](w, "location.origin")
 	w.goTo("/tasks")
 	w.reads(`tr[data-row$="/web.0"]`, "RUNNING")
@@ -427,19 +430,40 @@ func TestThePageInABrowser(t *testing.T) {
 		t.Errorf("the list of tasks was %s, and is pieced together as %s", then, was)
 	}
 
-	// The leader is killed with the page open: it goes on by itself.
+	// Nothing is heard of the server, as of one whose computer sleeps: the page says from when it is, and goes on by itself.
+	c.must("run", "--detach", "--name", "quiet", "--", "sleep", "1000")
+	w.goTo("/tasks")
+	w.reads(`tr[data-row$="/quiet.0"]`, "RUNNING")
+	w.reads("#live", "live")
+	ui.signal(syscall.SIGSTOP)
+	w.does("Date.now = (now => () => now() + 60_000)(Date.now)")
+	w.awaitThat(`document.getElementById("live").textContent.startsWith("not live: as it was at")`)
+	quiet := evaluated[string](w, `document.querySelector('tr[data-row$="/quiet.0"] a').getAttribute("href")`)
+	where := agents[evaluated[string](w, `document.querySelector('tr[data-row$="/quiet.0"] [data-label=On]').innerText`)]
+	site.signal(syscall.SIGINT)
+	ui.signal(syscall.SIGCONT)
+	w.gone(`tr[data-row$="/web.0"]`)
+	w.awaitThat(`document.getElementById("live").textContent === "live"`)
+
+	// The leader is killed with the page open: it goes on by itself. Until the agent of a task has reported to the next one,
+	// nobody says that the task is not there.
 	w.goTo("/")
 	w.reads(".head", "leads")
+	where.signal(syscall.SIGSTOP)
 	leads := evaluated[string](w, `document.querySelector(".head .good").textContent.split(" ")[0]`)
 	i := slices.Index([]string{"m1", "m2", "m3"}, leads)
 	c.procs[i].signal(syscall.SIGKILL)
 	c.procs[i].wait()
 	w.awaitThat(`(at => at && at.textContent.includes("leads") && !at.textContent.startsWith(%q))(document.querySelector(".head .good"))`, leads+" ")
-	w.goTo("/tasks")
-	w.reads(`tr[data-row$="/web.0"]`, "RUNNING")
-	site.signal(syscall.SIGINT)
-	w.gone(`tr[data-row$="/web.0"]`)
-	w.bears("net::ERR_") // of connections that broke
+	w.reads(".head .warn", "1 agent yet to report")
+	if _, told, code := tender(t, c.env, "describe", "task", "quiet"); code != 1 || !strings.Contains(told, "not yet known: 1 agent has not reported to this leader") {
+		t.Errorf("of a task whose agent has not reported: exit code %d, %s", code, told)
+	}
+	w.goTo(quiet)
+	w.reads("main", "not yet known")
+	where.signal(syscall.SIGCONT)
+	w.reads("main dd", "RUNNING")
+	w.bears("net::ERR_", "status of 503") // of connections that broke, and of what was not yet known
 }
 
 // plainly says what a view lacks where no script has run.

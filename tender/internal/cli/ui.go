@@ -46,7 +46,10 @@ func uiCommand(who *caller.Caller) *cobra.Command {
 			return err
 		}
 		page := web.New(web.Config{Cluster: c, Agents: c.DialAgent})
-		door := newUIDoor(listener.Addr().String(), me.GetName(), func(link string) {
+		defer page.End()
+		viewer := web.Viewer{Name: me.GetName()}
+		page.Begin(web.WithViewer(ctx, viewer))
+		door := newUIDoor(listener.Addr().String(), viewer, func(link string) {
 			fmt.Fprintf(who.Stdout, "Open it in another browser: %s\n", link)
 		})
 		link := door.link()
@@ -56,7 +59,6 @@ func uiCommand(who *caller.Caller) *cobra.Command {
 				fmt.Fprintf(who.Stderr, "No browser was opened (%v): open the link yourself.\n", err)
 			}
 		}
-		defer page.End()
 		return serveUI(ctx, listener, door.handler(page.Handler()))
 	})
 	return command
@@ -84,16 +86,17 @@ func openBrowser(ctx context.Context, link string) error {
 // uiDoor lets in the browsers of the person who has started 'tender ui'. Others on this machine reach the port too, so
 // each browser has to show a code once, and a cookie after that.
 type uiDoor struct {
-	address, who string
-	tell         func(link string) // of the next link
-	secret       string            // the value of the cookie
+	address string
+	viewer  web.Viewer
+	tell    func(link string) // of the next link
+	secret  string            // the value of the cookie
 
 	mu   sync.Mutex
 	code string // guarded by mu; lets one browser in, and then another is made
 }
 
-func newUIDoor(address, who string, tell func(link string)) *uiDoor {
-	return &uiDoor{address: address, who: who, tell: tell, secret: rand.Text(), code: rand.Text()}
+func newUIDoor(address string, viewer web.Viewer, tell func(link string)) *uiDoor {
+	return &uiDoor{address: address, viewer: viewer, tell: tell, secret: rand.Text(), code: rand.Text()}
 }
 
 // link returns the address by which the next browser gets in.
@@ -134,6 +137,6 @@ func (d *uiDoor) handler(page http.Handler) http.Handler {
 			http.Error(w, "open the link that 'tender ui' has printed last; each lets one browser in", http.StatusForbidden)
 			return
 		}
-		page.ServeHTTP(w, r.WithContext(web.WithViewer(r.Context(), web.Viewer{Name: d.who})))
+		page.ServeHTTP(w, r.WithContext(web.WithViewer(r.Context(), d.viewer)))
 	}))
 }

@@ -330,7 +330,7 @@ func (e Env) logsCommand() *cobra.Command {
 // they know none.
 func (s service) latestTask(ctx context.Context, job *apiv1.JobStatus, subJob string, index int) (ref string, err error) {
 	prefix := job.GetFrameworkId() + "/" + job.GetName() + "." // NAME.RUN.SUBJOB.INDEX.ATTEMPT
-	tasks, _, err := client.All(ctx, s.client.Operator().ListTasks, 0, &apiv1.ListTasksRequest{Prefix: prefix, All: true})
+	tasks, err := client.AllReported(ctx, s.client.Operator().ListTasks, &apiv1.ListTasksRequest{Prefix: prefix, All: true})
 	var latest *apiv1.TaskView
 	for _, task := range tasks {
 		parts := strings.Split(task.GetId(), ".")

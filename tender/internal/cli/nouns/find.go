@@ -17,15 +17,26 @@ func wrong(err error) error { return api.E("nouns", api.Invalid, "", err) }
 const NamedMax = 8
 
 // Find returns the one item of the kind that a word means. A whole ID or name goes before the beginning of one. Several
-// matches are an error that lists them.
+// matches are an error that lists them, and so is one that agents have yet to report (R75).
 func (k Kind) Find(ctx context.Context, c *client.Client, word string) (Item, error) {
-	l, err := k.List(ctx, c, &Query{Prefix: word, All: true})
+	if k.Name == Tasks.Name {
+		task, err := Task(ctx, c, word)
+		if err != nil {
+			return Item{}, err
+		}
+		return k.Item(task), nil
+	}
+	query := Query{Prefix: word, All: true}
+	l, err := k.List(ctx, c, &query)
 	if err != nil {
 		return Item{}, err
 	}
 	matches := l.Items
 	if exact := soleMatch(matches, word); exact != nil {
 		return *exact, nil
+	}
+	if query.Incomplete != nil {
+		return Item{}, query.Incomplete
 	}
 	switch len(matches) {
 	case 0:
@@ -92,11 +103,8 @@ func lastPart(id string) string { return id[strings.LastIndexByte(id, '/')+1:] }
 // Task returns the one task that a word means: FRAMEWORK/TASK, where FRAMEWORK is an ID or a name, or any unique start of
 // that or of the task's own ID.
 func Task(ctx context.Context, c *client.Client, word string) (*apiv1.TaskView, error) {
-	found, err := Tasks.Find(ctx, c, word)
-	if err != nil {
-		return nil, err
-	}
-	return found.Message.(*apiv1.TaskView), nil
+	task, err := c.Operator().GetTask(ctx, &apiv1.GetTaskRequest{Task: word})
+	return task, Tasks.WhereListed(err)
 }
 
 // Resolve replaces the names of an agent and a framework by their IDs. One that does not exist is an error and not an

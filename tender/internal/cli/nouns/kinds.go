@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/tender/internal/cli/settings"
 )
 
@@ -26,6 +27,7 @@ type Query struct {
 	Limit                          int
 	Stale                          bool
 	Index                          uint64 // the registry's index, from the answer to a stale read
+	Incomplete                     error  // why something may be missing, from the answer; nil: nothing is
 }
 
 func (q *Query) list() *apiv1.ListRequest {
@@ -143,7 +145,8 @@ type page[T proto.Message] interface {
 	client.Page[T]
 }
 
-// readAll reads all pages of a list, up to the query's limit. A query for a stale read is given the registry's index.
+// readAll reads all pages of a list, up to the query's limit. The query is told what the answer says of the list as a
+// whole.
 func readAll[Request client.ForPage, T proto.Message, Response page[T]](
 	ctx context.Context, q *Query, l looks[T], call func(context.Context, Request, ...grpc.CallOption) (Response, error), request Request,
 ) (*Listing, error) {
@@ -151,6 +154,9 @@ func readAll[Request client.ForPage, T proto.Message, Response page[T]](
 		answer, err := call(ctx, r, options...)
 		if indexed, is := any(answer).(interface{ GetAppliedIndex() uint64 }); is && q.Stale && err == nil {
 			q.Index = indexed.GetAppliedIndex()
+		}
+		if told, is := any(answer).(interface{ GetIncomplete() *apiv1.Error }); is && err == nil && told.GetIncomplete() != nil {
+			q.Incomplete = wire.ErrorFromProto(told.GetIncomplete())
 		}
 		return answer, err
 	}, q.Limit, request)

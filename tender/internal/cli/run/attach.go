@@ -68,8 +68,7 @@ type follower struct {
 }
 
 func (f *follower) list(ctx context.Context) ([]*apiv1.TaskView, error) {
-	views, _, err := client.All(ctx, f.config.Operator.ListTasks, 0, &apiv1.ListTasksRequest{FrameworkId: string(f.config.Framework), All: true})
-	return views, err
+	return client.AllReported(ctx, f.config.Operator.ListTasks, &apiv1.ListTasksRequest{FrameworkId: string(f.config.Framework), All: true})
 }
 
 // begin begins to follow one task.
