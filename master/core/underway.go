@@ -396,5 +396,6 @@ func (c *Core) rightsChanged(done registry.Change) {
 		c.note(change.Record{Kind: change.Principal, What: change.Revoked, Name: done.Principal, Why: done.Why})
 		c.agents.tellAll(protocol.PrincipalChanged{Principal: done.Principal, Until: c.now, Revoked: true})
 		c.revokeTokens()
+	default: // the others change no rights
 	}
 }
