@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -103,31 +104,27 @@ func SchedulerEventBatches(term api.Term, events []protocol.SchedulerEvent) ([]*
 }
 
 func splitSchedulerEvent(event protocol.SchedulerEvent) []protocol.SchedulerEvent {
+	type some = protocol.SchedulerEvent
 	switch event := event.(type) {
 	case protocol.Offers:
-		if a, b, ok := halves(event.Offers); ok {
-			return []protocol.SchedulerEvent{protocol.Offers{Offers: a}, protocol.Offers{Offers: b}}
-		}
+		return halved(event.Offers, func(half []api.Offer) some { return protocol.Offers{Offers: half} })
 	case protocol.Rescind:
-		if a, b, ok := halves(event.Offers); ok {
-			return []protocol.SchedulerEvent{protocol.Rescind{Offers: a, Why: event.Why}, protocol.Rescind{Offers: b, Why: event.Why}}
-		}
+		return halved(event.Offers, func(half []api.OfferID) some { return protocol.Rescind{Offers: half, Why: event.Why} })
 	case protocol.InverseOffers:
-		if a, b, ok := halves(event.Offers); ok {
-			return []protocol.SchedulerEvent{protocol.InverseOffers{Offers: a}, protocol.InverseOffers{Offers: b}}
-		}
+		return halved(event.Offers, func(half []api.InverseOffer) some { return protocol.InverseOffers{Offers: half} })
 	case protocol.RescindInverse:
-		if a, b, ok := halves(event.Offers); ok {
-			return []protocol.SchedulerEvent{
-				protocol.RescindInverse{Offers: a, Why: event.Why}, protocol.RescindInverse{Offers: b, Why: event.Why}}
-		}
+		return halved(event.Offers, func(half []api.OfferID) some { return protocol.RescindInverse{Offers: half, Why: event.Why} })
 	default: // the others mean nothing here
+		return nil
 	}
-	return nil
 }
 
-func halves[T any](list []T) (first, second []T, ok bool) {
-	return list[:len(list)/2], list[len(list)/2:], len(list) > 1
+// halved makes an event of each half of a list; nil: one element can't be halved.
+func halved[T, Event any](list []T, event func(half []T) Event) []Event {
+	if len(list) < 2 {
+		return nil
+	}
+	return []Event{event(list[:len(list)/2]), event(list[len(list)/2:])}
 }
 
 // AgentCallBatches makes messages that keep below the limit. A report that is too large is split into pages, of which
@@ -137,50 +134,37 @@ func AgentCallBatches(calls []protocol.AgentCall) ([]*apiv1.AgentCalls, error) {
 	return batches(p, calls, func(calls []*apiv1.AgentCall) *apiv1.AgentCalls { return &apiv1.AgentCalls{Calls: calls} })
 }
 
-// splitAgentCall halves the longest list of a report. What a report has only once (usage, the mark of the last page)
-// goes into the second page.
+// splitAgentCall moves the first list of a report into a page before it, or half of the only one. What a report has only
+// once (usage, the mark of the last page) stays in the second page.
 func splitAgentCall(call protocol.AgentCall) []protocol.AgentCall {
 	report, ok := call.(protocol.AgentReport)
 	if !ok {
 		return nil
 	}
-	first := protocol.AgentReport{Session: report.Session, Rebooted: report.Rebooted}
-	second := report
-	switch most := max(len(report.Tasks), len(report.Executors), len(report.Frameworks), len(report.Stubs), len(report.Volumes)); {
-	case lists(report) > 1: // first one list for each page, then halves
-		first.Frameworks, second.Frameworks = report.Frameworks, nil
-		if len(first.Frameworks) == 0 {
-			first.Executors, second.Executors = report.Executors, nil
-		}
-		if len(first.Frameworks) == 0 && len(first.Executors) == 0 {
-			first.Tasks, second.Tasks = report.Tasks, nil
-		}
-		if len(first.Frameworks) == 0 && len(first.Executors) == 0 && len(first.Tasks) == 0 {
-			first.Stubs, second.Stubs = report.Stubs, nil
-		}
-	case most > 1:
-		first.Tasks, second.Tasks, _ = halves(report.Tasks)
-		first.Executors, second.Executors, _ = halves(report.Executors)
-		first.Frameworks, second.Frameworks, _ = halves(report.Frameworks)
-		first.Stubs, second.Stubs, _ = halves(report.Stubs)
-		first.Volumes, second.Volumes, _ = halves(report.Volumes)
-	case most == 1 && report.Usage != nil:
-		first.Tasks, first.Executors, first.Frameworks, first.Stubs = report.Tasks, report.Executors, report.Frameworks, report.Stubs
-		first.Volumes = report.Volumes
-		second.Tasks, second.Executors, second.Frameworks, second.Stubs, second.Volumes = nil, nil, nil, nil, nil
-	default:
+	first, second := protocol.AgentReport{Session: report.Session, Rebooted: report.Rebooted}, report
+	type list struct {
+		length int
+		move   func(n int)
+	}
+	lists := slices.DeleteFunc([]list{
+		{len(report.Frameworks), func(n int) { first.Frameworks, second.Frameworks = report.Frameworks[:n], report.Frameworks[n:] }},
+		{len(report.Executors), func(n int) { first.Executors, second.Executors = report.Executors[:n], report.Executors[n:] }},
+		{len(report.Tasks), func(n int) { first.Tasks, second.Tasks = report.Tasks[:n], report.Tasks[n:] }},
+		{len(report.Stubs), func(n int) { first.Stubs, second.Stubs = report.Stubs[:n], report.Stubs[n:] }},
+		{len(report.Volumes), func(n int) { first.Volumes, second.Volumes = report.Volumes[:n], report.Volumes[n:] }},
+	}, func(l list) bool { return l.length == 0 })
+	if len(lists) == 0 {
 		return nil
 	}
-	return []protocol.AgentCall{first, second}
-}
-
-// lists counts the lists of the report that are not empty.
-func lists(report protocol.AgentReport) int {
-	count := 0
-	for _, n := range []int{len(report.Tasks), len(report.Executors), len(report.Frameworks), len(report.Stubs), len(report.Volumes)} {
-		count += min(n, 1)
+	n := lists[0].length
+	if len(lists) == 1 && (n > 1 || report.Usage == nil) {
+		n /= 2
 	}
-	return count
+	if n == 0 {
+		return nil
+	}
+	lists[0].move(n)
+	return []protocol.AgentCall{first, second}
 }
 
 // AgentEventBatches makes messages that keep below the limit.

@@ -73,13 +73,7 @@ func eventsCommand(who *caller.Caller) *cobra.Command {
 	return command
 }
 
-func kindsOfEvents() []string {
-	kinds := make([]string, len(change.Kinds))
-	for i, kind := range change.Kinds {
-		kinds[i] = string(kind)
-	}
-	return kinds
-}
+func kindsOfEvents() []string { return wire.Texts(change.Kinds) }
 
 func eventsQuery(who *caller.Caller, w eventsWish) (q history.Query, err error) {
 	if w.limit < 0 {
