@@ -78,9 +78,6 @@ func (c *Context) endJob(j *job, err error) {
 func (c *Context) advanceJobs() {
 	for _, number := range slices.Sorted(maps.Keys(c.jobs)) {
 		j := c.jobs[number]
-		if j == nil {
-			continue // it has just failed
-		}
 		if j.plan.Done() {
 			c.endJob(j, nil)
 			continue
@@ -118,28 +115,20 @@ func (c *Context) queueTask(j *job, t plan.Task) {
 // makeOrder describes a task that starts, with all that it may have to read.
 func (c *Context) makeOrder(t *task) *order {
 	in := t.job.plan.Inputs(t.plan)
-	o := &order{
-		ID: t.id, Block: t.job.plan.Block(t.plan),
-		Nodes: map[plan.NodeID]node{}, Sources: map[plan.Block]plan.Block{}, Each: map[plan.Block][]byte{},
-		Shuffles: map[plan.ShuffleID]shuffle{}, Outputs: map[plan.ShuffleID][]string{}, Kept: map[plan.Block]string{},
-	}
+	o := &order{ID: t.id, Shuffles: map[plan.ShuffleID]shuffle{}, Outputs: map[plan.ShuffleID][]string{}}
 	if t.plan.Shuffle != 0 {
 		s := c.shuffles[t.plan.Shuffle]
 		o.Shuffle = &s
 	}
 	for _, block := range in.Chain {
-		n := c.nodes[block.Node]
-		if len(n.Each) > 0 {
-			o.Each[block] = n.Each[block.Partition]
+		next := link{Block: block, Node: c.nodes[block.Node]}
+		if len(next.Node.Each) > 0 {
+			next.Node.Each = next.Node.Each[block.Partition : block.Partition+1]
 		}
-		n.Each = nil
-		o.Nodes[n.ID] = n
-		for _, source := range c.graph.Sources(block) {
-			o.Sources[block] = source
+		if name := in.Kept[block]; name != "" {
+			next.Kept = c.places[name].address
 		}
-	}
-	for block, name := range in.Kept {
-		o.Kept[block] = c.places[name].address
+		o.Chain = append(o.Chain, next)
 	}
 	for id, places := range in.Outputs {
 		o.Shuffles[id] = c.shuffles[id]

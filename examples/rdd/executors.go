@@ -208,9 +208,6 @@ func (c *Context) countSecond() (explain bool) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.places)) {
 		p := c.places[name]
-		if p == nil {
-			continue // it was lost with another
-		}
 		if p.silent++; p.silent <= silentMost {
 			continue
 		}

@@ -71,11 +71,11 @@ var linesOf = each("lines of files", func(pieces []piece, yield func(string) boo
 // TextFiles makes a dataset of the lines of files, which executors must reach under the same paths. Patterns such as
 // logs/*.txt are expanded. Large files are split into several partitions; small ones share one.
 func TextFiles(c *Context, patterns ...string) Dataset[string] {
+	var pieces [][]piece
 	paths, err := findFiles(patterns)
-	if err != nil {
-		return Dataset[string]{context: c, err: err}
+	if err == nil {
+		pieces, err = cutFiles(paths, c.config.SplitBytes)
 	}
-	pieces, err := cutFiles(paths, c.config.SplitBytes)
 	if err != nil {
 		return Dataset[string]{context: c, err: err}
 	}

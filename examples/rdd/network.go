@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/gob"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -58,11 +59,11 @@ func (c *client) post(ctx context.Context, address, path string, value any) (io.
 	if answer.StatusCode != http.StatusOK {
 		defer answer.Body.Close()
 		said, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10)) // the status says enough
-		err := fmt.Errorf("%s%s: %s %s", address, path, answer.Status, said)
+		err := errors.New(answer.Status)
 		if answer.StatusCode == http.StatusGone {
-			err = fmt.Errorf("%w: %w", errGone, err)
+			err = errGone
 		}
-		return nil, err
+		return nil, fmt.Errorf("%s%s: %w: %s", address, path, err, said)
 	}
 	return answer.Body, nil
 }

@@ -28,28 +28,28 @@ func (r *run) performTask() (value []byte, err error) {
 			_ = closing() // they were only read
 		}
 	}()
-	seq := r.computeBlock(r.order.Block)
+	seq := r.computeBlock(r.order.Chain)
 	if r.order.Shuffle != nil {
 		r.writeOutput(seq)
 		return nil, nil
 	}
 	var elements bytes.Buffer
-	err = kindNamed(r.order.Nodes[r.order.Block.Node].Kind).encode(&elements, seq)
+	err = kindNamed(r.order.Chain[0].Node.Kind).encode(&elements, seq)
 	return elements.Bytes(), err
 }
 
-// computeBlock returns the elements of a block: from a cache, or computed from its sources.
-func (r *run) computeBlock(block plan.Block) any {
-	n := r.order.Nodes[block.Node]
+// computeBlock returns the elements of the first block of a chain: from a cache, or computed from the others.
+func (r *run) computeBlock(chain []link) any {
+	n, block := chain[0].Node, chain[0].Block
 	if seq, closing, found := r.worker.cache.get(block); found {
 		r.closers = append(r.closers, closing)
 		return seq
 	}
 	kind := kindNamed(n.Kind)
-	if address := r.order.Kept[block]; address != "" {
+	if address := chain[0].Kept; address != "" {
 		return kind.decode(r.fetchPiece(address, wanted{Block: block, Kind: n.Kind}))
 	}
-	seq := r.deriveBlock(n, block)
+	seq := r.deriveBlock(n, block, chain[1:])
 	if !n.Kept {
 		return seq
 	}
@@ -59,15 +59,15 @@ func (r *run) computeBlock(block plan.Block) any {
 	return kind.seq(slice)
 }
 
-// deriveBlock computes a block from its sources.
-func (r *run) deriveBlock(n node, block plan.Block) any {
+// deriveBlock computes a block from the chain behind it.
+func (r *run) deriveBlock(n node, block plan.Block, behind []link) any {
 	switch n.Op {
 	case opSlice:
-		return kindNamed(n.Kind).decode(bytes.NewReader(r.order.Each[block]))
+		return kindNamed(n.Kind).decode(bytes.NewReader(n.Each[0]))
 	case opStep:
-		return named(n.Name).apply(block.Partition, n.Given, r.computeBlock(r.order.Sources[block]))
+		return named(n.Name).apply(block.Partition, n.Given, r.computeBlock(behind))
 	case opUnion:
-		return r.computeBlock(r.order.Sources[block])
+		return r.computeBlock(behind)
 	}
 	pairs, sorted := r.pairingNamed(r.order.Shuffles[n.Shuffles[0]].Kind), r.readShuffle(n.Shuffles[0], block.Partition)
 	if n.Op == opReduced {
@@ -86,7 +86,7 @@ func (r *run) writeOutput(seq any) {
 	out := r.pairingNamed(s.Kind).write(filepath.Join(w.dir, "output-"+r.order.ID), s.Partitions, reduce, seq)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.outputs[wanted{Shuffle: s.ID, From: r.order.Block.Partition}] = out
+	w.outputs[wanted{Shuffle: s.ID, From: r.order.Chain[0].Block.Partition}] = out
 }
 
 func (r *run) pairingNamed(name string) pairing {
@@ -129,7 +129,6 @@ type missing struct {
 }
 
 func (m *missing) Error() string { return fmt.Sprintf("reading from %s: %v", m.address, m.err) }
-func (m *missing) Unwrap() error { return m.err }
 
 // fetchPiece reads something of another executor.
 func (r *run) fetchPiece(address string, of wanted) io.Reader {

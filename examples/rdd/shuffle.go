@@ -57,7 +57,7 @@ func (pairs[K, V]) register(function string) {
 	registerKind[Group[K, V]](function)
 }
 
-// output is what a map task has written. Partition p is between ends[p-1] and ends[p].
+// output is what a map task has written. Partition p is between ends[p] and ends[p+1].
 type output struct {
 	path string
 	ends []int64
@@ -69,11 +69,8 @@ func (o output) open(partition int) (*os.File, *io.SectionReader, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	first := int64(0)
-	if partition > 0 {
-		first = o.ends[partition-1]
-	}
-	return file, io.NewSectionReader(file, first, o.ends[partition]-first), nil
+	first := o.ends[partition]
+	return file, io.NewSectionReader(file, first, o.ends[partition+1]-first), nil
 }
 
 func (pairs[K, V]) write(path string, partitions int, reduce, seq any) output {
@@ -103,7 +100,7 @@ func (pairs[K, V]) write(path string, partitions int, reduce, seq any) output {
 	file, err := os.Create(path)
 	check(err)
 	defer file.Close()
-	to, out := bufio.NewWriterSize(file, 64<<10), output{path: path}
+	to, out := bufio.NewWriterSize(file, 64<<10), output{path: path, ends: []int64{0}}
 	for _, part := range held {
 		check(writeElements(to, slices.Values(part)))
 		check(to.Flush())

@@ -22,7 +22,7 @@ type node struct {
 	Op       op
 	Name     string // name of a declared function
 	Given    []byte // the function's parameter
-	// Each is the elements of each partition of a slice; an executor gets only those of partitions that it computes.
+	// Each is the elements of each partition of a slice; an executor gets only those of the partition that it computes.
 	Each [][]byte
 }
 
@@ -36,15 +36,18 @@ type shuffle struct {
 
 // order is one task, with everything that the executor must know to run it.
 type order struct {
-	ID       string // ID of the attempt, never used twice
-	Block    plan.Block
+	ID       string   // ID of the attempt, never used twice
 	Shuffle  *shuffle // the shuffle for which it writes an output; nil: it sends its elements to the driver
-	Nodes    map[plan.NodeID]node
-	Sources  map[plan.Block]plan.Block // from which one a block is computed
-	Each     map[plan.Block][]byte
+	Chain    []link   // the blocks that it computes, its own first, each from the one behind it
 	Shuffles map[plan.ShuffleID]shuffle
 	Outputs  map[plan.ShuffleID][]string // addresses by map partition
-	Kept     map[plan.Block]string       // addresses of caches
+}
+
+// link is a block that a task computes, unless some cache has it.
+type link struct {
+	Block plan.Block
+	Node  node
+	Kept  string // address of the cache; "": none has it
 }
 
 // report tells how a task has ended.

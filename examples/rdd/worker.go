@@ -78,27 +78,19 @@ func (w *worker) work(ctx context.Context) error {
 // ask asks the driver for a task; while the driver can't be reached it repeats that for a while.
 func (w *worker) ask(ctx context.Context, q question) (*order, error) {
 	for failures := 1; ; failures++ {
-		o, err := w.askOnce(ctx, q)
-		switch {
-		case err == nil:
-			return o, nil
-		case errors.Is(err, errGone), failures > driverPatience:
-			return nil, err
+		o := new(order)
+		answer, err := w.client.post(ctx, w.driver, "/next", q)
+		if err == nil {
+			err = gob.NewDecoder(answer).Decode(o)
+			_ = answer.Close() // it was read
+		}
+		if err == nil || errors.Is(err, errGone) || failures > driverPatience {
+			return o, err
 		}
 		if err := pause(ctx, time.Second); err != nil {
 			return nil, err
 		}
 	}
-}
-
-func (w *worker) askOnce(ctx context.Context, q question) (*order, error) {
-	answer, err := w.client.post(ctx, w.driver, "/next", q)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Close()
-	var o order
-	return &o, gob.NewDecoder(answer).Decode(&o)
 }
 
 func (w *worker) routes() http.Handler {

@@ -37,15 +37,13 @@ func (b *Books) Write(shuffle ShuffleID, partition int, place Place) {
 
 // Forget forgets everything that a place held, because it has died or can't be read from.
 func (b *Books) Forget(place Place) {
-	// order: irrelevant because each entry is changed alone
-	for block, places := range b.kept {
+	for block, places := range b.kept { // order: irrelevant because each entry is changed alone
 		delete(places, place)
 		if len(places) == 0 {
 			delete(b.kept, block)
 		}
 	}
-	// order: irrelevant because each entry is changed alone
-	for _, outputs := range b.outputs {
+	for _, outputs := range b.outputs { // order: likewise
 		maps.DeleteFunc(outputs, func(_ int, at Place) bool { return at == place })
 	}
 }
