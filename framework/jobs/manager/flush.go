@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -13,48 +14,41 @@ import (
 // writesMax is how many keys are written at the same time; more wait.
 const writesMax = 64
 
-// writing is who waits for what is written to the store.
-type writing struct {
-	done  *outcome      // outcome of the batch that grows
-	busy  chan struct{} // closed when the last batch is written; nil: none is being written
-	under *outcome      // outcome of the batch that is being written
+// outcomeOf returns the channel that tells what has become of all that has to be written of a job by now.
+func (m *Manager) outcomeOf(op, name string) <-chan error {
+	told := make(chan error, 1)
+	m.keeper.Await(name, func(refused, over error) {
+		switch {
+		case over != nil:
+			told <- api.E(op, api.Unknown, name, over)
+		case refused != nil:
+			told <- api.E(op, api.KindOf(refused), name, fmt.Errorf("it is not stored yet, and is tried again by itself: %w", refused))
+		default:
+			told <- nil
+		}
+	})
+	return told
 }
 
-// outcome tells what has become of a batch.
-type outcome struct {
-	over  chan struct{}
-	err   error         // nothing more is written; may be read once over is closed, as batch
-	batch *writes.Batch // nil: nothing was written
-}
-
-func newOutcome() *outcome { return &outcome{over: make(chan struct{})} }
-
-func newWriting() writing { return writing{done: newOutcome()} }
-
-// outcomeOfAll returns the outcome of everything that has to be written by now; nil: there is nothing to write.
-func (m *Manager) outcomeOfAll() *outcome {
-	switch {
-	case m.keeper.Any():
-		return m.writing.done
-	case m.writing.busy != nil:
-		return m.writing.under
+// await waits until the outcome is told; a nil outcome needs no wait.
+func await(ctx context.Context, op, name string, outcome <-chan error) error {
+	if outcome == nil {
+		return nil
 	}
-	return nil
-}
-
-// failAll tells everybody who waits that nothing more will be written.
-func (w *writing) failAll(err error) {
-	w.done.err = err
-	close(w.done.over)
-	w.done = newOutcome()
+	select {
+	case err := <-outcome:
+		return err
+	case <-ctx.Done():
+		return api.E(op, api.Unknown, name, context.Cause(ctx))
+	}
 }
 
 // startWriting starts to write, unless a batch is being written already.
 func (m *Manager) startWriting() {
-	if m.writing.busy != nil || !m.keeper.Any() {
+	if m.writing != nil || !m.keeper.Any() {
 		return
 	}
-	m.writing.busy = make(chan struct{})
+	m.writing = make(chan struct{})
 	go m.writeBatches() // ends when all is written, or when Run has ended
 }
 
@@ -64,24 +58,21 @@ func (m *Manager) writeBatches() {
 		m.mu.Lock()
 		client := m.client
 		if client == nil || !m.keeper.Any() {
-			close(m.writing.busy)
-			m.writing.busy = nil
+			close(m.writing)
+			m.writing = nil
 			m.mu.Unlock()
 			return
 		}
-		b, done := m.keeper.TakeBatch(), m.writing.done
-		m.writing.done, m.writing.under = newOutcome(), done
+		b := m.keeper.TakeBatch()
 		m.mu.Unlock()
 		err := writeBatch(client, b)
 		m.do(func(now time.Time) {
 			if err != nil { // Run has ended, or others have the jobs
 				m.config.Logger.Error("jobs are not written", "error", err)
-				m.keeper.End()
+				m.keeper.Unwritten(err)
 			} else {
 				m.keeper.Written(b, now)
 			}
-			done.err, done.batch = err, b
-			close(done.over)
 		})
 	}
 }

@@ -68,8 +68,8 @@ type Manager struct {
 	keeper  *keeper.Keeper
 	roles   roles
 	watches watches
-	writing writing
-	waits   waits // has a lock of its own
+	writing chan struct{} // closed when nothing is left to write; nil: nothing is being written
+	waits   waits         // has a lock of its own
 	timer   *time.Timer
 }
 
@@ -89,7 +89,7 @@ var _ interface {
 // New makes a manager without jobs. In its first session, and in each before which another manager may have been active,
 // it loads those of the store.
 func New(config Config) *Manager {
-	m := &Manager{config: config.withDefaults(), roles: roles{refused: make(map[api.Role]error)}, watches: newWatches(), writing: newWriting()}
+	m := &Manager{config: config.withDefaults(), roles: roles{refused: make(map[api.Role]error)}, watches: newWatches()}
 	m.keeper = keeper.New(keeper.Config{JobsMax: m.config.JobsMax, HistoryMost: m.config.HistoryMost, HistoryAge: m.config.HistoryAge, Calendar: m.config.Calendar, Judge: m.config.Judge,
 		Log: m.config.Logger, Changed: func(name string, _ keeper.Step) { m.watches.tell(name) }}, time.Now())
 	return m
@@ -114,8 +114,7 @@ func (m *Manager) do(work func(now time.Time)) {
 // endSession is called when Run has ended, or another manager keeps the jobs. It tells everybody who waits.
 func (m *Manager) endSession() {
 	m.client = nil
-	m.keeper.End()
-	m.writing.failAll(errLeft)
+	m.keeper.End(errLeft)
 	m.watches.tellAll()
 }
 
@@ -180,15 +179,14 @@ func (m *Manager) forget(number uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.endSession()
-	for m.writing.busy != nil {
-		busy := m.writing.busy
+	for m.writing != nil {
+		writing := m.writing
 		m.mu.Unlock()
-		<-busy
+		<-writing
 		m.mu.Lock()
 	}
 	m.turn = turn{number: number}
 	m.keeper.Forget()
-	m.writing = newWriting()
 }
 
 // Settled implements [framework.Settler]: the states of all tasks that the leader knows have been told.

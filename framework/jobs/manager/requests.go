@@ -115,9 +115,11 @@ func (m *Manager) keepFresh(ctx context.Context, op, name string, decide func(ca
 	}
 	defer m.releaseName(name)
 	version, fresh, err := decide(callerOf(ctx), there)
-	var before *outcome
-	if err == nil && fresh != nil && fresh.Begins {
-		before = m.pendingOf(there)
+	var before <-chan error
+	if err == nil && fresh != nil && fresh.Begins && there != nil {
+		m.keeper.TryAside(name)
+		m.startWriting()
+		before = m.outcomeOf(op, name)
 	}
 	client, turn := m.client, m.turn.number
 	m.mu.Unlock()
@@ -128,34 +130,24 @@ func (m *Manager) keepFresh(ctx context.Context, op, name string, decide func(ca
 		return version, err
 	}
 	// The end of an older job must be stored first: behind the new header that write would undo the new job.
-	if err := before.await(ctx, op, name); err != nil {
+	if err := await(ctx, op, name, before); err != nil {
 		return version, err
 	}
 	if err := m.putFresh(ctx, op, name, client, fresh); err != nil {
 		return version, err
 	}
-	var done *outcome
+	var done <-chan error
 	m.do(func(now time.Time) {
 		if m.turn.number != turn { // another manager may have taken it over, and it was read from the store
 			err = api.E(op, api.Unavailable, name, errLeft)
 		} else if err = fresh.Stored(now); err == nil && !fresh.Begins {
-			done = m.outcomeOfAll()
+			done = m.outcomeOf(op, name)
 		}
 	})
 	if err != nil {
 		return version, err
 	}
-	return version, done.await(ctx, op, name)
-}
-
-// pendingOf returns the outcome of what is yet to be written of a job; nil: nothing.
-func (m *Manager) pendingOf(master *core.JobMaster) *outcome {
-	if master == nil {
-		return nil
-	}
-	m.keeper.TryAside(master.Job.Name)
-	m.startWriting()
-	return m.outcomeOfAll()
+	return version, await(ctx, op, name, done)
 }
 
 // putFresh writes what is to be in the store before a job or a version counts.
@@ -203,7 +195,7 @@ func (m *Manager) RunNow(ctx context.Context, name string, number int) (int, err
 
 // tellJob passes an event to a job that does not refuse it, and waits until what it has changed is in the store.
 func (m *Manager) tellJob(ctx context.Context, op, name string, happened core.Event, refuse func(*core.JobMaster) error) error {
-	var done *outcome
+	var done <-chan error
 	var err error = api.E(op, api.NotFound, name, keeper.ErrNoJob)
 	m.do(func(now time.Time) {
 		if master := m.keeper.Job(name); master != nil && m.client != nil {
@@ -211,35 +203,13 @@ func (m *Manager) tellJob(ctx context.Context, op, name string, happened core.Ev
 				return
 			}
 			m.keeper.Tell(name, now, happened)
-			done, err = m.outcomeOfAll(), nil
+			done, err = m.outcomeOf(op, name), nil
 		}
 	})
 	if err != nil {
 		return err
 	}
-	return done.await(ctx, op, name)
-}
-
-// await waits until the batch is written; a nil outcome needs no wait.
-func (done *outcome) await(ctx context.Context, op, name string) error {
-	if done == nil {
-		return nil
-	}
-	select {
-	case <-done.over:
-		if done.err != nil {
-			return api.E(op, api.Unknown, name, done.err)
-		}
-		if done.batch == nil {
-			return nil
-		}
-		if err := done.batch.Refused(name); err != nil {
-			return api.E(op, api.KindOf(err), name, fmt.Errorf("it is not stored yet, and is tried again by itself: %w", err))
-		}
-		return nil
-	case <-ctx.Done():
-		return api.E(op, api.Unknown, name, context.Cause(ctx))
-	}
+	return await(ctx, op, name, done)
 }
 
 // StopJob ends a job's tasks. The job stays in the history and can be submitted again.

@@ -111,9 +111,9 @@ func (t *twin) newManager(b testing.TB) *Manager {
 // written waits until everything has been written.
 func (m *Manager) written(b testing.TB) {
 	m.mu.Lock()
-	all := m.outcomeOfAll()
+	all := m.outcomeOf("test", "")
 	m.mu.Unlock()
-	if err := all.await(b.Context(), "test", ""); err != nil {
+	if err := await(b.Context(), "test", "", all); err != nil {
 		b.Fatal(err)
 	}
 }

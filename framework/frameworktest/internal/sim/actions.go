@@ -17,66 +17,66 @@ import (
 
 func (w *World) electIfNone() {
 	if w.quorum.leader == nil {
-		w.quorum.elect()
+		w.quorum.electLeader()
 	}
 }
 
-// ask sends an operator's action to the leader, if there is one.
-func (w *World) ask(action core.Action) {
-	if l := w.leader(); l != nil {
-		l.request(action, func(core.Reply) {})
+// askLeader sends an operator's action to the leader, if there is one.
+func (w *World) askLeader(action core.Action) {
+	if l := w.findLeader(); l != nil {
+		l.requestAction(action, func(core.Reply) {})
 	}
 }
 
-// stall stops the leader's loop for a time: what comes meanwhile waits (R23).
-func (w *World) stall(span time.Duration) {
-	l := w.leader()
+// stallLeader stops the leader's loop for a time: what comes meanwhile waits (R23).
+func (w *World) stallLeader(span time.Duration) {
+	l := w.findLeader()
 	if l == nil {
 		return
 	}
 	l.stalled = true
-	w.in(span, func() {
+	w.planIn(span, func() {
 		l.stalled = false
-		l.step(core.Away{Gap: span})
+		l.stepCore(core.Away{Gap: span})
 		late := l.late
 		l.late = nil
 		for _, event := range late {
 			l.stepCame(event.What, event.Came)
 		}
 		l.waker = waker{}
-		l.round()
+		l.planRound()
 	})
 }
 
-// mark changes the marks of the machine's agent, if the agent has an ID by now.
-func (m *machine) mark(action core.MarkAgent) {
+// markAgent changes the marks of the machine's agent, if the agent has an ID by now.
+func (m *machine) markAgent(action core.MarkAgent) {
 	if m.daemon == nil {
 		return
 	}
 	if action.Agent = string(m.daemon.core.Identity().Agent); action.Agent != "" {
-		m.world.ask(action)
+		m.world.askLeader(action)
 	}
 }
 
 // goneWhileAway marks an agent gone that is alive but can't be heard.
 func (m *machine) goneWhileAway() {
-	m.isolate()
-	m.world.in(time.Second, func() { m.mark(core.MarkAgent{Set: api.MarkGone, Force: true}) })
+	m.cutOff()
+	m.world.planIn(time.Second, func() { m.markAgent(core.MarkAgent{Set: api.MarkGone, Force: true}) })
 }
 
-// living returns the executors that run.
-func (m *machine) living() []*process {
+// listExecutors returns the executors that run.
+func (m *machine) listExecutors() []*process {
 	return slices.DeleteFunc(slices.Clone(m.processes), func(p *process) bool { return p.dead || p.gated })
 }
 
 func (m *machine) killExecutor() {
-	if living := m.living(); len(living) > 0 {
-		living[m.world.random.IntN(len(living))].end("kill -9")
+	if living := m.listExecutors(); len(living) > 0 {
+		living[m.world.random.IntN(len(living))].endProcess("kill -9")
 	}
 }
 
 func (m *machine) cutExecutor() {
-	if living := m.living(); len(living) > 0 {
+	if living := m.listExecutors(); len(living) > 0 {
 		if p := living[m.world.random.IntN(len(living))]; p.line != nil {
 			p.line.stream.tear()
 		}
@@ -86,13 +86,13 @@ func (m *machine) cutExecutor() {
 // finishAll lets all tasks of the process end by themselves.
 func (p *process) finishAll() {
 	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
-		p.finish(p.tasks[id])
+		p.finishTask(p.tasks[id])
 	}
 }
 
-func (s *scheduler) cut() {
+func (s *scheduler) breakStream() {
 	if s.line != nil {
-		s.world.say(s.name, "the stream breaks")
+		s.world.tellStory(s.name, "the stream breaks")
 		s.line.stream.tear()
 	}
 }
@@ -112,10 +112,10 @@ func (s *scheduler) shutDownExecutor() {
 		return
 	}
 	m := s.world.machines[s.world.random.IntN(len(s.world.machines))]
-	for _, p := range m.living() {
+	for _, p := range m.listExecutors() {
 		if p.run.Executor.Framework == s.info.ID && s.phase == active && m.daemon != nil {
 			p.unwanted = true
-			s.step(sdk.CallAsked{Call: protocol.ShutdownExecutor{Agent: m.daemon.core.Identity().Agent, Executor: p.run.Executor.Executor}})
+			s.stepCore(sdk.CallAsked{Call: protocol.ShutdownExecutor{Agent: m.daemon.core.Identity().Agent, Executor: p.run.Executor.Executor}})
 			return
 		}
 	}
@@ -127,12 +127,12 @@ func (m *machine) copyFolder() {
 	twin := m.world.addMachine(m.name+"-copy", m.config.Agent.Resources)
 	twin.twin = true
 	twin.disk = slices.Clone(m.disk)
-	twin.stored.take(twin.disk)
-	twin.start()
+	twin.stored.addRecords(twin.disk)
+	twin.startAgent()
 }
 
-// remove lets an operator remove the framework.
-func (s *scheduler) remove() {
+// removeByForce lets an operator remove the framework.
+func (s *scheduler) removeByForce() {
 	if s.info.ID != "" {
 		s.world.removeFramework(s.info.ID, true)
 	}
@@ -141,7 +141,7 @@ func (s *scheduler) remove() {
 // removeOrphans lets an operator remove the frameworks to which no scheduler comes back: those that a restored snapshot
 // has brought back, and those whose name now belongs to another framework.
 func (w *World) removeOrphans() {
-	if l := w.leader(); l != nil {
+	if l := w.findLeader(); l != nil {
 		for _, view := range l.core.View().Frameworks(view.Query{States: []string{"disconnected"}}).Items {
 			w.removeFramework(view.Framework.ID, true)
 		}
@@ -151,36 +151,36 @@ func (w *World) removeOrphans() {
 // giveUpLost lets an operator mark the agents gone that no machine has any more. A restored snapshot has forgotten that
 // they were marked, or that there ever were such agents.
 func (w *World) giveUpLost() {
-	if l := w.leader(); l != nil {
+	if l := w.findLeader(); l != nil {
 		for _, view := range l.core.View().Agents(view.Query{States: []string{"TOMBSTONE", "DISCONNECTED"}}).Items {
 			unknown := view.Agent.Hostname == "" // only frameworks know of the agent
 			if !view.Marks.Has(api.MarkGone) && (unknown || view.State == api.AgentTombstone) && w.truth.mayBeAway(view.Agent.ID) {
-				w.ask(core.MarkAgent{Agent: string(view.Agent.ID), Set: api.MarkGone, Force: true})
+				w.askLeader(core.MarkAgent{Agent: string(view.Agent.ID), Set: api.MarkGone, Force: true})
 			}
 		}
 	}
 }
 
-// rank gives the framework's role a priority, a weight and a guarantee; unrank takes them back.
-func (s *scheduler) rank() {
+// rankRole gives the framework's role a priority, a weight and a guarantee; unrankRole takes them back.
+func (s *scheduler) rankRole() {
 	r := s.world.random
 	priority, weight, guarantee := r.IntN(3), 1+float64(r.IntN(3)), api.Scalars(float64(r.IntN(3))*0.4, 0)
 	s.setRole(priority, weight, guarantee)
 }
 
-func (s *scheduler) unrank() { s.setRole(0, 1, api.Resources{}) }
+func (s *scheduler) unrankRole() { s.setRole(0, 1, api.Resources{}) }
 
 func (s *scheduler) setRole(priority int, weight float64, guarantee api.Resources) {
-	s.world.ask(core.Set{Setting: settings.Role{Role: s.info.Roles[0], Priority: &priority, Weight: &weight, Guarantee: &guarantee, Force: true}})
+	s.world.askLeader(core.Set{Setting: settings.Role{Role: s.info.Roles[0], Priority: &priority, Weight: &weight, Guarantee: &guarantee, Force: true}})
 }
 
-func (s *scheduler) limit(limit api.Resources) {
-	s.world.ask(core.Set{Setting: settings.Role{Role: s.info.Roles[0], Limit: &limit}})
+func (s *scheduler) limitRole(limit api.Resources) {
+	s.world.askLeader(core.Set{Setting: settings.Role{Role: s.info.Roles[0], Limit: &limit}})
 }
 
 func (s *scheduler) tearDown() {
 	s.mayGo()
-	s.step(sdk.TeardownAsked{})
+	s.stepCore(sdk.TeardownAsked{})
 }
 
 // mayGo notes that the framework may be removed from now on, whoever subscribes as it.
@@ -200,11 +200,11 @@ func (w *World) removeFramework(id api.FrameworkID, force bool) {
 	if until.After(w.truth.decided.asked[id]) { // what was asked for by force is on its way all the same
 		w.truth.decided.asked[id] = until
 	}
-	w.ask(core.RemoveFramework{Framework: string(id), Force: force})
+	w.askLeader(core.RemoveFramework{Framework: string(id), Force: force})
 }
 
-// leave lets an operator remove the framework without force.
-func (s *scheduler) leave() {
+// removeIfGone lets an operator remove the framework without force.
+func (s *scheduler) removeIfGone() {
 	if s.info.ID != "" {
 		s.world.removeFramework(s.info.ID, false)
 	}

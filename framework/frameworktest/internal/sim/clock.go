@@ -54,25 +54,25 @@ func (k *waker) wakeAt(at time.Time, by *timepiece, w *World, plan func(pause ti
 	})
 }
 
-// set sets a wall clock, forward or back, by seconds, hours or weeks.
-func (w *World) set(c *timepiece) {
+// setWallClock sets a wall clock, forward or back, by seconds, hours or weeks.
+func (w *World) setWallClock(c *timepiece) {
 	span := []time.Duration{5 * time.Second, 3 * time.Hour, 20 * 24 * time.Hour}[w.random.IntN(3)]
-	c.ahead += w.between(-span, span)
-	w.say("world", "a clock is now %v ahead", c.ahead)
+	c.ahead += w.drawBetween(-span, span)
+	w.tellStory("world", "a clock is now %v ahead", c.ahead)
 }
 
-// jump sets the machine's wall clock again and again, until the calm begins.
-func (m *machine) jump() {
-	m.world.in(m.world.between(0, 10*time.Second), func() {
+// jumpClock sets the machine's wall clock again and again, until the calm begins.
+func (m *machine) jumpClock() {
+	m.world.planIn(m.world.drawBetween(0, 10*time.Second), func() {
 		if !m.world.kind {
-			m.world.set(&m.clock)
-			m.jump()
+			m.world.setWallClock(&m.clock)
+			m.jumpClock()
 		}
 	})
 }
 
-// drift draws how much too fast a clock is.
-func (w *World) drift() int64 {
+// drawDrift draws how much too fast a clock is.
+func (w *World) drawDrift() int64 {
 	if w.random.IntN(2) == 0 {
 		return 0
 	}

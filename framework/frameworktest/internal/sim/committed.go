@@ -25,60 +25,60 @@ func newDecided() decided {
 	}
 }
 
-// applies has the registry apply a command, and notes what it means. The checks here look at nothing but the
+// checkCommand has the registry apply a command, and notes what it means. The checks here look at nothing but the
 // registry before and after it, at what was said, and at what really runs.
-func (t *truth) applies(state *registry.State, command registry.Command) registry.Result {
+func (t *truth) checkCommand(state *registry.State, command registry.Command) registry.Result {
 	switch change := command.Change.(type) {
 	case registry.SetReserved:
 		before := state.Agents[change.ID].Reserved
-		defer func() { t.reserved(change.ID, before, state.Agents[change.ID].Reserved) }()
+		defer func() { t.noteReserved(change.ID, before, state.Agents[change.ID].Reserved) }()
 	case registry.MarkAgent:
-		defer t.marked(state, change.ID, state.Agents[change.ID].Marks)
+		defer t.checkMarks(state, change.ID, state.Agents[change.ID].Marks)
 	case registry.BeginMaintenance:
-		defer t.marked(state, change.ID, state.Agents[change.ID].Marks)
+		defer t.checkMarks(state, change.ID, state.Agents[change.ID].Marks)
 	case registry.SetMaintenance:
 		for _, id := range change.Agents {
-			defer t.marked(state, id, state.Agents[id].Marks)
+			defer t.checkMarks(state, id, state.Agents[id].Marks)
 		}
 	default: // what else there is concerns nobody here
 	}
 	before, last := maps.Clone(state.Frameworks), state.Clients[command.Client].Counter
-	behind := t.made(state, command)
+	behind := t.checkLooked(state, command)
 	result := state.Apply(command)
-	t.fits(state)
+	t.checkStores(state)
 	if repeated := command.Client != "" && command.Counter <= last; !repeated {
 		behind(result)
 		if result.Err == nil {
-			t.decides(state, command, result, before)
+			t.checkDecision(state, command, result, before)
 		}
 	}
 	return result
 }
 
-// decides checks a change that was made against what was decided before.
-func (t *truth) decides(state *registry.State, command registry.Command, result registry.Result, before map[api.FrameworkID]registry.Framework) {
+// checkDecision checks a change that was made against what was decided before.
+func (t *truth) checkDecision(state *registry.State, command registry.Command, result registry.Result, before map[api.FrameworkID]registry.Framework) {
 	w := t.world
 	switch change := command.Change.(type) {
 	case registry.Subscribe:
 		id := result.Framework
 		if was, is := before[id]; is && result.Session <= was.Session {
-			w.breaks("the takeover of framework %s did not raise its session %d (R5)", id, was.Session)
+			w.breakStory("the takeover of framework %s did not raise its session %d (R5)", id, was.Session)
 		}
 		t.frameworks[id] = true
 		t.decided.subscribed[id] = w.now
 		t.decided.timeouts[id] = state.Frameworks[id].Framework.FailoverTimeout
 	case registry.PutEntry:
 		if now := before[change.Framework].Session; change.Session < now {
-			w.breaks("a write of session %d of %s counts in session %d (R5)", change.Session, change.Framework, now)
+			w.breakStory("a write of session %d of %s counts in session %d (R5)", change.Session, change.Framework, now)
 		}
 	case registry.RemoveFramework:
 		t.removedFramework(state, change)
 	case registry.AdmitAgent:
 		if known, is := t.decided.nonces[change.Nonce]; is && known != result.Agent && !w.quorum.restored {
-			w.breaks("nonce %s was given the ID %s, and now %s (R7)", change.Nonce, known, result.Agent)
+			w.breakStory("nonce %s was given the ID %s, and now %s (R7)", change.Nonce, known, result.Agent)
 		}
 		if t.decided.removed[result.Agent] && !w.quorum.restored {
-			w.breaks("agent %s was removed, and is admitted again", result.Agent)
+			w.breakStory("agent %s was removed, and is admitted again", result.Agent)
 		}
 		t.decided.nonces[change.Nonce] = result.Agent
 	case registry.RemoveAgent:
@@ -98,19 +98,19 @@ func (t *truth) removedFramework(state *registry.State, change registry.RemoveFr
 		return
 	}
 	if timeout := t.decided.timeouts[change.ID]; t.world.now.Sub(since) < timeout*9/10 && timeout > 0 && !t.world.quorum.restored {
-		t.world.breaks("framework %s is removed %v after its scheduler came, and its failover time is %v (R5): %s",
+		t.world.breakStory("framework %s is removed %v after its scheduler came, and its failover time is %v (R5): %s",
 			change.ID, t.world.now.Sub(since), timeout, change.Why)
 	}
 	if state.Frameworks[change.ID].Removed.IsZero() {
-		t.world.breaks("framework %s was removed, and that is not remembered", change.ID)
+		t.world.breakStory("framework %s was removed, and that is not remembered", change.ID)
 	}
 }
 
-// marked checks the marks of an agent after a change: one that is drained drains, and nothing runs there (R31).
-func (t *truth) marked(state *registry.State, id api.AgentID, before api.Mark) {
+// checkMarks checks the marks of an agent after a change: one that is drained drains, and nothing runs there (R31).
+func (t *truth) checkMarks(state *registry.State, id api.AgentID, before api.Mark) {
 	after := state.Agents[id].Marks
 	if after.Has(api.MarkDrained) && !after.Has(api.MarkDraining) {
-		t.world.breaks("agent %s is marked drained and does not drain (R31)", id)
+		t.world.breakStory("agent %s is marked drained and does not drain (R31)", id)
 	}
 	if before.Has(api.MarkDrained) || !after.Has(api.MarkDrained) {
 		return
@@ -120,7 +120,7 @@ func (t *truth) marked(state *registry.State, id api.AgentID, before api.Mark) {
 			continue
 		}
 		if labels := t.livingOn(m); len(labels) > 0 {
-			t.world.breaks("agent %s is marked drained, and %v run on %s (R31)", id, labels, m.name)
+			t.world.breakStory("agent %s is marked drained, and %v run on %s (R31)", id, labels, m.name)
 		}
 	}
 }

@@ -30,8 +30,8 @@ func (c Coverage) add(more Coverage) {
 	}
 }
 
-// count notes an event of the leader, before it is handled.
-func (l *leader) count(what core.Happening) {
+// countEvent notes an event of the leader, before it is handled.
+func (l *leader) countEvent(what core.Happening) {
 	pending := map[string]bool{}
 	for _, command := range l.world.quorum.pending {
 		pending[typeName(command.Change)] = true

@@ -54,36 +54,36 @@ func (d *daemon) Now() time.Time { return d.machine.clock.read(d.world) }
 // Room says whether the machine's disk is full.
 func (d *daemon) Room() agentcore.DiskRoom { return agentcore.DiskRoom{Full: d.machine.full} }
 
-func (d *daemon) step(what agentcore.Happening) {
+func (d *daemon) stepCore(what agentcore.Happening) {
 	if d.dead {
 		return
 	}
 	if d.world.story != nil {
-		d.world.say(d.machine.name, "< %s", describe(what))
+		d.world.tellStory(d.machine.name, "< %s", describe(what))
 	}
 	d.life.Step(d.Now(), what)
-	d.stepped()
+	d.followStep()
 }
 
-// stepped does what follows the effects of a step.
-func (d *daemon) stepped() {
+// followStep does what follows the effects of a step.
+func (d *daemon) followStep() {
 	if d.dead {
 		return
 	}
 	if d.life.Over() {
-		d.forget()
+		d.beginAnew()
 		return
 	}
-	d.write()
+	d.writeRecords()
 	if d.line != nil {
 		d.line.sendCalls()
 	}
-	d.arm()
+	d.armWaker()
 }
 
-func (d *daemon) arm() {
+func (d *daemon) armWaker() {
 	if !d.dead {
-		d.wakeAt(d.core.Wake(), &d.machine.clock, d.world, d.world.in, func() { d.step(agentcore.Woken{}) })
+		d.wakeAt(d.core.Wake(), &d.machine.clock, d.world, d.world.planIn, func() { d.stepCore(agentcore.Woken{}) })
 	}
 }
 
@@ -93,23 +93,23 @@ func (d *daemon) Perform(effect agentcore.Effect) {
 	if d.dead {
 		return
 	}
-	w.truth.performs(d, effect)
+	w.truth.checkEffect(d, effect)
 	switch e := effect.(type) {
 	case agentcore.Checkpoint:
 		d.waiting.records = append(d.waiting.records, e.Record)
 		d.waiting.number = e.Number
 		d.records++
 		if w.story != nil {
-			w.say(m.name, "  record %d: %s", e.Number, describe(e.Record))
+			w.tellStory(m.name, "  record %d: %s", e.Number, describe(e.Record))
 		}
-		w.truth.recorded(m, e.Record)
+		w.truth.checkRecord(m, e.Record)
 	case agentcore.ToLeader:
 		if d.line != nil && d.line.own == e.Conn {
 			if _, is := e.Call.(protocol.AgentReport); is {
 				d.registered = true
 			}
 			w.truth.toldLeader(d, e.Call)
-			d.line.calls = append(d.line.calls, m.invented(e.Call))
+			d.line.calls = append(d.line.calls, m.addLies(e.Call))
 		}
 	case agentcore.CloseLeader:
 		if d.line != nil && d.line.own == e.Conn {
@@ -126,77 +126,77 @@ func (d *daemon) Perform(effect agentcore.Effect) {
 			line.stream.closeByServer(e.Err)
 		}
 	case agentcore.Forget:
-		w.say(m.name, "a new agent begins: %s", e.Why)
+		w.tellStory(m.name, "a new agent begins: %s", e.Why)
 	case agentcore.Stop:
-		d.stop(e.Err)
+		d.stopForGood(e.Err)
 	case agentcore.Log:
 		if w.story != nil {
-			w.say(m.name, "%s %v", e.Message, e.Fields)
+			w.tellStory(m.name, "%s %v", e.Message, e.Fields)
 		}
 	case agentcore.Work:
-		d.work(e)
+		d.performWork(e)
 	}
 }
 
-// work performs the effects that concern processes and folders.
-func (d *daemon) work(work agentcore.Work) {
+// performWork performs the effects that concern processes and folders.
+func (d *daemon) performWork(work agentcore.Work) {
 	w, m := d.world, d.machine
 	switch e := work.(type) {
 	case agentcore.StartExecutor:
 		d.starts[e.Run] = true
-		span := w.pause()
-		if w.chance(4) || m.doomed {
-			span = w.between(0, 2*time.Second)
+		span := w.drawPause()
+		if w.drawChance(4) || m.doomed {
+			span = w.drawBetween(0, 2*time.Second)
 		}
 		m.startsExecutor()
-		w.in(span, func() { d.fork(e) })
+		w.planIn(span, func() { d.forkExecutor(e) })
 	case agentcore.ReleaseExecutor:
 		if p := m.processOf(e.Run); p != nil && p.gated {
-			p.open()
+			p.openGate()
 		}
 	case agentcore.AbandonExecutor:
 		if _, under := d.starts[e.Run]; under {
 			d.starts[e.Run] = false
 		} else if p := m.processOf(e.Run); p != nil && p.gated {
-			p.end("abandoned at its gate")
+			p.endProcess("abandoned at its gate")
 		}
 	case agentcore.KillGroups:
 		w.truth.executorKilled(d, e)
-		w.in(w.pause(), func() {
+		w.planIn(w.drawPause(), func() {
 			if d.dead {
 				return
 			}
 			for _, p := range m.processes {
 				if p.run == e.Run {
-					p.reap()
-					p.end("SIGKILL")
+					p.reapTasks()
+					p.endProcess("SIGKILL")
 				}
 			}
-			w.in(w.pause(), func() { d.step(agentcore.GroupsGone{Run: e.Run}) })
+			w.planIn(w.drawPause(), func() { d.stepCore(agentcore.GroupsGone{Run: e.Run}) })
 		})
 	case agentcore.KillGroup:
-		w.in(w.pause(), func() {
+		w.planIn(w.drawPause(), func() {
 			for _, p := range m.processes {
 				p.killGroup(e.Group)
 			}
 		})
 	case agentcore.PrepareTask:
-		span := w.pause()
-		if len(e.URIs) > 0 && w.chance(2) {
-			span = w.between(0, 4*time.Second)
+		span := w.drawPause()
+		if len(e.URIs) > 0 && w.drawChance(2) {
+			span = w.drawBetween(0, 4*time.Second)
 		}
-		w.in(span, func() {
+		w.planIn(span, func() {
 			done := agentcore.TaskPrepared{Task: e.Task}
-			if w.chance(6) {
+			if w.drawChance(6) {
 				done.Reason, done.Message = api.ReasonFetchFailed, "the files are not there"
 			}
 			if !d.dead {
 				m.stored.prepared[e.Task] = done.Reason
 			}
-			d.step(done)
+			d.stepCore(done)
 		})
 	case agentcore.Sample:
-		w.in(w.pause(), func() { d.step(agentcore.Sampled{Usage: d.sample(e.Targets)}) })
+		w.planIn(w.drawPause(), func() { d.stepCore(agentcore.Sampled{Usage: d.sampleUsage(e.Targets)}) })
 	case agentcore.CreateVolume:
 		m.createVolume(e)
 	case agentcore.DestroyVolume:
@@ -207,8 +207,8 @@ func (d *daemon) work(work agentcore.Work) {
 	}
 }
 
-// sample reports that everything uses next to nothing, and on a crowded machine as much as the whole machine has.
-func (d *daemon) sample(targets []agentcore.Target) protocol.UsageReport {
+// sampleUsage reports that everything uses next to nothing, and on a crowded machine as much as the whole machine has.
+func (d *daemon) sampleUsage(targets []agentcore.Target) protocol.UsageReport {
 	usage := protocol.UsageReport{Total: api.Usage{At: d.Now()}, Executors: map[api.ExecutorRef]api.Usage{}, Tasks: map[api.TaskRef]api.Usage{}}
 	for _, target := range targets {
 		use := api.Usage{At: d.Now(), CPU: 1, Mem: 1}
@@ -224,8 +224,8 @@ func (d *daemon) sample(targets []agentcore.Target) protocol.UsageReport {
 
 // The disk.
 
-// write lets the writer take what waits, unless it is busy.
-func (d *daemon) write() {
+// writeRecords lets the writer take what waits, unless it is busy.
+func (d *daemon) writeRecords() {
 	if d.writing || d.waiting.empty() || d.dead {
 		return
 	}
@@ -233,56 +233,56 @@ func (d *daemon) write() {
 		d.waiting.compact, d.waiting.records = d.core.Records(), nil
 	}
 	d.group, d.waiting, d.writing = d.waiting, group{}, true
-	d.world.in(d.world.pause(), func() {
+	d.world.planIn(d.world.drawPause(), func() {
 		if d.dead {
 			return
 		}
 		number := d.group.number
-		d.tear(len(d.group.records))
+		d.tearWrite(len(d.group.records))
 		d.writing = false
-		d.step(agentcore.Checkpointed{Number: number})
-		d.write()
+		d.stepCore(agentcore.Checkpointed{Number: number})
+		d.writeRecords()
 	})
 }
 
-// writes reports whether such a record is on its way to the disk.
-func (d *daemon) writes(is func(agentcore.Record) bool) bool {
+// isWriting reports whether such a record is on its way to the disk.
+func (d *daemon) isWriting(is func(agentcore.Record) bool) bool {
 	return slices.ContainsFunc(d.group.records, is)
 }
 
-// unwritten returns how many records are on their way to the disk.
-func (d *daemon) unwritten() int { return len(d.group.records) }
+// countUnwritten returns how many records are on their way to the disk.
+func (d *daemon) countUnwritten() int { return len(d.group.records) }
 
-// tear puts the first records of the group on the disk; if the write is not torn, these are all.
-func (d *daemon) tear(records int) {
+// tearWrite puts the first records of the group on the disk; if the write is not torn, these are all.
+func (d *daemon) tearWrite(records int) {
 	m := d.machine
 	if d.group.compact != nil {
 		m.disk = slices.Clone(d.group.compact)
 		m.stored.compacted(m.disk)
 	}
 	m.disk = append(m.disk, d.group.records[:records]...)
-	m.stored.take(d.group.records[:records])
+	m.stored.addRecords(d.group.records[:records])
 	d.group = group{}
 }
 
 // The leader.
 
-// seek looks for the leader again after a pause.
-func (d *daemon) seek() {
+// seekLeader looks for the leader again after a pause.
+func (d *daemon) seekLeader() {
 	if d.seeking || d.dead {
 		return
 	}
 	d.seeking = true
-	d.world.in(d.world.between(10*time.Millisecond, 500*time.Millisecond), func() {
+	d.world.planIn(d.world.drawBetween(10*time.Millisecond, 500*time.Millisecond), func() {
 		d.seeking = false
-		if !d.dead && d.line == nil && !d.connect() {
-			d.seek()
+		if !d.dead && d.line == nil && !d.openStream() {
+			d.seekLeader()
 		}
 	})
 }
 
-// connect opens a stream to the leader, or to a former leader that still believes that it leads.
-func (d *daemon) connect() bool {
+// openStream opens a stream to the leader, or to a former leader that still believes that it leads.
+func (d *daemon) openStream() bool {
 	to := d.world.quorum.answering()
 	if to == nil || d.machine.isolated {
 		return false
@@ -292,17 +292,17 @@ func (d *daemon) connect() bool {
 	line.stream.atServer = line.closedAtLeader
 	line.stream.atClient = func(err *api.Error) { d.leaderClosed(line, err) }
 	d.line = line
-	d.step(agentcore.LeaderOpened{Conn: line.own})
+	d.stepCore(agentcore.LeaderOpened{Conn: line.own})
 	return true
 }
 
-func (d *daemon) hear(line *agentLine, batch protocol.AgentEvents) {
+func (d *daemon) hearEvents(line *agentLine, batch protocol.AgentEvents) {
 	if d.dead {
 		return
 	}
 	if d.world.story != nil {
 		for _, event := range batch.Events {
-			d.world.say(d.machine.name, "hears term %s session %d: %s", batch.Term, batch.Session, describe(event))
+			d.world.tellStory(d.machine.name, "hears term %s session %d: %s", batch.Term, batch.Session, describe(event))
 		}
 	}
 	for _, event := range batch.Events {
@@ -316,7 +316,7 @@ func (d *daemon) hear(line *agentLine, batch protocol.AgentEvents) {
 		}
 	}
 	records, known := d.records, d.core.Identity().Term
-	d.step(agentcore.LeaderSaid{Conn: line.own, Batch: batch})
+	d.stepCore(agentcore.LeaderSaid{Conn: line.own, Batch: batch})
 	d.world.truth.heardOf(d, batch.Term, known, d.records > records)
 }
 
@@ -324,12 +324,12 @@ func (d *daemon) hear(line *agentLine, batch protocol.AgentEvents) {
 func (d *daemon) hearFull(line *agentLine, batch protocol.AgentEvents) {
 	for _, event := range batch.Events {
 		launch, is := event.(protocol.LaunchTask)
-		d.step(agentcore.DiskRoom{Full: is && launch.Task.ID == d.full})
+		d.stepCore(agentcore.DiskRoom{Full: is && launch.Task.ID == d.full})
 		single := batch
 		single.Events = []protocol.AgentEvent{event}
-		d.step(agentcore.LeaderSaid{Conn: line.own, Batch: single})
+		d.stepCore(agentcore.LeaderSaid{Conn: line.own, Batch: single})
 	}
-	d.step(agentcore.DiskRoom{})
+	d.stepCore(agentcore.DiskRoom{})
 }
 
 func (d *daemon) leaderClosed(line *agentLine, err *api.Error) {
@@ -340,9 +340,9 @@ func (d *daemon) leaderClosed(line *agentLine, err *api.Error) {
 		d.line, d.machine.reported = nil, time.Time{}
 	}
 	d.refusedFor(err)
-	d.step(agentcore.LeaderClosed{Conn: line.own, Removed: api.Is(err, api.Removed)})
+	d.stepCore(agentcore.LeaderClosed{Conn: line.own, Removed: api.Is(err, api.Removed)})
 	if !d.dead {
-		d.seek()
+		d.seekLeader()
 	}
 }
 
@@ -355,7 +355,7 @@ func (d *daemon) refusedFor(err *api.Error) {
 			m.refused = d.world.now
 		}
 		if d.world.now.Sub(m.refused) >= 15*time.Second {
-			d.stop(err)
+			d.stopForGood(err)
 		}
 	case api.Unavailable, api.NotLeader:
 	default:
@@ -366,25 +366,25 @@ func (d *daemon) refusedFor(err *api.Error) {
 	}
 }
 
-// stop ends the agent's process with an error for a person. Only an agent with a copied folder may end like this.
-func (d *daemon) stop(err *api.Error) {
+// stopForGood ends the agent's process with an error for a person. Only an agent with a copied folder may end like this.
+func (d *daemon) stopForGood(err *api.Error) {
 	if !d.machine.twin {
-		d.world.breaks("the agent on %s gives up: %v", d.machine.name, err)
+		d.world.breakStory("the agent on %s gives up: %v", d.machine.name, err)
 	}
-	d.world.say(d.machine.name, "the agent gives up: %v", err)
-	d.machine.kill()
+	d.world.tellStory(d.machine.name, "the agent gives up: %v", err)
+	d.machine.killAgent()
 }
 
-// forget begins a new agent with an empty disk, in the same process.
-func (d *daemon) forget() {
+// beginAnew begins a new agent with an empty disk, in the same process.
+func (d *daemon) beginAnew() {
 	m := d.machine
 	d.dead, m.daemon, m.disk = true, nil, nil
 	m.stored = newStored()
 	m.sweepVolumes(func(api.VolumeID) bool { return false })
-	m.leave(d)
-	d.world.in(d.world.pause(), func() {
+	m.leaveStreams(d)
+	d.world.planIn(d.world.drawPause(), func() {
 		if m.daemon == nil {
-			m.live(true)
+			m.beginLife(true)
 		}
 	})
 }
@@ -405,16 +405,16 @@ func (line *agentLine) sendCalls() {
 
 // Executors.
 
-// fork makes the child process, which waits at its gate.
-func (d *daemon) fork(e agentcore.StartExecutor) {
+// forkExecutor makes the child process, which waits at its gate.
+func (d *daemon) forkExecutor(e agentcore.StartExecutor) {
 	wanted := d.starts[e.Run]
 	delete(d.starts, e.Run)
 	if d.dead {
 		return
 	}
 	w, m := d.world, d.machine
-	if !wanted || w.chance(30) {
-		d.step(agentcore.ExecutorFailed{Run: e.Run, Reason: api.ReasonLaunchFailed, Message: "it could not be forked"})
+	if !wanted || w.drawChance(30) {
+		d.stepCore(agentcore.ExecutorFailed{Run: e.Run, Reason: api.ReasonLaunchFailed, Message: "it could not be forked"})
 		return
 	}
 	m.pids++
@@ -424,7 +424,7 @@ func (d *daemon) fork(e agentcore.StartExecutor) {
 	}
 	m.processes = append(m.processes, p)
 	hash := sha256.Sum256([]byte(p.token))
-	d.step(agentcore.ExecutorForked{Run: e.Run, Process: p.process(), TokenHash: hex.EncodeToString(hash[:])})
+	d.stepCore(agentcore.ExecutorForked{Run: e.Run, Process: p.processID(), TokenHash: hex.EncodeToString(hash[:])})
 }
 
 func (d *daemon) toExecutor(conn agentConn, event protocol.ExecutorEvent) {
@@ -437,7 +437,7 @@ func (d *daemon) toExecutor(conn agentConn, event protocol.ExecutorEvent) {
 		heard, err := wire.ExecutorEventsFromProto(message)
 		return func() {
 			for _, event := range heard {
-				line.process.hear(line, event)
+				line.process.hearEvent(line, event)
 			}
 		}, err
 	})

@@ -27,7 +27,7 @@ func newStored() *stored {
 		starting: map[agentcore.Run]bool{}, started: map[agentcore.Run]bool{}, prepared: map[agentcore.TaskLaunch]api.Reason{}}
 }
 
-func (s *stored) take(records []agentcore.Record) {
+func (s *stored) addRecords(records []agentcore.Record) {
 	for _, record := range records {
 		switch r := record.(type) {
 		case agentcore.Identity:
@@ -57,7 +57,7 @@ func (s *stored) take(records []agentcore.Record) {
 func (s *stored) compacted(records []agentcore.Record) {
 	before := *s
 	*s = *newStored()
-	s.take(records)
+	s.addRecords(records)
 	for ref, number := range before.launched { // order: irrelevant because it fills a map
 		s.launched[ref] = max(s.launched[ref], number)
 	}
@@ -68,7 +68,7 @@ func (s *stored) compacted(records []agentcore.Record) {
 func (t *truth) toldLeader(d *daemon, call protocol.AgentCall) {
 	m, disk := d.machine, d.machine.stored
 	early := func(what string, of any) {
-		t.world.breaks("%s tells its leader %s %v before that is on its disk (promise 6)", m.name, what, of)
+		t.world.breakStory("%s tells its leader %s %v before that is on its disk (promise 6)", m.name, what, of)
 	}
 	switch c := call.(type) {
 	case protocol.RegisterAgent:
@@ -103,8 +103,8 @@ func (t *truth) toldLeader(d *daemon, call protocol.AgentCall) {
 	}
 }
 
-// performs checks that nothing is started before that is on the agent's disk (R10).
-func (t *truth) performs(d *daemon, effect agentcore.Effect) {
+// checkEffect checks that nothing is started before that is on the agent's disk (R10).
+func (t *truth) checkEffect(d *daemon, effect agentcore.Effect) {
 	disk, early := d.machine.stored, ""
 	switch e := effect.(type) {
 	case agentcore.HandOver:
@@ -122,13 +122,13 @@ func (t *truth) performs(d *daemon, effect agentcore.Effect) {
 	default: // the others start nothing
 	}
 	if early != "" {
-		t.world.breaks("%s: %s before that is on its disk (R10)", d.machine.name, early)
+		t.world.breakStory("%s: %s before that is on its disk (R10)", d.machine.name, early)
 	}
 }
 
 // heardOf checks that an older term is not obeyed: nothing is written for it and nothing is done (promise 4).
 func (t *truth) heardOf(d *daemon, of, known api.Term, obeyed bool) {
 	if of.Before(known) && obeyed {
-		t.world.breaks("the agent on %s obeys term %s, and knows of term %s (promise 4)", d.machine.name, of, known)
+		t.world.breakStory("the agent on %s obeys term %s, and knows of term %s (promise 4)", d.machine.name, of, known)
 	}
 }

@@ -63,46 +63,46 @@ type executorLine struct {
 	process *process
 }
 
-func (p *process) process() agentcore.Process {
+func (p *process) processID() agentcore.Process {
 	return agentcore.Process{PID: p.pid, Start: uint64(p.pid)}
 }
 
-// open opens the gate, so that the program begins.
-func (p *process) open() {
+// openGate opens the gate, so that the program begins.
+func (p *process) openGate() {
 	p.gated, p.lost = false, p.world.now
-	if p.world.chance(60) {
-		p.world.in(p.world.between(0, 2*time.Second), func() { p.end("it crashed at its start") })
+	if p.world.drawChance(60) {
+		p.world.planIn(p.world.drawBetween(0, 2*time.Second), func() { p.endProcess("it crashed at its start") })
 	}
-	p.dial()
+	p.dialAgent()
 }
 
-// end ends the executor's own process. Tasks in process groups of their own live on until somebody ends them.
-func (p *process) end(why string) {
+// endProcess ends the executor's own process. Tasks in process groups of their own live on until somebody ends them.
+func (p *process) endProcess(why string) {
 	if p.dead {
 		return
 	}
 	p.dead = true
-	p.world.say(p.machine.name, "executor %s (run %d) ends: %s", p.run.Executor, p.run.Number, why)
+	p.world.tellStory(p.machine.name, "executor %s (run %d) ends: %s", p.run.Executor, p.run.Number, why)
 	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
 		if r := p.tasks[id]; r.pid == 0 {
-			p.world.truth.dies(r)
+			p.world.truth.noteDeath(r)
 		}
 	}
 	if p.line != nil {
 		p.line.stream.tear()
 	}
 	parent := p.parent
-	p.world.in(p.world.pause(), func() {
+	p.world.planIn(p.world.drawPause(), func() {
 		if parent != nil && !parent.dead {
-			parent.step(agentcore.ExecutorExited{Run: p.run, Message: why})
+			parent.stepCore(agentcore.ExecutorExited{Run: p.run, Message: why})
 		}
 	})
 }
 
-// reap ends the processes of all tasks.
-func (p *process) reap() {
+// reapTasks ends the processes of all tasks.
+func (p *process) reapTasks() {
 	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
-		p.world.truth.dies(p.tasks[id])
+		p.world.truth.noteDeath(p.tasks[id])
 	}
 }
 
@@ -110,50 +110,50 @@ func (p *process) reap() {
 func (p *process) killGroup(group agentcore.Process) {
 	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
 		if r := p.tasks[id]; r.alive && r.pid != 0 && r.pid == group.PID {
-			p.world.truth.dies(r)
-			p.ends(r, api.TaskKilled)
+			p.world.truth.noteDeath(r)
+			p.tellEnd(r, api.TaskKilled)
 		}
 	}
 }
 
-// dial looks for the agent until it is there, or gives up after the recovery timeout (R32).
-func (p *process) dial() {
+// dialAgent looks for the agent until it is there, or gives up after the recovery timeout (R32).
+func (p *process) dialAgent() {
 	if p.dead || p.dialing || p.line != nil {
 		return
 	}
 	p.dialing = true
-	p.world.in(p.world.between(time.Millisecond, time.Second), func() {
+	p.world.planIn(p.world.drawBetween(time.Millisecond, time.Second), func() {
 		p.dialing = false
 		d := p.machine.daemon
 		switch {
 		case p.dead || p.line != nil:
 		case p.world.now.Sub(p.lost) >= p.recovery:
-			p.reap()
-			p.end("its agent was away for too long")
-		case d == nil || p.world.chance(20):
-			p.dial()
+			p.reapTasks()
+			p.endProcess("its agent was away for too long")
+		case d == nil || p.world.drawChance(20):
+			p.dialAgent()
 		default:
-			p.connect(d)
+			p.openStream(d)
 		}
 	})
 }
 
-func (p *process) connect(d *daemon) {
+func (p *process) openStream(d *daemon) {
 	line := &executorLine{stream: newStream(p.world), daemon: d, process: p}
 	line.stream.atServer = func() {
 		if line.conn != 0 {
-			d.step(agentcore.ExecutorClosed{Conn: line.conn})
+			d.stepCore(agentcore.ExecutorClosed{Conn: line.conn})
 			delete(d.executors, line.conn)
 		}
 	}
-	line.stream.atClient = func(err *api.Error) { p.closed(line, err) }
+	line.stream.atClient = func(err *api.Error) { p.hearClosed(line, err) }
 	p.line = line
-	p.send(p.subscription()...)
+	p.sendCalls(p.listSubscription()...)
 }
 
-// subscription lists the tasks and the statuses that are not acknowledged. A task that has ended is listed until its
+// listSubscription lists the tasks and the statuses that are not acknowledged. A task that has ended is listed until its
 // end is acknowledged, because a task that is not listed counts as never launched.
-func (p *process) subscription() []protocol.ExecutorCall {
+func (p *process) listSubscription() []protocol.ExecutorCall {
 	first := protocol.SubscribeExecutor{ExecutorRef: p.run.Executor, Token: p.token, Version: "v1"}
 	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
 		r := p.tasks[id]
@@ -163,7 +163,7 @@ func (p *process) subscription() []protocol.ExecutorCall {
 	return []protocol.ExecutorCall{first}
 }
 
-func (p *process) closed(line *executorLine, err *api.Error) {
+func (p *process) hearClosed(line *executorLine, err *api.Error) {
 	if p.line != line {
 		return
 	}
@@ -173,15 +173,15 @@ func (p *process) closed(line *executorLine, err *api.Error) {
 	}
 	switch api.KindOf(err) {
 	case api.Invalid, api.NotFound, api.Denied, api.Fenced, api.Removed, api.Unsupported:
-		p.reap()
-		p.end("its agent does not take it: " + err.Error())
+		p.reapTasks()
+		p.endProcess("its agent does not take it: " + err.Error())
 		return
 	}
-	p.dial()
+	p.dialAgent()
 }
 
-// send sends calls in this session. Without a session they are kept or lost.
-func (p *process) send(calls ...protocol.ExecutorCall) {
+// sendCalls sends calls in this session. Without a session they are kept or lost.
+func (p *process) sendCalls(calls ...protocol.ExecutorCall) {
 	line := p.line
 	if line == nil {
 		return
@@ -204,16 +204,16 @@ func (line *executorLine) heard(calls []protocol.ExecutorCall) {
 		d.conns++
 		line.conn = d.conns
 		d.executors[line.conn] = line
-		d.step(agentcore.ExecutorOpened{Conn: line.conn, Subscribe: calls[0].(protocol.SubscribeExecutor)})
+		d.stepCore(agentcore.ExecutorOpened{Conn: line.conn, Subscribe: calls[0].(protocol.SubscribeExecutor)})
 		calls = calls[1:]
 	}
 	if len(calls) > 0 {
-		d.step(agentcore.ExecutorCalled{Conn: line.conn, Calls: calls})
+		d.stepCore(agentcore.ExecutorCalled{Conn: line.conn, Calls: calls})
 	}
 }
 
-// hear handles an event of the agent.
-func (p *process) hear(line *executorLine, event protocol.ExecutorEvent) {
+// hearEvent handles an event of the agent.
+func (p *process) hearEvent(line *executorLine, event protocol.ExecutorEvent) {
 	if p.dead || p.line != line {
 		return
 	}
@@ -221,79 +221,79 @@ func (p *process) hear(line *executorLine, event protocol.ExecutorEvent) {
 	case protocol.ExecutorSubscribed:
 		p.greeted = true
 	case protocol.ExecutorLaunch:
-		p.launch(e)
+		p.launchTask(e)
 	case protocol.ExecutorKill:
 		if r := p.tasks[e.Task]; r != nil && !r.state.Terminal() {
 			p.killTask(r, e.Grace)
 		}
 	case protocol.ExecutorAcknowledged:
-		p.acknowledged(e)
+		p.hearAcknowledged(e)
 	case protocol.ExecutorShutdown:
 		p.shutDown(e.Grace)
 	case protocol.ExecutorMessage:
-		p.send(protocol.ExecutorMessage{Data: e.Data})
+		p.sendCalls(protocol.ExecutorMessage{Data: e.Data})
 	default: // the other events mean nothing here
 	}
 }
 
-func (p *process) launch(e protocol.ExecutorLaunch) {
+func (p *process) launchTask(e protocol.ExecutorLaunch) {
 	if p.tasks[e.Task.ID] != nil || p.endings[e.Task.ID] {
 		return // a repeated launch
 	}
 	r := &run{process: p, task: e.Task, label: e.Task.Labels[labelOfTry], state: api.TaskStaging}
 	p.tasks[e.Task.ID] = r
 	if p.closing {
-		p.report(r, api.TaskKilled, api.ReasonExecutorTerminated)
+		p.reportStatus(r, api.TaskKilled, api.ReasonExecutorTerminated)
 		return
 	}
-	if p.builtin && p.world.chance(40) {
-		p.report(r, api.TaskFailed, api.ReasonAgentFailed) // its control group can't be made, say (R59)
+	if p.builtin && p.world.drawChance(40) {
+		p.reportStatus(r, api.TaskFailed, api.ReasonAgentFailed) // its control group can't be made, say (R59)
 		return
 	}
 	if p.builtin {
 		p.machine.pids++
 		r.pid = p.machine.pids
 	}
-	p.world.truth.starts(p, r)
+	p.world.truth.checkStart(p, r)
 	if p.world.random.IntN(3) == 0 {
-		p.report(r, api.TaskStarting, api.ReasonNone)
+		p.reportStatus(r, api.TaskStarting, api.ReasonNone)
 	}
-	p.world.in(p.world.pause(), func() {
+	p.world.planIn(p.world.drawPause(), func() {
 		if r.alive && !r.killed && !p.dead {
-			p.report(r, api.TaskRunning, api.ReasonNone)
+			p.reportStatus(r, api.TaskRunning, api.ReasonNone)
 			r.began, r.watchedBy = p.world.now, p.machine.daemon
 			if p.world.random.IntN(3) > 0 {
-				p.progress(r)
+				p.tellProgress(r)
 			}
 		}
 	})
-	p.world.in(p.world.truth.lifeOf(r), func() { p.finish(r) })
+	p.world.planIn(p.world.truth.lifeOf(r), func() { p.finishTask(r) })
 }
 
 // partsMax is less than the number of unacknowledged statuses of a task that an agent keeps, so that all are kept.
 const partsMax = 8
 
-// progress tells one part of the task's result and, after a while, the next.
-func (p *process) progress(r *run) {
+// tellProgress tells one part of the task's result and, after a while, the next.
+func (p *process) tellProgress(r *run) {
 	if !r.alive || r.killed || p.dead || r.parts == partsMax {
 		return
 	}
 	r.parts++
-	p.report(r, api.TaskRunning, api.ReasonNone)
-	p.world.in(p.world.between(0, time.Second), func() { p.progress(r) })
+	p.reportStatus(r, api.TaskRunning, api.ReasonNone)
+	p.world.planIn(p.world.drawBetween(0, time.Second), func() { p.tellProgress(r) })
 }
 
-// finish lets the task end by itself.
-func (p *process) finish(r *run) {
+// finishTask lets the task end by itself.
+func (p *process) finishTask(r *run) {
 	if !r.alive || p.dead {
 		return
 	}
-	p.world.truth.dies(r)
+	p.world.truth.noteDeath(r)
 	state := api.TaskFinished
-	if p.world.chance(6) {
+	if p.world.drawChance(6) {
 		state = api.TaskFailed
 	}
-	p.ends(r, state)
+	p.tellEnd(r, state)
 }
 
 func (p *process) killTask(r *run, grace time.Duration) {
@@ -305,27 +305,27 @@ func (p *process) killTask(r *run, grace time.Duration) {
 	if r.state == api.TaskRunning {
 		r.state = api.TaskKilling
 	}
-	if r.pid != 0 && p.world.chance(8) && r.number > 0 {
+	if r.pid != 0 && p.world.drawChance(8) && r.number > 0 {
 		return // it ignores every signal but SIGKILL, which the agent sends to the group that it was told of
 	}
-	p.world.in(p.world.between(0, max(grace, time.Millisecond)), func() {
+	p.world.planIn(p.world.drawBetween(0, max(grace, time.Millisecond)), func() {
 		if r.alive && !p.dead {
-			p.world.truth.dies(r)
-			p.ends(r, api.TaskKilled)
+			p.world.truth.noteDeath(r)
+			p.tellEnd(r, api.TaskKilled)
 		}
 	})
 }
 
-// ends tells the end of a task whose processes have ended.
-func (p *process) ends(r *run, state api.TaskState) {
+// tellEnd tells the end of a task whose processes have ended.
+func (p *process) tellEnd(r *run, state api.TaskState) {
 	if p.dead || r.state.Terminal() {
 		return
 	}
-	p.report(r, state, api.ReasonNone)
+	p.reportStatus(r, state, api.ReasonNone)
 }
 
-// report numbers a status, and keeps it until it is acknowledged.
-func (p *process) report(r *run, state api.TaskState, reason api.Reason) {
+// reportStatus numbers a status, and keeps it until it is acknowledged.
+func (p *process) reportStatus(r *run, state api.TaskState, reason api.Reason) {
 	if r.state != state && !api.MayMove(r.state, state, api.MoverExecutor) {
 		return
 	}
@@ -339,10 +339,10 @@ func (p *process) report(r *run, state api.TaskState, reason api.Reason) {
 		status.ProcessGroup, status.ProcessStart = r.pid, uint64(r.pid)
 	}
 	r.kept = append(r.kept, status)
-	p.send(status)
+	p.sendCalls(status)
 }
 
-func (p *process) acknowledged(e protocol.ExecutorAcknowledged) {
+func (p *process) hearAcknowledged(e protocol.ExecutorAcknowledged) {
 	r := p.tasks[e.Task]
 	if r == nil {
 		return
@@ -369,14 +369,14 @@ func (p *process) shutDown(grace time.Duration) {
 			p.killTask(r, grace)
 		}
 	}
-	if p.world.chance(10) {
+	if p.world.drawChance(10) {
 		return // it hangs; the agent will end it
 	}
-	p.world.in(p.world.between(grace/2, grace), func() {
-		p.reap()
+	p.world.planIn(p.world.drawBetween(grace/2, grace), func() {
+		p.reapTasks()
 		for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
-			p.ends(p.tasks[id], api.TaskKilled)
+			p.tellEnd(p.tasks[id], api.TaskKilled)
 		}
-		p.world.in(p.world.pause(), func() { p.end("it was shut down") })
+		p.world.planIn(p.world.drawPause(), func() { p.endProcess("it was shut down") })
 	})
 }

@@ -41,14 +41,14 @@ func (k *work) drawHabits() {
 	r := k.world.random
 	k.habits.thrifty, k.habits.slow = r.IntN(3) == 0, r.IntN(4) == 0
 	if r.IntN(4) == 0 {
-		k.habits.longest = k.world.between(time.Second, 10*time.Second)
+		k.habits.longest = k.world.drawBetween(time.Second, 10*time.Second)
 	}
 	k.habits.outcomes = map[api.OperationID]bool{}
 	k.habits.secret = r.IntN(2) == 0 && len(k.world.quorum.config.ReceiptKey) > 0
 }
 
-// demands gives the task what it asks for by habit.
-func (k *work) demands(task *api.Task, offer api.Offer) {
+// dressTask gives the task what it asks for by habit.
+func (k *work) dressTask(task *api.Task, offer api.Offer) {
 	r := k.world.random
 	if k.habits.longest > 0 && r.IntN(3) == 0 {
 		task.MaxCompletionTime = k.habits.longest
@@ -67,13 +67,13 @@ func (k *work) demands(task *api.Task, offer api.Offer) {
 // secretOf is the one secret of a framework's first role.
 func secretOf(name string) api.SecretID { return api.SecretID("role-" + name + "/key") }
 
-// setSecret sets the secret of the framework; hide removes it.
+// setSecret sets the secret of the framework; hideSecret removes it.
 func (s *scheduler) setSecret() {
-	s.world.ask(core.Set{Setting: settings.Secret{ID: secretOf(s.work.name), Sealed: []byte("sealed")}})
+	s.world.askLeader(core.Set{Setting: settings.Secret{ID: secretOf(s.work.name), Sealed: []byte("sealed")}})
 }
 
-func (s *scheduler) hide() {
-	s.world.ask(core.Set{Setting: settings.NoSecret{ID: secretOf(s.work.name)}})
+func (s *scheduler) hideSecret() {
+	s.world.askLeader(core.Set{Setting: settings.NoSecret{ID: secretOf(s.work.name)}})
 }
 
 // takesSecrets notes which tasks an agent was given the secrets of.
@@ -87,10 +87,10 @@ func (d *daemon) takesSecrets(event protocol.AgentEvent) {
 // that names files only when those of this very launch are there.
 func (t *truth) handsOver(d *daemon, of agentcore.TaskLaunch, task api.Task) {
 	if len(task.Secrets) > 0 && !d.secrets[of.TaskRef] {
-		t.world.breaks("%s hands %s to its executor without the secrets that it names (R48)", d.machine.name, of.TaskRef)
+		t.world.breakStory("%s hands %s to its executor without the secrets that it names (R48)", d.machine.name, of.TaskRef)
 	}
 	if why, ended := d.machine.stored.prepared[of]; task.Command != nil && len(task.Command.URIs) > 0 && (!ended || why != api.ReasonNone) {
-		t.world.breaks("%s hands launch %v of %s to its executor without the files that it names", d.machine.name, of.Launch, of.TaskRef)
+		t.world.breakStory("%s hands launch %v of %s to its executor without the files that it names", d.machine.name, of.Launch, of.TaskRef)
 	}
 }
 
@@ -99,34 +99,34 @@ func (t *truth) handsOver(d *daemon, of agentcore.TaskLaunch, task api.Task) {
 func (t *truth) failsToFetch(m *machine, status api.Status) {
 	of := agentcore.TaskLaunch{TaskRef: status.Ref(), Launch: status.Launch}
 	if status.Reason == api.ReasonFetchFailed && m.stored.prepared[of] != status.Reason {
-		t.world.breaks("%s tells that the files of launch %v of %s could not be fetched, and they could (R9)", m.name, of.Launch, of.TaskRef)
+		t.world.breakStory("%s tells that the files of launch %v of %s could not be fetched, and they could (R9)", m.name, of.Launch, of.TaskRef)
 	}
 }
 
-// hush stops the offers for all roles of the framework; listen resumes them.
-func (s *scheduler) hush() {
+// suppressOffers stops the offers for all roles of the framework; reviveOffers resumes them.
+func (s *scheduler) suppressOffers() {
 	if s.up {
-		s.step(sdk.SuppressAsked{})
+		s.stepCore(sdk.SuppressAsked{})
 		s.said.hushed = quieting{s.world.now, s.sessions}
 	}
 }
 
-func (s *scheduler) listen() {
+func (s *scheduler) reviveOffers() {
 	s.said.hushed = quieting{}
 	if s.up {
-		s.step(sdk.ReviveAsked{})
+		s.stepCore(sdk.ReviveAsked{})
 	}
 }
 
 // heardSuppressed checks that a framework that was suppressed in this session a while ago is offered nothing.
 func (k *work) heardSuppressed(s *scheduler, offers []api.Offer) {
 	if h := s.said.hushed; !h.since.IsZero() && h.session == s.sessions && k.world.now.Sub(h.since) > 10*time.Second {
-		k.world.breaks("%s was suppressed %v ago, and is offered %s", s.name, k.world.now.Sub(h.since), offers[0].ID)
+		k.world.breakStory("%s was suppressed %v ago, and is offered %s", s.name, k.world.now.Sub(h.since), offers[0].ID)
 	}
 }
 
-// wish changes what the framework says of itself: where it wants to run, and how small an offer may be.
-func (s *scheduler) wish(constraint string) {
+// changeFramework changes what the framework says of itself: where it wants to run, and how small an offer may be.
+func (s *scheduler) changeFramework(constraint string) {
 	if !s.up {
 		return
 	}
@@ -136,21 +136,21 @@ func (s *scheduler) wish(constraint string) {
 		wish.MinOffer = api.Scalars(0.1, 16)
 	}
 	s.said.asks++
-	s.step(sdk.UpdateAsked{Request: s.said.asks, Wish: wish, Saw: s.said.changes})
+	s.stepCore(sdk.UpdateAsked{Request: s.said.asks, Wish: wish, Saw: s.said.changes})
 }
 
 // askedBack decides about inverse offers: it lets the masters take what they name, refuses, kills one of its tasks, or
 // does nothing.
 func (k *work) askedBack(s *scheduler, offers []api.InverseOffer) {
 	for _, offer := range offers {
-		s.later(k.world.pause(), func() {
+		s.planLater(k.world.drawPause(), func() {
 			switch k.world.random.IntN(4) {
 			case 0:
-				s.step(sdk.CallAsked{Call: protocol.AnswerInverse{Offers: []api.OfferID{offer.ID}, Accept: true}})
+				s.stepCore(sdk.CallAsked{Call: protocol.AnswerInverse{Offers: []api.OfferID{offer.ID}, Accept: true}})
 			case 1:
-				s.step(sdk.CallAsked{Call: protocol.AnswerInverse{Offers: []api.OfferID{offer.ID}}})
+				s.stepCore(sdk.CallAsked{Call: protocol.AnswerInverse{Offers: []api.OfferID{offer.ID}}})
 			case 2:
-				k.kill(s)
+				k.killSomeTask(s)
 			default:
 			}
 		})
@@ -159,25 +159,25 @@ func (k *work) askedBack(s *scheduler, offers []api.InverseOffer) {
 
 // handleLater handles a status after its call has returned, and acknowledges it then.
 func (k *work) handleLater(s *scheduler, status api.Status) {
-	s.later(k.world.between(0, time.Second), func() {
-		k.update(s, status)
-		s.step(sdk.StatusAcknowledged{Status: status})
+	s.planLater(k.world.drawBetween(0, time.Second), func() {
+		k.handleStatus(s, status)
+		s.stepCore(sdk.StatusAcknowledged{Status: status})
 	})
 }
 
-// talk sends a message to one of the framework's executors.
-func (s *scheduler) talk() {
+// talkToExecutors sends a message to one of the framework's executors.
+func (s *scheduler) talkToExecutors() {
 	for _, m := range s.world.machines {
-		for _, p := range m.living() {
+		for _, p := range m.listExecutors() {
 			if p.run.Executor.Framework == s.info.ID && m.daemon != nil {
-				s.step(sdk.CallAsked{Call: protocol.MessageExecutor{Agent: m.daemon.core.Identity().Agent, Executor: p.run.Executor.Executor, Data: []byte("how are you?")}})
+				s.stepCore(sdk.CallAsked{Call: protocol.MessageExecutor{Agent: m.daemon.core.Identity().Agent, Executor: p.run.Executor.Executor, Data: []byte("how are you?")}})
 			}
 		}
 	}
 }
 
-// named gives half of the operations an ID, so that their outcomes are told.
-func (k *work) named() api.OperationID {
+// nameOperation gives half of the operations an ID, so that their outcomes are told.
+func (k *work) nameOperation() api.OperationID {
 	if k.world.random.IntN(2) == 0 {
 		return ""
 	}
@@ -192,46 +192,46 @@ func (k *work) operationDone(s *scheduler, done sdk.CallOperationDone) {
 	}
 	before, told := k.habits.outcomes[done.Operation]
 	if now := done.Err == nil; told && now != before {
-		k.world.breaks("operation %s of %s was told to have succeeded: %v, and now %v: %v", done.Operation, s.name, before, now, done.Err)
+		k.world.breakStory("operation %s of %s was told to have succeeded: %v, and now %v: %v", done.Operation, s.name, before, now, done.Err)
 	}
 	k.habits.outcomes[done.Operation] = done.Err == nil
 }
 
-// crowd has any two tasks on the machine use all that it has, so that revocable tasks have to make room.
-func (m *machine) crowd() { m.load = m.whole.Scalar("cpus") / 2 }
+// fillProcessors has any two tasks on the machine use all that it has, so that revocable tasks have to make room.
+func (m *machine) fillProcessors() { m.load = m.whole.Scalar("cpus") / 2 }
 
-func (m *machine) clear() { m.load = 0 }
+func (m *machine) emptyProcessors() { m.load = 0 }
 
-// write writes into the framework's store: few keys, with values of several sizes, of which some are deleted.
-func (s *scheduler) write() {
+// writeStore writes into the framework's store: few keys, with values of several sizes, of which some are deleted.
+func (s *scheduler) writeStore() {
 	w := s.world
-	if s.phase != active || w.leader() == nil {
+	if s.phase != active || w.findLeader() == nil {
 		return
 	}
 	s.writes++
 	key := fmt.Sprintf("key-%d", w.random.IntN(4))
-	write := core.StoreWrite{Instance: s.instance(), Counter: s.writes}
+	write := core.StoreWrite{Instance: s.instanceName(), Counter: s.writes}
 	if w.random.IntN(4) > 0 {
 		write.Change = registry.PutEntry{Framework: s.info.ID, Session: s.session, Key: key, Value: make([]byte, 1+w.random.IntN(300))}
-		w.ask(write)
+		w.askLeader(write)
 		return
 	}
 	write.Change = registry.DeleteEntry{Framework: s.info.ID, Session: s.session, Key: key}
-	w.leader().request(write, func(r core.Reply) {
+	w.findLeader().requestAction(write, func(r core.Reply) {
 		if r.Err != nil && r.Err.Kind == api.Limit {
-			w.breaks("a key of %s can't be deleted, because the store is full (R58): %v", s.name, r.Err)
+			w.breakStory("a key of %s can't be deleted, because the store is full (R58): %v", s.name, r.Err)
 		}
 	})
 }
 
-// fits checks that what frameworks have stored is never more than may be stored.
-func (t *truth) fits(state *registry.State) {
+// checkStores checks that what frameworks have stored is never more than may be stored.
+func (t *truth) checkStores(state *registry.State) {
 	most := t.world.quorum.config.StoreBytesMax
 	if most == 0 {
 		return
 	}
 	if sum := storedBytes(state); sum > most {
-		t.world.breaks("the stores have %d bytes, and %d are allowed", sum, most)
+		t.world.breakStory("the stores have %d bytes, and %d are allowed", sum, most)
 	}
 }
 
@@ -245,9 +245,9 @@ func storedBytes(state *registry.State) (sum int64) {
 	return sum
 }
 
-// lasts checks that a task that may run for some seconds only does not run for much longer, if nothing has kept its
+// checkLongest checks that a task that may run for some seconds only does not run for much longer, if nothing has kept its
 // agent from ending it (R43).
-func (t *truth) lasts() {
+func (t *truth) checkLongest() {
 	for _, label := range t.order {
 		launched := t.launches[label]
 		r := launched.alive
@@ -257,7 +257,7 @@ func (t *truth) lasts() {
 		p := r.process
 		watched := launched.machine.daemon != nil && launched.machine.daemon == r.watchedBy && p.line != nil && p.line.conn != 0
 		if over := t.world.now.Sub(r.began) - r.task.MaxCompletionTime; watched && over > 80*time.Second {
-			t.world.breaks("launch %s runs on %s %v longer than it may (R43)", label, launched.machine.name, over)
+			t.world.breakStory("launch %s runs on %s %v longer than it may (R43)", label, launched.machine.name, over)
 		}
 	}
 }
@@ -269,9 +269,9 @@ func (t *truth) mayEndSo(l *launch, status api.Status) {
 	}
 	task := l.alive.task
 	if status.Reason == api.ReasonRevoked && !task.Resources.HasRevocable() {
-		t.world.breaks("launch %s is not revocable, and its framework is told REVOKED (R28)", l.label)
+		t.world.breakStory("launch %s is not revocable, and its framework is told REVOKED (R28)", l.label)
 	}
 	if status.Reason == api.ReasonMaxCompletionTime && task.MaxCompletionTime == 0 {
-		t.world.breaks("launch %s has no longest time, and its framework is told %s (R43)", l.label, status.Reason)
+		t.world.breakStory("launch %s has no longest time, and its framework is told %s (R43)", l.label, status.Reason)
 	}
 }

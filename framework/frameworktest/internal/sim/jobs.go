@@ -25,14 +25,6 @@ type manager struct {
 	turn   uint64 // of the scheduler
 
 	waker // of the keeper
-	storing
-}
-
-// storing is what a manager writes.
-type storing struct {
-	busy    *writes.Batch
-	waiting []func(*writes.Batch) // who waits for the batch that grows
-	under   []func(*writes.Batch) // who waits for the batch that is being written
 }
 
 // storeLane is one of a process's numbered series of writes (R17).
@@ -42,29 +34,29 @@ type storeLane struct {
 	taken  bool
 }
 
-// begins is Subscribed of a manager: it loads the jobs of the store, unless nobody else can have kept them meanwhile.
-func (o *office) begins(s *scheduler) {
+// beginManager is Subscribed of a manager: it loads the jobs of the store, unless nobody else can have kept them meanwhile.
+func (o *office) beginManager(s *scheduler) {
 	p := o.managers[s]
 	if p == nil || p.life != s.life || p.turn != s.takeovers {
 		p = &manager{office: o, s: s, life: s.life, turn: s.takeovers}
-		p.Keeper = keeper.New(keeper.Config{JobsMax: 1000, HistoryMost: 1000, HistoryAge: 7 * 24 * time.Hour, Calendar: everyFew, Log: p, Changed: p.changed}, p.now())
+		p.Keeper = keeper.New(keeper.Config{JobsMax: 1000, HistoryMost: 1000, HistoryAge: 7 * 24 * time.Hour, Calendar: everyFew, Log: p, Changed: p.noteChange}, p.readClock())
 		o.managers[s] = p
-		s.demand(api.Demand{Role: s.info.Roles[0]})
-		p.load()
-		o.count("Loaded", none, none)
+		s.stateDemand(api.Demand{Role: s.info.Roles[0]})
+		p.loadJobs()
+		o.countEvent("Loaded", none, none)
 	}
-	p.do(func(time.Time) { p.Begin(p) })
+	p.runWork(func(time.Time) { p.Begin(p) })
 }
 
-// over reports whether the process has ended, or another manager may have kept the jobs since.
-func (p *manager) over() bool {
+// isOver reports whether the process has ended, or another manager may have kept the jobs since.
+func (p *manager) isOver() bool {
 	return p.office.managers[p.s] != p || p.life != p.s.life || p.turn != p.s.takeovers || !p.s.up
 }
 
-func (p *manager) now() time.Time { return p.s.clock.read(p.s.world) }
+func (p *manager) readClock() time.Time { return p.s.clock.read(p.s.world) }
 
-// load reads the jobs. A read is answered by a leader whom a majority has confirmed, so it finds what is committed.
-func (p *manager) load() {
+// loadJobs reads the jobs. A read is answered by a leader whom a majority has confirmed, so it finds what is committed.
+func (p *manager) loadJobs() {
 	w := p.s.world
 	records := map[string]map[string][]byte{}
 	store := w.quorum.state.Frameworks[p.s.info.ID].Store
@@ -80,28 +72,28 @@ func (p *manager) load() {
 	}
 	known := map[api.TaskID]bool{}
 	for _, name := range slices.Sorted(maps.Keys(records)) {
-		m, left, err := jobcore.Load(p.now(), records[name])
+		m, left, err := jobcore.Load(p.readClock(), records[name])
 		if err != nil {
-			w.breaks("job %s can't be read from its store: %v", name, err)
+			w.breakStory("job %s can't be read from its store: %v", name, err)
 			return
 		}
-		p.Load(name, m, left, p.now())
+		p.Load(name, m, left, p.readClock())
 		if m != nil {
 			for _, task := range m.Unheard() {
 				known[task] = true
 			}
 		}
 	}
-	w.say(p.s.name, "has the jobs %v", p.Names())
-	p.office.forget(known)
+	w.tellStory(p.s.name, "has the jobs %v", p.Names())
+	p.office.forgetUnknown(known)
 }
 
-// do does something with the jobs, and what follows from it.
-func (p *manager) do(work func(now time.Time)) {
-	if p.over() {
+// runWork does something with the jobs, and what follows from it.
+func (p *manager) runWork(work func(now time.Time)) {
+	if p.isOver() {
 		return
 	}
-	now := p.now()
+	now := p.readClock()
 	p.Do(now, work)
 	p.office.todo = 0
 	for _, name := range p.Names() {
@@ -110,8 +102,8 @@ func (p *manager) do(work func(now time.Time)) {
 			p.office.todo += ask.Count
 		}
 	}
-	p.write()
-	p.arm(now)
+	p.writeBatch()
+	p.armWaker(now)
 }
 
 // everyFew is a calendar in which a schedule is the time between two runs.
@@ -120,49 +112,49 @@ func everyFew(schedule, _ string, after time.Time) (time.Time, error) {
 	return after.Truncate(every).Add(every), err
 }
 
-// changed notes what a job was told, for the coverage and the auditor.
-func (p *manager) changed(name string, by keeper.Step) {
+// noteChange notes what a job was told, for the coverage and the auditor.
+func (p *manager) noteChange(name string, by keeper.Step) {
 	if by.Told == nil {
 		return
 	}
 	m := p.Job(name)
-	p.office.count(typeName(by.Told), string(by.Before), string(m.Job.Type))
+	p.office.countEvent(typeName(by.Told), string(by.Before), string(m.Job.Type))
 	if p.s.world.story != nil {
-		p.s.world.say(p.s.name, "job %s: %T leads to %v", name, by.Told, by.Effects)
+		p.s.world.tellStory(p.s.name, "job %s: %T leads to %v", name, by.Told, by.Effects)
 	}
 	for _, effect := range by.Effects {
 		if _, is := effect.(jobcore.Ended); is {
-			p.office.ended(m)
+			p.office.checkEnded(m)
 		}
 	}
 }
 
-// arm has the keeper called in time.
-func (p *manager) arm(now time.Time) {
-	soon := func(pause time.Duration, do func()) { p.s.later(max(pause, time.Millisecond), do) }
-	p.wakeAt(p.Next(now), &p.s.clock, p.s.world, soon, func() { p.do(p.Ring) })
+// armWaker has the keeper called in time.
+func (p *manager) armWaker(now time.Time) {
+	soon := func(pause time.Duration, do func()) { p.s.planLater(max(pause, time.Millisecond), do) }
+	p.wakeAt(p.Next(now), &p.s.clock, p.s.world, soon, func() { p.runWork(p.Ring) })
 }
 
-// answer answers offers as the keeper wants.
-func (p *manager) answer(answers []api.Answer) {
+// answerOffers answers offers as the keeper wants.
+func (p *manager) answerOffers(answers []api.Answer) {
 	for _, answer := range answers {
 		if answer.Keep {
 			continue
 		}
 		for _, operation := range answer.Operations {
 			for i := range operation.Tasks {
-				p.office.launched(p, &operation.Tasks[i])
+				p.office.checkLaunch(p, &operation.Tasks[i])
 			}
 		}
 		delete(p.s.offers, answer.Offers[0])
-		p.s.step(sdk.Answered{Answers: []api.Answer{answer}})
+		p.s.stepCore(sdk.Answered{Answers: []api.Answer{answer}})
 	}
 }
 
-// hear handles a status.
-func (p *manager) hear(status api.Status) (outcome sdk.Outcome) {
+// hearStatus handles a status.
+func (p *manager) hearStatus(status api.Status) (outcome sdk.Outcome) {
 	outcome = sdk.Handled
-	p.do(func(now time.Time) {
+	p.runWork(func(now time.Time) {
 		if p.Hear(status, now) {
 			outcome = sdk.Later
 		}
@@ -174,9 +166,9 @@ func (p *manager) hear(status api.Status) (outcome sdk.Outcome) {
 
 func (p *manager) Roles() []api.Role { return p.s.info.Roles }
 
-func (p *manager) Demand(demand api.Demand) error { p.s.demand(demand); return nil }
+func (p *manager) Demand(demand api.Demand) error { p.s.stateDemand(demand); return nil }
 
-func (p *manager) Answer(answers ...api.Answer) error { p.answer(answers); return nil }
+func (p *manager) Answer(answers ...api.Answer) error { p.answerOffers(answers); return nil }
 
 func (p *manager) Kill(task api.TaskID) error { return p.tellSDK(sdk.KillAsked{Task: task}) }
 
@@ -192,25 +184,25 @@ func (p *manager) TellJob(event api.JobEvent) error {
 	return p.tellSDK(sdk.CallAsked{Call: protocol.JobEvent{Event: event}})
 }
 
-func (p *manager) Reconcile(tasks ...api.TaskID) error { p.s.ask(tasks...); return nil }
+func (p *manager) Reconcile(tasks ...api.TaskID) error { p.s.askStates(tasks...); return nil }
 
 // tellSDK passes a wish to the SDK, unless the manager is over.
 func (p *manager) tellSDK(wish sdk.Happening) error {
-	if p.over() {
+	if p.isOver() {
 		return errOver
 	}
-	p.s.step(wish)
+	p.s.stepCore(wish)
 	return nil
 }
 
 // Info takes a line of the keeper's log, as do the methods below.
 func (p *manager) Info(message string, pairs ...any) {
-	p.s.world.say(p.s.name, "%s %s", message, fmt.Sprint(pairs...))
+	p.s.world.tellStory(p.s.name, "%s %s", message, fmt.Sprint(pairs...))
 }
 
 func (p *manager) Warn(message string, pairs ...any) { p.Info(message, pairs...) }
 
 // Error breaks the story: nothing that a keeper calls an error may happen to it here.
 func (p *manager) Error(message string, pairs ...any) {
-	p.s.world.breaks("%s: %s %s", p.s.name, message, fmt.Sprint(pairs...))
+	p.s.world.breakStory("%s: %s %s", p.s.name, message, fmt.Sprint(pairs...))
 }

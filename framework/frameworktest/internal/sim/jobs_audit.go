@@ -19,8 +19,8 @@ func indexOf(task api.TaskID) (job, index string) {
 	return jobcore.JobOf(task), index[:strings.LastIndex(index, ".")]
 }
 
-// launched notes that a manager launches a task, and checks that its index has no other.
-func (o *office) launched(p *manager, task *api.Task) {
+// checkLaunch notes that a manager launches a task, and checks that its index has no other.
+func (o *office) checkLaunch(p *manager, task *api.Task) {
 	t, label := o.world.truth, string(task.ID)
 	name, index := indexOf(task.ID)
 	labels := make(map[string]string, len(task.Labels)+1)
@@ -30,11 +30,11 @@ func (o *office) launched(p *manager, task *api.Task) {
 	labels[labelOfTry] = label
 	task.Labels = labels
 	if t.launches[label] != nil {
-		o.world.breaks("task %s is launched twice: its ID was used before", task.ID)
+		o.world.breakStory("task %s is launched twice: its ID was used before", task.ID)
 		return
 	}
 	o.tasks[task.ID] = &job{id: task.ID, label: label, framework: p.s.info.ID, state: api.TaskStaging}
-	t.launched(p.s, *task, label)
+	t.noteLaunch(p.s, *task, label)
 	m := p.Job(name)
 	if m != nil {
 		o.checkIndex(m.Job, index)
@@ -55,10 +55,10 @@ func (o *office) checkIndex(of jobs.Job, index string) {
 			continue
 		}
 		if l.alive.alive && !l.alive.killed {
-			o.world.breaks("index %s is launched again, and %s runs", index, label)
+			o.world.breakStory("index %s is launched again, and %s runs", index, label)
 		}
 		if l.end.State == api.TaskFinished && (of.Batch != nil || of.Cron != nil || of.Steps != nil) {
-			o.world.breaks("index %s is launched again, and %s has done it", index, label)
+			o.world.breakStory("index %s is launched again, and %s has done it", index, label)
 		}
 	}
 }
@@ -72,14 +72,14 @@ func (o *office) checkDue(of jobs.Job, task *api.Task) {
 	run := task.Command.Env["TENDER_JOB_SUBJOB"]
 	key := of.Name + " at " + due
 	if before, known := o.dues[key]; known && before != run {
-		o.world.breaks("cron job %s begins both %s and %s (R56)", key, before, run)
+		o.world.breakStory("cron job %s begins both %s and %s (R56)", key, before, run)
 	}
 	o.dues[key] = run
 }
 
-// ended checks what a manager takes for the end of a job that ends by itself: as many indexes are done and given up as
+// checkEnded checks what a manager takes for the end of a job that ends by itself: as many indexes are done and given up as
 // tasks have done and used up.
-func (o *office) ended(m *jobcore.JobMaster) {
+func (o *office) checkEnded(m *jobcore.JobMaster) {
 	name := m.Job.Name
 	if m.Job.Batch == nil || m.Phase != jobs.Succeeded && m.Phase != jobs.Failed {
 		return
@@ -101,10 +101,10 @@ func (o *office) ended(m *jobcore.JobMaster) {
 	}
 	switch {
 	case said.Done > done || m.Phase == jobs.Succeeded && said.Done+said.Failed < m.Job.Batch.Completions:
-		o.world.breaks("job %s has %s with %d of %d indexes done, and tasks have done %d: an index is lost", name, m.Phase, said.Done,
+		o.world.breakStory("job %s has %s with %d of %d indexes done, and tasks have done %d: an index is lost", name, m.Phase, said.Done,
 			m.Job.Batch.Completions, done)
 	case said.Failed > spent:
-		o.world.breaks("job %s has given %d indexes up, and %d have used their %d attempts up by faults of their own (R59)", name, said.Failed,
+		o.world.breakStory("job %s has given %d indexes up, and %d have used their %d attempts up by faults of their own (R59)", name, said.Failed,
 			spent, m.Job.Task.Attempts)
 	}
 }

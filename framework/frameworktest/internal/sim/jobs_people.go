@@ -61,8 +61,8 @@ func (q *quorum) keepStores() {
 	}
 }
 
-// open adds the managers, one of which may stand by, and the people.
-func (w *World) open(name string) {
+// openOffice adds the managers, one of which may stand by, and the people.
+func (w *World) openOffice(name string) {
 	r := w.random
 	o := newOffice(w, name)
 	managers := []string{name}
@@ -72,75 +72,75 @@ func (w *World) open(name string) {
 	for i, each := range managers {
 		s := w.addScheduler(name, o.work)
 		s.name, s.user, s.info.Standby, o.role = each, o, true, s.info.Roles[0]
-		w.in(time.Duration(i)*w.between(0, 2*time.Second)+w.between(0, time.Second), s.start)
+		w.planIn(time.Duration(i)*w.drawBetween(0, 2*time.Second)+w.drawBetween(0, time.Second), s.startProcess)
 		if r.IntN(3) == 0 {
-			o.jump(s)
+			o.jumpClock(s)
 		}
 	}
 	for range 1 + r.IntN(3) {
-		w.in(w.between(0, 5*time.Second), o.visit)
+		w.planIn(w.drawBetween(0, 5*time.Second), o.submitJob)
 	}
 }
 
-// jump sets the wall clock of a manager's machine again and again, until the calm begins.
-func (o *office) jump(s *scheduler) {
-	o.world.in(o.world.between(0, 30*time.Second), func() {
+// jumpClock sets the wall clock of a manager's machine again and again, until the calm begins.
+func (o *office) jumpClock(s *scheduler) {
+	o.world.planIn(o.world.drawBetween(0, 30*time.Second), func() {
 		if !o.world.kind {
 			o.set = true
-			o.world.set(&s.clock)
-			o.jump(s)
+			o.world.setWallClock(&s.clock)
+			o.jumpClock(s)
 		}
 	})
 }
 
-// count notes an event of a job manager for the coverage.
-func (o *office) count(event, phase, kind string) {
+// countEvent notes an event of a job manager for the coverage.
+func (o *office) countEvent(event, phase, kind string) {
 	o.world.coverage[Situation{"job " + event, phase, kind}]++
 }
 
-func (*office) interests() sdk.Interests { return sdk.InSettled }
+func (*office) listInterests() sdk.Interests { return sdk.InSettled }
 
-func (o *office) subscribed(s *scheduler) {
+func (o *office) hearSubscribed(s *scheduler) {
 	if o.torn {
 		s.tearDown()
 		return
 	}
-	o.begins(s)
+	o.beginManager(s)
 }
 
-func (o *office) settled(s *scheduler) {
+func (o *office) hearSettled(s *scheduler) {
 	if p := o.managers[s]; p != nil {
-		p.do(func(time.Time) { p.Settle() })
+		p.runWork(func(time.Time) { p.Settle() })
 	}
 }
 
-func (o *office) offered(s *scheduler, offers []api.Offer) {
+func (o *office) hearOffers(s *scheduler, offers []api.Offer) {
 	if p := o.managers[s]; p != nil {
-		p.do(func(now time.Time) { p.answer(p.Offers(offers, now)) })
+		p.runWork(func(now time.Time) { p.answerOffers(p.Offers(offers, now)) })
 	}
 }
 
-func (o *office) rescinded(s *scheduler, offers []api.OfferID) {
+func (o *office) hearRescinded(s *scheduler, offers []api.OfferID) {
 	if p := o.managers[s]; p != nil {
-		p.do(func(time.Time) { p.Rescind(offers) })
+		p.runWork(func(time.Time) { p.Rescind(offers) })
 	}
 }
 
-func (o *office) updated(s *scheduler, status api.Status) sdk.Outcome {
+func (o *office) hearUpdate(s *scheduler, status api.Status) sdk.Outcome {
 	p := o.managers[s]
-	if p == nil || p.over() || o.world.chance(30) {
+	if p == nil || p.isOver() || o.world.drawChance(30) {
 		return sdk.Failed
 	}
-	o.hears(status)
-	o.note(s, status)
-	return p.hear(status)
+	o.noteEnd(status)
+	o.noteStatus(s, status)
+	return p.hearStatus(status)
 }
 
-// note notes what a manager was told.
-func (o *office) note(s *scheduler, status api.Status) {
+// noteStatus notes what a manager was told.
+func (o *office) noteStatus(s *scheduler, status api.Status) {
 	j := o.tasks[status.Task]
 	o.work.ended[status.Task] = o.work.ended[status.Task] || status.State.Terminal()
-	o.world.truth.told(s, j, status)
+	o.world.truth.checkTold(s, j, status)
 	label := string(status.Task)
 	switch status.State {
 	case api.TaskUnreachable, api.TaskUnknown, api.TaskGone, api.TaskGoneByOperator, api.TaskDropped:
@@ -161,21 +161,21 @@ func (o *office) note(s *scheduler, status api.Status) {
 	}
 }
 
-// forget forgets the launches that have begun nothing and that the manager does not know any more, because the one before
+// forgetUnknown forgets the launches that have begun nothing and that the manager does not know any more, because the one before
 // it ended in between: nobody is told of them.
-func (o *office) forget(known map[api.TaskID]bool) {
+func (o *office) forgetUnknown(known map[api.TaskID]bool) {
 	maps.DeleteFunc(o.tasks, func(id api.TaskID, j *job) bool { return !known[id] && o.world.truth.launches[j.label].alive == nil })
 }
 
 // forgetGone forgets the tasks that have ended and that the leader does not know any more, once there are no jobs: their
 // agent was silent when their job was deleted, and was marked gone while no manager was there to be told.
 func (o *office) forgetGone() {
-	l := o.world.leader()
+	l := o.world.findLeader()
 	if l == nil {
 		return
 	}
 	known := map[api.TaskID]bool{}
-	for _, shown := range l.core.View().Tasks(view.Query{Framework: o.active().s.info.ID}).Items {
+	for _, shown := range l.core.View().Tasks(view.Query{Framework: o.findActive().s.info.ID}).Items {
 		known[shown.Task.ID] = true
 	}
 	maps.DeleteFunc(o.tasks, func(id api.TaskID, j *job) bool {
@@ -184,31 +184,31 @@ func (o *office) forgetGone() {
 	})
 }
 
-func (o *office) removed(s *scheduler) {
+func (o *office) hearRemoved(s *scheduler) {
 	o.era++
 	o.wanted, o.names, o.todo = map[string]*wanted{}, nil, 0
-	o.work.removed(s)
+	o.work.hearRemoved(s)
 }
 
 func (*office) sayDemand(*scheduler) {} // a manager does so by itself
 
-// active returns the manager that keeps the jobs; nil: there is none.
-func (o *office) active() *manager {
+// findActive returns the manager that keeps the jobs; nil: there is none.
+func (o *office) findActive() *manager {
 	for _, s := range o.world.schedulers {
-		if p := o.managers[s]; p != nil && s.phase == active && !p.over() {
+		if p := o.managers[s]; p != nil && s.phase == active && !p.isOver() {
 			return p
 		}
 	}
 	return nil
 }
 
-// ask repeats a request until a manager has answered it for good.
-func (o *office) ask(request func(p *manager, reply func(error)), then func(error)) {
+// askManager repeats a request until a manager has answered it for good.
+func (o *office) askManager(request func(p *manager, reply func(error)), then func(error)) {
 	done, era := false, o.era
 	var try func()
-	again := func(pause time.Duration) { o.world.in(pause, try) }
+	again := func(pause time.Duration) { o.world.planIn(pause, try) }
 	try = func() {
-		p := o.active()
+		p := o.findActive()
 		switch {
 		case done || o.era != era || o.torn:
 			return
@@ -227,27 +227,27 @@ func (o *office) ask(request func(p *manager, reply func(error)), then func(erro
 	try()
 }
 
-// visit has somebody submit a job, and change his mind or not.
-func (o *office) visit() {
+// submitJob has somebody submit a job, and change his mind or not.
+func (o *office) submitJob() {
 	if o.world.kind || o.closed {
 		return
 	}
 	o.runs++
 	name, run := fmt.Sprintf("job-%d", o.runs), fmt.Sprintf("r%d", o.runs)
-	job := o.draw(name)
-	o.ask(func(p *manager, reply func(error)) { p.submit(job, run, reply) }, func(err error) {
-		o.world.say("people", "%s %s is submitted: %v", job.Type, name, err)
+	job := o.drawJob(name)
+	o.askManager(func(p *manager, reply func(error)) { p.submitJob(job, run, reply) }, func(err error) {
+		o.world.tellStory("people", "%s %s is submitted: %v", job.Type, name, err)
 		if err == nil {
 			o.wanted[name] = &wanted{job: job}
 			o.names = append(o.names, name)
-			o.world.in(o.world.between(0, 20*time.Second), func() { o.regret(name) })
+			o.world.planIn(o.world.drawBetween(0, 20*time.Second), func() { o.changeMind(name) })
 		}
 	})
-	o.world.in(o.world.between(2*time.Second, 20*time.Second), o.visit)
+	o.world.planIn(o.world.drawBetween(2*time.Second, 20*time.Second), o.submitJob)
 }
 
-// draw draws a job.
-func (o *office) draw(name string) jobs.Job {
+// drawJob draws a job.
+func (o *office) drawJob(name string) jobs.Job {
 	r := o.world.random
 	task := jobs.Task{Command: "work", Attempts: 1 + r.IntN(4), Env: map[string]string{"FILLER": strings.Repeat("x", r.IntN(1000))}}
 	task.LostAfter = jobs.Duration([]time.Duration{0, 5 * time.Second, -1}[r.IntN(3)])
@@ -277,8 +277,8 @@ func (o *office) draw(name string) jobs.Job {
 	return job
 }
 
-// regret has somebody change, stop or delete a job, or leave it alone.
-func (o *office) regret(name string) {
+// changeMind has somebody change, stop or delete a job, or leave it alone.
+func (o *office) changeMind(name string) {
 	asked, r := o.wanted[name], o.world.random
 	if asked == nil || asked.doomed {
 		return
@@ -289,45 +289,47 @@ func (o *office) regret(name string) {
 		if job.Task.Command += " more"; job.Type == jobs.DAGType || job.Type == jobs.GangType {
 			return // these can't change
 		}
-		o.ask(func(p *manager, reply func(error)) { p.update(job, reply) }, func(err error) {
+		o.askManager(func(p *manager, reply func(error)) { p.updateJob(job, reply) }, func(err error) {
 			if err == nil && o.wanted[name] == asked {
 				asked.job = job
 			}
-			o.world.in(o.world.between(0, 20*time.Second), func() { o.regret(name) })
+			o.world.planIn(o.world.drawBetween(0, 20*time.Second), func() { o.changeMind(name) })
 		})
 	case 1:
 		asked.doomed = true
-		o.ask(func(p *manager, reply func(error)) { p.tell(name, jobcore.Asked{Why: "enough"}, reply) }, func(error) {})
+		o.askManager(func(p *manager, reply func(error)) { p.tellJob(name, jobcore.Asked{Why: "enough"}, reply) }, func(error) {})
 	case 2:
-		o.delete(name)
+		o.deleteJob(name)
 	default:
 	}
 }
 
-// delete has somebody delete a job, which is always possible.
-func (o *office) delete(name string) {
+// deleteJob has somebody delete a job, which is always possible.
+func (o *office) deleteJob(name string) {
 	asked := o.wanted[name]
 	asked.doomed, asked.deleting = true, true
-	request := func(p *manager, reply func(error)) { p.tell(name, jobcore.Asked{Delete: true, Why: "enough"}, reply) }
-	if o.world.chance(3) { // somebody else does so too
-		o.world.in(o.world.pause(), func() { o.ask(request, func(error) {}) })
+	request := func(p *manager, reply func(error)) {
+		p.tellJob(name, jobcore.Asked{Delete: true, Why: "enough"}, reply)
 	}
-	o.ask(request, func(err error) {
+	if o.world.drawChance(3) { // somebody else does so too
+		o.world.planIn(o.world.drawPause(), func() { o.askManager(request, func(error) {}) })
+	}
+	o.askManager(request, func(err error) {
 		switch kind := api.KindOf(err); {
 		case kind == api.Removed: // its framework was, with all that it stored
 			return
 		case err != nil && kind != api.NotFound: // a repeated request may find nothing to delete
-			o.world.breaks("job %s can't be deleted (R58): %v", name, err)
+			o.world.breakStory("job %s can't be deleted (R58): %v", name, err)
 		}
 		asked.deleted = true
 	})
 }
 
-// unsettled returns which job is set aside, or which service has not its count. Somebody makes room for what is set
+// findUnsettled returns which job is set aside, or which service has not its count. Somebody makes room for what is set
 // aside: he deletes a job that has ended or, if there is none and the store is more than half full, the one that does
 // not fit. In an emptier store it has to be taken back without him.
-func (o *office) unsettled(s *scheduler) string {
-	p := o.active()
+func (o *office) findUnsettled(s *scheduler) string {
+	p := o.findActive()
 	if p == nil || p != o.managers[s] {
 		return ""
 	}
@@ -337,9 +339,9 @@ func (o *office) unsettled(s *scheduler) string {
 				return p.Job(other) != nil && p.Job(other).Phase.Ended() && !o.wanted[other].doomed
 			}
 			if at := slices.IndexFunc(o.names, ended); at >= 0 {
-				o.delete(o.names[at])
+				o.deleteJob(o.names[at])
 			} else if asked := o.wanted[name]; asked != nil && !asked.doomed && storedBytes(o.world.quorum.state) > o.world.quorum.config.StoreBytesMax/2 {
-				o.delete(name)
+				o.deleteJob(name)
 			}
 			return fmt.Sprintf("job %s is set aside: %v", name, why)
 		}
@@ -350,7 +352,7 @@ func (o *office) unsettled(s *scheduler) string {
 			continue
 		}
 		said := m.Status(false).SubJobs[0]
-		if lives := o.living(name); lives+said.Waiting+said.Pausing != *m.Job.Service.Count {
+		if lives := o.countLiving(name); lives+said.Waiting+said.Pausing != *m.Job.Service.Count {
 			return fmt.Sprintf("service %s has %d tasks, %d of its indexes wait and %d pause, and it wants %d", name, lives, said.Waiting, said.Pausing,
 				*m.Job.Service.Count)
 		}
@@ -358,8 +360,8 @@ func (o *office) unsettled(s *scheduler) string {
 	return ""
 }
 
-// living returns how many tasks of a job run that nobody has asked to end.
-func (o *office) living(name string) (n int) {
+// countLiving returns how many tasks of a job run that nobody has asked to end.
+func (o *office) countLiving(name string) (n int) {
 	for index, labels := range o.indexes { // order: irrelevant because it is a sum
 		if !strings.HasPrefix(index, name+".") {
 			continue
@@ -373,11 +375,11 @@ func (o *office) living(name string) (n int) {
 	return n
 }
 
-// unrest returns what keeps the office from being closed: what is meant to end ends by itself, all else is deleted, and
+// findUnrest returns what keeps the office from being closed: what is meant to end ends by itself, all else is deleted, and
 // then nothing is left of any job.
-func (o *office) unrest() string {
+func (o *office) findUnrest() string {
 	o.closed = true
-	p := o.active()
+	p := o.findActive()
 	if p == nil {
 		return "no job manager is active"
 	}
@@ -392,13 +394,13 @@ func (o *office) unrest() string {
 		asked, m := o.wanted[name], p.Job(name)
 		switch {
 		case m == nil && !asked.doomed && !asked.deleted:
-			o.world.breaks("job %s was submitted, and its manager does not know it", name)
+			o.world.breakStory("job %s was submitted, and its manager does not know it", name)
 		case m == nil:
 		case !m.Phase.Ended() && (asked.doomed || asked.job.Batch != nil || asked.job.Gang != nil || asked.job.Steps != nil):
 			why = fmt.Sprintf("%s %s is %s: %+v", asked.job.Type, name, m.Phase, m.Status(false).SubJobs)
 		default:
 			if !asked.deleting {
-				o.delete(name)
+				o.deleteJob(name)
 			}
 			why = fmt.Sprintf("%s %s is deleted", m.Phase, name)
 		}

@@ -12,32 +12,30 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// write writes the next batch, unless one is being written.
-func (p *manager) write() {
-	if p.busy != nil || !p.Any() {
-		return
+// writeBatch writes the next batch, unless one is being written.
+func (p *manager) writeBatch() {
+	if !p.Busy() && p.Any() {
+		batch := p.TakeBatch()
+		p.writeStage(batch, batch.Stages())
 	}
-	p.busy = p.TakeBatch()
-	p.under, p.waiting = p.waiting, nil
-	p.stage(p.busy, p.busy.Stages())
 }
 
-// stage makes the writes of a stage, all at once, and then those of the next one. Now and then the process is killed
+// writeStage makes the writes of a stage, all at once, and then those of the next one. Now and then the process is killed
 // between two, so that who takes over finds a part of the batch.
-func (p *manager) stage(b *writes.Batch, stages [][]writes.Write) {
+func (p *manager) writeStage(b *writes.Batch, stages [][]writes.Write) {
 	if len(stages) == 0 {
-		p.s.later(0, func() { p.written(b) })
+		p.s.planLater(0, func() { p.followBatch(b) })
 		return
 	}
 	left := 1
 	next := func() {
 		switch left--; {
 		case left > 0:
-		case len(stages[0]) > 0 && p.s.world.chance(100):
-			p.s.kill()
-			p.s.world.in(p.s.world.between(0, 2*time.Second), p.s.start)
+		case len(stages[0]) > 0 && p.s.world.drawChance(100):
+			p.s.killProcess()
+			p.s.world.planIn(p.s.world.drawBetween(0, 2*time.Second), p.s.startProcess)
 		default:
-			p.stage(b, stages[1:])
+			p.writeStage(b, stages[1:])
 		}
 	}
 	for _, write := range stages[0] {
@@ -45,7 +43,7 @@ func (p *manager) stage(b *writes.Batch, stages [][]writes.Write) {
 			continue
 		}
 		left++
-		p.send(write, func(err *api.Error) {
+		p.sendWrite(write, func(err *api.Error) {
 			if err != nil {
 				b.Refuse(write.Key, err)
 			}
@@ -55,9 +53,9 @@ func (p *manager) stage(b *writes.Batch, stages [][]writes.Write) {
 	next()
 }
 
-// written goes on behind a batch.
-func (p *manager) written(b *writes.Batch) {
-	p.do(func(now time.Time) {
+// followBatch goes on behind a batch.
+func (p *manager) followBatch(b *writes.Batch) {
+	p.runWork(func(now time.Time) {
 		aside := map[string]bool{}
 		for _, name := range p.Names() {
 			aside[name] = p.Aside(name) != nil
@@ -65,48 +63,30 @@ func (p *manager) written(b *writes.Batch) {
 		p.Written(b, now)
 		for _, name := range p.Names() {
 			if is := p.Aside(name) != nil; is != aside[name] {
-				p.office.count(map[bool]string{true: "SetAside", false: "TakenBack"}[is], none, none)
+				p.office.countEvent(map[bool]string{true: "SetAside", false: "TakenBack"}[is], none, none)
 			}
-		}
-		waiting := p.under
-		p.busy, p.under = nil, nil
-		for _, tell := range waiting {
-			tell(b)
 		}
 	})
 }
 
-// await tells whether the store has taken the job, once all is written that was to be written by now.
-func (p *manager) await(name string, reply func(error)) {
-	tell := func(b *writes.Batch) { reply(b.Refused(name)) }
-	switch {
-	case p.Any():
-		p.waiting = append(p.waiting, tell)
-	case p.busy != nil:
-		p.under = append(p.under, tell)
-	default:
-		reply(nil)
-	}
-}
-
-// send makes a write as the SDK does: again and again under one number, until a leader has answered, as long as no other
+// sendWrite makes a write as the SDK does: again and again under one number, until a leader has answered, as long as no other
 // instance of the framework can have been active meanwhile (R17).
-func (p *manager) send(write writes.Write, done func(*api.Error)) {
+func (p *manager) sendWrite(write writes.Write, done func(*api.Error)) {
 	on := p.s.takeLane()
 	on.writes++
 	counter, answered := on.writes, false
 	var try func()
 	again := func(pause time.Duration) {
-		p.s.later(pause, func() {
+		p.s.planLater(pause, func() {
 			if !answered {
 				try()
 			}
 		})
 	}
 	try = func() {
-		l := p.s.world.leader()
+		l := p.s.world.findLeader()
 		switch {
-		case p.over():
+		case p.isOver():
 			answered, on.taken = true, false
 			return
 		case l == nil, p.s.phase != active, p.s.isolated:
@@ -118,14 +98,14 @@ func (p *manager) send(write writes.Write, done func(*api.Error)) {
 			change = registry.PutEntry{Framework: p.s.info.ID, Session: p.s.session, Key: write.Key, Value: write.Value, KeepFree: uint64(write.KeepFree)}
 		}
 		again(2 * time.Second) // the answer may be lost
-		l.request(core.StoreWrite{Change: change, Instance: p.s.instance(), Lane: on.number, Counter: counter}, func(r core.Reply) {
-			p.s.later(p.s.world.pause(), func() {
-				if answered || p.over() || p.s.isolated || r.Err != nil && (api.Transient(r.Err) || r.Err.Kind == api.Fenced) {
+		l.requestAction(core.StoreWrite{Change: change, Instance: p.s.instanceName(), Lane: on.number, Counter: counter}, func(r core.Reply) {
+			p.s.planLater(p.s.world.drawPause(), func() {
+				if answered || p.isOver() || p.s.isolated || r.Err != nil && (api.Transient(r.Err) || r.Err.Kind == api.Fenced) {
 					return
 				}
 				answered, on.taken = true, false
 				if r.Err != nil && r.Err.Kind == api.Limit && write.Delete {
-					p.s.world.breaks("%s can't delete %s, because the store is full (R58): %v", p.s.name, write.Key, r.Err)
+					p.s.world.breakStory("%s can't delete %s, because the store is full (R58): %v", p.s.name, write.Key, r.Err)
 				}
 				done(r.Err)
 			})
@@ -147,22 +127,22 @@ func (s *scheduler) takeLane() *storeLane {
 	return lane
 }
 
-// submit begins a job. Nobody submits a name again.
-func (p *manager) submit(job jobs.Job, run string, reply func(error)) {
+// submitJob begins a job. Nobody submits a name again.
+func (p *manager) submitJob(job jobs.Job, run string, reply func(error)) {
 	if p.Job(job.Name) != nil {
 		reply(nil)
 		return
 	}
 	p.keepFresh(job.Name, reply, func() (*keeper.Fresh, error) {
-		_, fresh, err := p.Submit("job.submit", jobs.Version{At: p.now(), Job: job}, run)
+		_, fresh, err := p.Submit("job.submit", jobs.Version{At: p.readClock(), Job: job}, run)
 		return fresh, err
 	})
 }
 
-// update gives a job another version.
-func (p *manager) update(job jobs.Job, reply func(error)) {
+// updateJob gives a job another version.
+func (p *manager) updateJob(job jobs.Job, reply func(error)) {
 	p.keepFresh(job.Name, reply, func() (*keeper.Fresh, error) {
-		_, fresh, err := p.Update("job.update", jobs.Version{At: p.now(), Job: job})
+		_, fresh, err := p.Update("job.update", jobs.Version{At: p.readClock(), Job: job})
 		return fresh, err
 	})
 }
@@ -190,35 +170,35 @@ func (p *manager) keepFresh(name string, reply func(error), decide func() (*keep
 	var next func(at int)
 	next = func(at int) {
 		if at == len(list) {
-			p.do(func(now time.Time) {
+			p.runWork(func(now time.Time) {
 				if err := fresh.Stored(now); err != nil || fresh.Begins {
 					done(err)
 					return
 				}
-				p.await(name, done)
+				p.Await(name, func(refused, _ error) { done(refused) })
 			})
 			return
 		}
-		p.send(list[at], func(err *api.Error) {
+		p.sendWrite(list[at], func(err *api.Error) {
 			if err == nil {
 				next(at + 1)
 				return
 			}
-			p.do(func(time.Time) { fresh.Refused(at) })
+			p.runWork(func(time.Time) { fresh.Refused(at) })
 			done(err)
 		})
 	}
 	next(0)
 }
 
-// tell asks for a job's end, and answers once the store has what that has changed.
-func (p *manager) tell(name string, asked jobcore.Asked, reply func(error)) {
-	p.do(func(now time.Time) {
+// tellJob asks for a job's end, and answers once the store has what that has changed.
+func (p *manager) tellJob(name string, asked jobcore.Asked, reply func(error)) {
+	p.runWork(func(now time.Time) {
 		if p.Job(name) == nil {
 			reply(api.E("job.ask", api.NotFound, name, nil))
 			return
 		}
 		p.Tell(name, now, asked)
-		p.await(name, reply)
+		p.Await(name, func(refused, _ error) { reply(refused) })
 	})
 }

@@ -45,18 +45,18 @@ func newLeader(w *World, name string, term api.Term, clock *timepiece) *leader {
 	}
 }
 
-func (l *leader) time() time.Time { return l.clock.read(l.world) }
+func (l *leader) readClock() time.Time { return l.clock.read(l.world) }
 
-// step passes an event to the core. If an invariant of the core fails, a promise is broken.
-func (l *leader) step(what core.Happening) {
+// stepCore passes an event to the core. If an invariant of the core fails, a promise is broken.
+func (l *leader) stepCore(what core.Happening) {
 	if l.ended {
 		return
 	}
 	if l.stalled {
-		l.late = append(l.late, core.Event{Came: l.time(), What: what})
+		l.late = append(l.late, core.Event{Came: l.readClock(), What: what})
 		return
 	}
-	l.stepCame(what, l.time())
+	l.stepCame(what, l.readClock())
 }
 
 // stepCame passes an event to the core that came earlier than now.
@@ -64,55 +64,55 @@ func (l *leader) stepCame(what core.Happening, came time.Time) {
 	if l.ended {
 		return
 	}
-	defer l.catch()
+	defer l.catchPanic()
 	if l.world.story != nil {
-		l.world.say(l.name, "< %s", describe(what))
+		l.world.tellStory(l.name, "< %s", describe(what))
 	}
-	l.count(what)
-	l.perform(l.core.Step(core.Event{At: l.time(), Came: came, What: what}))
-	l.round()
+	l.countEvent(what)
+	l.performEffects(l.core.Step(core.Event{At: l.readClock(), Came: came, What: what}))
+	l.planRound()
 }
 
-func (l *leader) catch() {
+func (l *leader) catchPanic() {
 	evidence := recover()
 	if evidence == nil {
 		return
 	}
 	var rule invariant.Broken
 	if err, is := evidence.(error); is && errors.As(err, &rule) {
-		l.world.breaks("the leader's core is broken: %v", rule.Evidence)
+		l.world.breakStory("the leader's core is broken: %v", rule.Evidence)
 		return
 	}
 	panic(evidence)
 }
 
-// round plans the allocation that follows everything that happens at this moment.
-func (l *leader) round() {
+// planRound plans the allocation that follows everything that happens at this moment.
+func (l *leader) planRound() {
 	if l.rounds {
 		return
 	}
 	l.rounds = true
-	l.world.in(0, func() {
+	l.world.planIn(0, func() {
 		l.rounds = false
 		if l.ended || l.stalled {
 			return
 		}
-		defer l.catch()
-		l.perform(l.core.Allocate(l.time()))
+		defer l.catchPanic()
+		l.performEffects(l.core.Allocate(l.readClock()))
 		for _, end := range l.touched {
 			end.flush()
 		}
 		l.touched = l.touched[:0]
 		l.world.truth.booksHold(l)
-		l.arm()
+		l.armWaker()
 	})
 }
 
-func (l *leader) arm() {
-	l.wakeAt(l.core.Wake(), l.clock, l.world, l.world.in, func() { l.step(core.Woken{}) })
+func (l *leader) armWaker() {
+	l.wakeAt(l.core.Wake(), l.clock, l.world, l.world.planIn, func() { l.stepCore(core.Woken{}) })
 }
 
-func (l *leader) perform(effects []core.Effect) {
+func (l *leader) performEffects(effects []core.Effect) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case core.ToScheduler:
@@ -139,12 +139,12 @@ func (l *leader) perform(effects []core.Effect) {
 				l.touched = append(l.touched, line)
 			}
 		case core.Propose:
-			l.world.quorum.propose(l, e.Command)
+			l.world.quorum.proposeCommand(l, e.Command)
 		case core.Reply:
-			l.replied(e)
+			l.hearReply(e)
 		case core.Served: // only the metrics of a real master use this
 		case core.Log:
-			l.say(e)
+			l.tellLog(e)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (l *leader) toAgent(conn core.Conn, event agentEvent) {
 	}
 }
 
-func (l *leader) say(e core.Log) {
+func (l *leader) tellLog(e core.Log) {
 	if l.world.story == nil {
 		return
 	}
@@ -165,36 +165,36 @@ func (l *leader) say(e core.Log) {
 	for _, f := range e.Fields {
 		text += fmt.Sprintf(" %s=%q", f.Name, f.Value)
 	}
-	l.world.say(l.name, "%s", text)
+	l.world.tellStory(l.name, "%s", text)
 }
 
-// request passes an operator's action to the core.
-func (l *leader) request(action core.Action, answer func(core.Reply)) {
+// requestAction passes an operator's action to the core.
+func (l *leader) requestAction(action core.Action, answer func(core.Reply)) {
 	l.requests++
 	l.replies[l.requests] = answer
-	l.step(core.Requested{ID: l.requests, Action: action, By: rights.All()})
+	l.stepCore(core.Requested{ID: l.requests, Action: action, By: rights.All()})
 }
 
-func (l *leader) replied(e core.Reply) {
+func (l *leader) hearReply(e core.Reply) {
 	answer := l.replies[e.ID]
 	if answer == nil {
-		l.world.breaks("request %d was answered twice", e.ID)
+		l.world.breakStory("request %d was answered twice", e.ID)
 		return
 	}
 	delete(l.replies, e.ID)
 	if l.world.story != nil {
-		l.world.say(l.name, "answers an operator: %v %v", e.Answer, e.Err)
+		l.world.tellStory(l.name, "answers an operator: %v %v", e.Answer, e.Err)
 	}
 	answer(e)
 }
 
-// end closes every stream: the leader has learned that it no longer leads, or its process has ended.
-func (l *leader) end() {
+// endTerm closes every stream: the leader has learned that it no longer leads, or its process has ended.
+func (l *leader) endTerm() {
 	if l.ended {
 		return
 	}
 	l.ended = true
-	l.world.say(l.name, "ends its leadership of term %s", l.term)
+	l.world.tellStory(l.name, "ends its leadership of term %s", l.term)
 	if l.world.quorum.former == l {
 		l.world.quorum.former = nil
 	}
@@ -242,7 +242,7 @@ func (line *agentLine) flush() {
 		messages, err := wire.AgentEventBatches(batch)
 		carry(line.stream, &line.stream.down, messages, err, func(message *apiv1.AgentEvents) (func(), error) {
 			heard, err := wire.AgentEventsFromProto(message)
-			return func() { line.daemon.hear(line, heard) }, err
+			return func() { line.daemon.hearEvents(line, heard) }, err
 		})
 	}
 	if line.closing {
@@ -261,17 +261,17 @@ func (line *agentLine) hear(calls []protocol.AgentCall) {
 		l.conns++
 		line.conn = l.conns
 		l.agents[line.conn] = line
-		l.step(core.AgentOpened{Conn: line.conn, First: calls[0]})
+		l.stepCore(core.AgentOpened{Conn: line.conn, First: calls[0]})
 		calls = calls[1:]
 	}
 	if len(calls) > 0 {
-		l.step(core.AgentCalled{Conn: line.conn, Calls: calls})
+		l.stepCore(core.AgentCalled{Conn: line.conn, Calls: calls})
 	}
 }
 
 func (line *agentLine) closedAtLeader() {
 	if line.conn != 0 && line.leader.agents[line.conn] == line {
-		line.leader.step(core.AgentClosed{Conn: line.conn})
+		line.leader.stepCore(core.AgentClosed{Conn: line.conn})
 		delete(line.leader.agents, line.conn)
 	}
 }
@@ -294,7 +294,7 @@ func (line *schedulerLine) flush() {
 		line.queued = nil
 		carry(line.stream, &line.stream.down, messages, err, func(message *apiv1.SchedulerEvents) (func(), error) {
 			term, events, err := wire.SchedulerEventsFromProto(message)
-			return func() { line.scheduler.hear(line, term, events) }, err
+			return func() { line.scheduler.hearEvents(line, term, events) }, err
 		})
 	}
 	if line.closing {
@@ -312,17 +312,17 @@ func (line *schedulerLine) hear(calls []protocol.NumberedCall) {
 		l.conns++
 		line.conn = l.conns
 		l.schedulers[line.conn] = line
-		l.step(core.SchedulerOpened{Conn: line.conn, By: rights.All(), Subscribe: calls[0].Call.(protocol.Subscribe)})
+		l.stepCore(core.SchedulerOpened{Conn: line.conn, By: rights.All(), Subscribe: calls[0].Call.(protocol.Subscribe)})
 		calls = calls[1:]
 	}
 	if len(calls) > 0 {
-		l.step(core.SchedulerCalled{Conn: line.conn, Calls: calls})
+		l.stepCore(core.SchedulerCalled{Conn: line.conn, Calls: calls})
 	}
 }
 
 func (line *schedulerLine) closedAtLeader() {
 	if line.conn != 0 && line.leader.schedulers[line.conn] == line {
-		line.leader.step(core.SchedulerClosed{Conn: line.conn})
+		line.leader.stepCore(core.SchedulerClosed{Conn: line.conn})
 		delete(line.leader.schedulers, line.conn)
 	}
 }

@@ -8,20 +8,20 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// lie lets the machine's agent claim to have executors that nobody has launched; it stops when it is honest again.
-func (m *machine) lie() {
+// beginLying lets the machine's agent claim to have executors that nobody has launched; it stops when it is honest again.
+func (m *machine) beginLying() {
 	m.lies = true
 	m.world.truth.liars = append(m.world.truth.liars, m)
-	m.cut()
+	m.breakStream()
 }
 
-func (m *machine) honest() {
+func (m *machine) endLying() {
 	m.lies = false
-	m.cut()
+	m.breakStream()
 }
 
-// invented returns the call with what a lying agent adds to it.
-func (m *machine) invented(call protocol.AgentCall) protocol.AgentCall {
+// addLies returns the call with what a lying agent adds to it.
+func (m *machine) addLies(call protocol.AgentCall) protocol.AgentCall {
 	report, is := call.(protocol.AgentReport)
 	if !is || !m.lies {
 		return call
@@ -43,18 +43,18 @@ func (m *machine) invented(call protocol.AgentCall) protocol.AgentCall {
 	return report
 }
 
-// believed checks that nobody is believed about what no leader has launched: neither a framework nor what one holds
+// checkBelieved checks that nobody is believed about what no leader has launched: neither a framework nor what one holds
 // (R40).
-func (t *truth) believed(l *leader) {
+func (t *truth) checkBelieved(l *leader) {
 	if len(t.world.quorum.config.ReceiptKey) == 0 {
 		return
 	}
 	for _, shown := range l.core.View().Frameworks(view.Query{}).Items {
 		if !t.frameworks[shown.Framework.ID] {
-			t.world.breaks("framework %s is shown, and no scheduler has ever subscribed as it (R40)", shown.Framework.ID)
+			t.world.breakStory("framework %s is shown, and no scheduler has ever subscribed as it (R40)", shown.Framework.ID)
 		}
-		if held := shown.Allocated.Plain(); !t.world.everything().Contains(held) {
-			t.world.breaks("framework %s is booked %v, more than all machines have (R40)", shown.Framework.ID, held)
+		if held := shown.Allocated.Plain(); !t.world.sumMachines().Contains(held) {
+			t.world.breakStory("framework %s is booked %v, more than all machines have (R40)", shown.Framework.ID, held)
 		}
 	}
 }
@@ -66,8 +66,8 @@ func (t *truth) mayBeFooled(id api.AgentID) bool {
 		slices.ContainsFunc(t.liars, func(m *machine) bool { return m.agentOf() == id })
 }
 
-// everything returns what all machines have together.
-func (w *World) everything() (sum api.Resources) {
+// sumMachines returns what all machines have together.
+func (w *World) sumMachines() (sum api.Resources) {
 	for _, m := range w.machines {
 		sum = sum.Plus(m.whole)
 	}

@@ -6,10 +6,10 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// verified returns what `tender verify` would find in a cluster that has come to rest; "" if nothing. Volumes that the
+// verifyCluster returns what `tender verify` would find in a cluster that has come to rest; "" if nothing. Volumes that the
 // registry does not know, and tasks that no leader has launched, wait for a person (R22, R40).
-func (t *truth) verified(l *leader) string {
-	for _, f := range verify.Check(t.look(l)) {
+func (t *truth) verifyCluster(l *leader) string {
+	for _, f := range verify.Check(t.lookAtCluster(l)) {
 		if f.Waits {
 			continue
 		}
@@ -29,8 +29,8 @@ func all[Item any](list func(view.Query) view.Page[Item]) (items []Item) {
 	}
 }
 
-// look returns what the leader says, and what each agent says that has a machine here.
-func (t *truth) look(l *leader) (look verify.Look) {
+// lookAtCluster returns what the leader says, and what each agent says that has a machine here.
+func (t *truth) lookAtCluster(l *leader) (look verify.Look) {
 	cluster := l.core.View()
 	for _, a := range all(cluster.Agents) {
 		var orphaned []verify.OrphanedVolume
@@ -44,7 +44,7 @@ func (t *truth) look(l *leader) (look verify.Look) {
 		look.Agents = append(look.Agents, verify.Agent{
 			ID: a.Agent.ID, State: a.State.String(), Why: a.Why, Since: a.Since, Marks: a.Marks.Strings(), Total: a.Agent.Resources,
 			Allocated: a.Allocated, Offered: a.Offered, Revocable: a.Revocable, Tasks: a.Tasks,
-			Volumes: a.Volumes.Booked, Orphaned: orphaned, Apart: apart, Said: t.said(a.Agent.ID),
+			Volumes: a.Volumes.Booked, Orphaned: orphaned, Apart: apart, Said: t.readAgent(a.Agent.ID),
 		})
 	}
 	for _, f := range all(cluster.Frameworks) {
@@ -76,8 +76,8 @@ func (t *truth) look(l *leader) (look verify.Look) {
 	return look
 }
 
-// said returns what the agent of this ID says; nil: it runs nowhere, or nobody can reach it.
-func (t *truth) said(id api.AgentID) *verify.Said {
+// readAgent returns what the agent of this ID says; nil: it runs nowhere, or nobody can reach it.
+func (t *truth) readAgent(id api.AgentID) *verify.Said {
 	for _, m := range t.world.machines {
 		if id == "" || m.agentOf() != id || m.isolated || m.twin {
 			continue
@@ -95,7 +95,7 @@ func (t *truth) said(id api.AgentID) *verify.Said {
 		for _, task := range picture.Tasks {
 			state, err := api.ParseTaskState(task.State)
 			if err != nil {
-				t.world.breaks("%s says that task %s is %q", m.name, task.Task, task.State)
+				t.world.breakStory("%s says that task %s is %q", m.name, task.Task, task.State)
 			}
 			said.Tasks = append(said.Tasks, verify.AgentTask{
 				Ref: api.TaskRef{Framework: task.Framework, Task: task.Task}, State: state, Resources: parsed(task.Resources),

@@ -68,9 +68,9 @@ func identityOf(command registry.Command) string {
 // proposed notes when a leader has decided on a command.
 func (l *looks) proposed(command registry.Command) { l.decided[identityOf(command)] = l.count }
 
-// made notes what a change has altered, and checks that it was still right. Call it before the change, and what it
+// checkLooked notes what a change has altered, and checks that it was still right. Call it before the change, and what it
 // returns behind it.
-func (t *truth) made(state *registry.State, command registry.Command) (behind func(registry.Result)) {
+func (t *truth) checkLooked(state *registry.State, command registry.Command) (behind func(registry.Result)) {
 	l := &t.decided.looks
 	by, alters := looked(command.Change)
 	decided, ours := l.decided[identityOf(command)]
@@ -84,7 +84,7 @@ func (t *truth) made(state *registry.State, command registry.Command) (behind fu
 		}
 		for _, seen := range by {
 			if ours && l.changed[seen] > decided {
-				t.world.breaks("%T of %s is done, though the %s have changed since it was decided (R49)", command.Change, seen.of, seen.what)
+				t.world.breakStory("%T of %s is done, though the %s have changed since it was decided (R49)", command.Change, seen.of, seen.what)
 			}
 		}
 		for i, altered := range alters {

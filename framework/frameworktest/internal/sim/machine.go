@@ -44,7 +44,7 @@ type mischief struct {
 
 // addMachine makes a node whose agent is not yet started.
 func (w *World) addMachine(name string, resources api.Resources) *machine {
-	m := &machine{world: w, name: name, boots: 1, folders: map[api.VolumeID]*folder{}, stored: newStored(), whole: resources, clock: timepiece{drift: w.drift()}}
+	m := &machine{world: w, name: name, boots: 1, folders: map[api.VolumeID]*folder{}, stored: newStored(), whole: resources, clock: timepiece{drift: w.drawDrift()}}
 	m.config = agentcore.Config{
 		Agent: api.Agent{Hostname: name, Resources: resources}, Version: "v1", Sandboxes: "/s", RecoveryTimeout: 15 * time.Minute,
 	}
@@ -52,30 +52,30 @@ func (w *World) addMachine(name string, resources api.Resources) *machine {
 	return m
 }
 
-func (m *machine) boot() string { return fmt.Sprintf("%s-boot-%d", m.name, m.boots) }
+func (m *machine) bootID() string { return fmt.Sprintf("%s-boot-%d", m.name, m.boots) }
 
-// start starts the agent with what is on the disk.
-func (m *machine) start() {
+// startAgent starts the agent with what is on the disk.
+func (m *machine) startAgent() {
 	if m.daemon == nil {
-		m.live(false)
+		m.beginLife(false)
 	}
 }
 
-// live begins one life of an agent's core; the process may have had others before (R16).
-func (m *machine) live(registered bool) {
+// beginLife begins one life of an agent's core; the process may have had others before (R16).
+func (m *machine) beginLife(registered bool) {
 	m.lives++
 	d := &daemon{machine: m, world: m.world, registered: registered, executors: map[agentConn]*executorLine{}, starts: map[agentcore.Run]bool{}, secrets: map[api.TaskRef]bool{}}
 	m.daemon = d
 	records, err := checkpoint.Reread(m.disk)
 	if err != nil {
-		m.world.breaks("the agent on %s can't read what it has written: %v", m.name, err)
+		m.world.breakStory("the agent on %s can't read what it has written: %v", m.name, err)
 		return
 	}
 	d.core = agentcore.New(m.config, records)
-	m.world.truth.restarted(m)
-	m.world.say(m.name, "agent starts on %d records", len(m.disk))
-	started := agentcore.Started{BootID: m.boot(), Nonce: api.Nonce(fmt.Sprintf("%s-nonce-%d", m.name, m.lives))}
-	sameBoot := d.core.Identity().BootID == m.boot()
+	m.world.truth.readDisk(m)
+	m.world.tellStory(m.name, "agent starts on %d records", len(m.disk))
+	started := agentcore.Started{BootID: m.bootID(), Nonce: api.Nonce(fmt.Sprintf("%s-nonce-%d", m.name, m.lives))}
+	sameBoot := d.core.Identity().BootID == m.bootID()
 	for _, run := range d.core.Runs() {
 		if p := m.processOf(run.Run); p != nil && sameBoot && p.pid == run.Process.PID {
 			started.Alive = append(started.Alive, run.Run)
@@ -87,8 +87,8 @@ func (m *machine) live(registered bool) {
 	for _, run := range started.Alive {
 		m.processOf(run).parent = d
 	}
-	d.stepped()
-	d.seek()
+	d.followStep()
+	d.seekLeader()
 }
 
 func (m *machine) processOf(run agentcore.Run) *process {
@@ -100,11 +100,11 @@ func (m *machine) processOf(run agentcore.Run) *process {
 	return nil
 }
 
-// kill ends the agent's process like kill -9. Of what it was about to write, the first part is on the disk; it may end
+// killAgent ends the agent's process like kill -9. Of what it was about to write, the first part is on the disk; it may end
 // after any record.
-func (m *machine) kill() {
+func (m *machine) killAgent() {
 	if m.daemon != nil {
-		m.killAfter(m.world.random.IntN(m.daemon.unwritten() + 1))
+		m.killAfter(m.world.random.IntN(m.daemon.countUnwritten() + 1))
 	}
 }
 
@@ -115,13 +115,13 @@ func (m *machine) killAfter(records int) {
 		return
 	}
 	m.daemon, d.dead = nil, true
-	d.tear(records)
-	m.world.say(m.name, "agent is killed; %d records are on disk", len(m.disk))
-	m.leave(d)
+	d.tearWrite(records)
+	m.world.tellStory(m.name, "agent is killed; %d records are on disk", len(m.disk))
+	m.leaveStreams(d)
 }
 
-// leave ends the streams of an agent's process, and the starts of executors that it had begun.
-func (m *machine) leave(d *daemon) {
+// leaveStreams ends the streams of an agent's process, and the starts of executors that it had begun.
+func (m *machine) leaveStreams(d *daemon) {
 	m.reported = time.Time{}
 	if d.line != nil {
 		d.line.stream.tear()
@@ -131,48 +131,48 @@ func (m *machine) leave(d *daemon) {
 	}
 	for _, p := range m.processes {
 		if p.gated && p.parent == d {
-			p.end("its agent ended before it was let go") // the end of the pipe ends it (R10)
+			p.endProcess("its agent ended before it was let go") // the end of the pipe ends it (R10)
 		}
 	}
 }
 
-// reboot ends everything that runs on the machine.
-func (m *machine) reboot() {
-	m.kill()
+// rebootMachine ends everything that runs on the machine.
+func (m *machine) rebootMachine() {
+	m.killAgent()
 	m.boots++
-	m.world.say(m.name, "reboots")
+	m.world.tellStory(m.name, "reboots")
 	for _, p := range m.processes {
-		p.reap()
-		p.end("reboot")
+		p.reapTasks()
+		p.endProcess("reboot")
 	}
 	m.processes = nil
 }
 
-// isolate cuts the machine off, without anybody noticing at once.
-func (m *machine) isolate() {
+// cutOff cuts the machine off, without anybody noticing at once.
+func (m *machine) cutOff() {
 	m.isolated = true
-	m.world.say(m.name, "is isolated")
+	m.world.tellStory(m.name, "is isolated")
 	if m.daemon != nil && m.daemon.line != nil {
 		m.daemon.line.stream.silence()
 	}
 }
 
-func (m *machine) rejoin() {
+func (m *machine) joinAgain() {
 	m.isolated = false
-	m.world.say(m.name, "is reachable again")
+	m.world.tellStory(m.name, "is reachable again")
 }
 
-// cut breaks the agent's stream.
-func (m *machine) cut() {
+// breakStream breaks the agent's stream.
+func (m *machine) breakStream() {
 	if m.daemon != nil && m.daemon.line != nil {
-		m.world.say(m.name, "the stream to the leader breaks")
+		m.world.tellStory(m.name, "the stream to the leader breaks")
 		m.daemon.line.stream.tear()
 	}
 }
 
-func (m *machine) fill(full bool) {
+func (m *machine) fillDisk(full bool) {
 	m.full = full
 	if m.daemon != nil {
-		m.daemon.step(agentcore.DiskRoom{Full: full})
+		m.daemon.stepCore(agentcore.DiskRoom{Full: full})
 	}
 }

@@ -10,65 +10,65 @@ import (
 
 // What operators ask for, with and without force, and what they were answered.
 
-// waver drains the machine's agent and takes that back at once, as a person does who has named the wrong agent.
-func (m *machine) waver() {
-	m.mark(core.MarkAgent{Set: api.MarkDraining})
-	m.world.in(m.world.pause(), m.reactivate)
+// drainAndRegret drains the machine's agent and takes that back at once, as a person does who has named the wrong agent.
+func (m *machine) drainAndRegret() {
+	m.markAgent(core.MarkAgent{Set: api.MarkDraining})
+	m.world.planIn(m.world.drawPause(), m.clearMarks)
 }
 
-// reactivate takes all marks back. A person who is told that the agent has changed since looks and asks again.
-func (m *machine) reactivate() {
-	id, l := m.agentOf(), m.world.leader()
+// clearMarks takes all marks back. A person who is told that the agent has changed since looks and asks again.
+func (m *machine) clearMarks() {
+	id, l := m.agentOf(), m.world.findLeader()
 	if id == "" || l == nil {
 		return
 	}
 	action := core.MarkAgent{Agent: string(id), Clear: api.MarkDraining | api.MarkDrained | api.MarkDeactivated}
-	l.request(action, func(r core.Reply) {
+	l.requestAction(action, func(r core.Reply) {
 		if r.Err != nil && r.Err.Kind == api.Stale {
-			m.world.in(time.Second, m.reactivate)
+			m.world.planIn(time.Second, m.clearMarks)
 		}
 	})
 }
 
-// politely asks for something that a leader refuses while it would end work: no force is used.
-func (m *machine) politely() {
+// askPolitely asks for something that a leader refuses while it would end work: no force is used.
+func (m *machine) askPolitely() {
 	switch m.world.random.IntN(4) {
 	case 0:
-		m.mark(core.MarkAgent{Remove: true})
+		m.markAgent(core.MarkAgent{Remove: true})
 	case 1:
-		m.mark(core.MarkAgent{Set: api.MarkGone})
+		m.markAgent(core.MarkAgent{Set: api.MarkGone})
 	case 2:
-		m.mark(core.MarkAgent{Set: api.MarkDeactivated})
+		m.markAgent(core.MarkAgent{Set: api.MarkDeactivated})
 	default:
-		m.mark(core.MarkAgent{Set: api.MarkDraining, Grace: m.world.between(0, 3*time.Second)})
+		m.markAgent(core.MarkAgent{Set: api.MarkDraining, Grace: m.world.drawBetween(0, 3*time.Second)})
 	}
 }
 
 // givenUp marks the agent gone, and kills its process as it hears of it. It is started again soon.
 func (m *machine) givenUp() {
-	m.mark(core.MarkAgent{Set: api.MarkGone, Force: true})
-	m.world.in(m.world.between(0, 15*time.Millisecond), func() {
-		m.kill()
-		m.world.in(m.world.between(0, 3*time.Second), m.start)
+	m.markAgent(core.MarkAgent{Set: api.MarkGone, Force: true})
+	m.world.planIn(m.world.drawBetween(0, 15*time.Millisecond), func() {
+		m.killAgent()
+		m.world.planIn(m.world.drawBetween(0, 3*time.Second), m.startAgent)
 	})
 }
 
-// plan plans maintenance of the machine's agent by the leader's calendar; cancel takes it back.
-func (m *machine) plan() {
-	if l := m.world.leader(); l != nil {
-		window := api.Window{Start: l.time().Round(0).Add(m.world.between(-time.Second, 20*time.Second)), Duration: m.world.between(0, 20*time.Second)}
-		m.maintain(window)
+// planMaintenance plans maintenance of the machine's agent by the leader's calendar; cancelMaintenance takes it back.
+func (m *machine) planMaintenance() {
+	if l := m.world.findLeader(); l != nil {
+		window := api.Window{Start: l.readClock().Round(0).Add(m.world.drawBetween(-time.Second, 20*time.Second)), Duration: m.world.drawBetween(0, 20*time.Second)}
+		m.setMaintenance(window)
 		if m.world.random.IntN(3) == 0 {
-			m.world.in(m.world.pause(), m.cancel)
+			m.world.planIn(m.world.drawPause(), m.cancelMaintenance)
 		}
 	}
 }
 
-func (m *machine) cancel() { m.maintain(api.Window{}) }
+func (m *machine) cancelMaintenance() { m.setMaintenance(api.Window{}) }
 
-func (m *machine) maintain(window api.Window) {
+func (m *machine) setMaintenance(window api.Window) {
 	if id := m.agentOf(); id != "" {
-		m.world.ask(core.SetMaintenance{Agents: []string{string(id)}, Window: window})
+		m.world.askLeader(core.SetMaintenance{Agents: []string{string(id)}, Window: window})
 	}
 }
 
@@ -80,9 +80,9 @@ func (m *machine) agentOf() api.AgentID {
 	return m.daemon.core.Identity().Agent
 }
 
-// reserve lets an operator change what is reserved on the machine's agent, or make or destroy a volume there. There are
+// changeReserved lets an operator change what is reserved on the machine's agent, or make or destroy a volume there. There are
 // few IDs of volumes, so that they are used again. Some agents fall silent at that moment.
-func (m *machine) reserve() {
+func (m *machine) changeReserved() {
 	w := m.world
 	id := m.agentOf()
 	if id == "" {
@@ -93,33 +93,33 @@ func (m *machine) reserve() {
 	volume := api.VolumeID([]string{"v1", "v2"}[w.random.IntN(2)])
 	some := api.NewResources(api.Resource{Label: api.Label{Name: "cpus"}, Scalar: 700}, api.Resource{Label: api.Label{Name: "disk"}, Scalar: 200_000})
 	ask := func(operation api.Operation) {
-		w.ask(core.ReserveOn{Agent: string(id), Role: role, Operation: operation})
+		w.askLeader(core.ReserveOn{Agent: string(id), Role: role, Operation: operation})
 	}
 	held := w.quorum.state.Agents[id].Reserved
 	switch there := slices.Contains(volumesIn(held), volume); {
 	case there && w.random.IntN(8) > 0:
 		ask(api.Operation{Kind: api.OpDestroy, Volume: volume})
-		m.quiet()
+		m.fallSilent()
 	case !held.IsZero() && w.random.IntN(4) > 0:
 		ask(api.Operation{Kind: api.OpCreate, Volume: volume, Size: 50_000})
-		w.in(w.between(0, 3*time.Second), func() { ask(api.Operation{Kind: api.OpDestroy, Volume: volume}); m.quiet() })
+		w.planIn(w.drawBetween(0, 3*time.Second), func() { ask(api.Operation{Kind: api.OpDestroy, Volume: volume}); m.fallSilent() })
 	case w.random.IntN(2) == 0:
 		ask(api.Operation{Kind: api.OpUnreserve, Resources: some})
 	default:
 		ask(api.Operation{Kind: api.OpReserve, Resources: some})
-		w.in(time.Second, func() { ask(api.Operation{Kind: api.OpCreate, Volume: volume, Size: 50_000}) })
+		w.planIn(time.Second, func() { ask(api.Operation{Kind: api.OpCreate, Volume: volume, Size: 50_000}) })
 	}
 }
 
-// quiet makes the agent of every other machine fall silent for some seconds, or dies with it.
-func (m *machine) quiet() {
+// fallSilent makes the agent of every other machine fall silent for some seconds, or dies with it.
+func (m *machine) fallSilent() {
 	w := m.world
 	switch w.random.IntN(4) {
 	case 0:
-		m.isolate()
-		w.in(w.between(0, 8*time.Second), m.rejoin)
+		m.cutOff()
+		w.planIn(w.drawBetween(0, 8*time.Second), m.joinAgain)
 	case 1:
-		w.in(w.pause(), m.cut)
+		w.planIn(w.drawPause(), m.breakStream)
 	default:
 	}
 }
@@ -133,10 +133,10 @@ func (m *machine) startsExecutor() {
 		return
 	}
 	m.doomed = false
-	m.world.in(m.world.between(0, 20*time.Millisecond), func() {
-		m.kill()
-		m.world.in(m.world.pause(), m.start)
-		m.world.in(m.world.between(0, time.Second), func() { m.world.set(&m.clock) })
+	m.world.planIn(m.world.drawBetween(0, 20*time.Millisecond), func() {
+		m.killAgent()
+		m.world.planIn(m.world.drawPause(), m.startAgent)
+		m.world.planIn(m.world.drawBetween(0, time.Second), func() { m.world.setWallClock(&m.clock) })
 	})
 }
 
@@ -144,42 +144,42 @@ func (m *machine) startsExecutor() {
 // it is back.
 func (m *machine) endAway() {
 	w := m.world
-	m.isolate()
-	w.in(w.between(5*time.Second, 8*time.Second), func() {
+	m.cutOff()
+	w.planIn(w.drawBetween(5*time.Second, 8*time.Second), func() {
 		if labels := w.truth.livingOn(m); len(labels) > 0 {
 			w.endByOperator(w.truth.launches[labels[w.random.IntN(len(labels))]])
 		}
 		if w.random.IntN(2) == 0 {
-			w.in(w.pause(), w.quorum.elect)
+			w.planIn(w.drawPause(), w.quorum.electLeader)
 		}
 	})
 }
 
 // endByOperator lets an operator kill a task, and notes what the operator is told.
 func (w *World) endByOperator(launched *launch) {
-	if l := w.leader(); l != nil {
-		l.request(core.KillTask{Task: string(launched.framework) + "/" + string(launched.task)}, func(r core.Reply) { w.truth.killedByOperator(launched.label, r) })
+	if l := w.findLeader(); l != nil {
+		l.requestAction(core.KillTask{Task: string(launched.framework) + "/" + string(launched.task)}, func(r core.Reply) { w.truth.killedByOperator(launched.label, r) })
 	}
 }
 
-// shrink starts the agent again on a machine that has lost most of what it had, and with another attribute; grow gives
+// loseResources starts the agent again on a machine that has lost most of what it had, and with another attribute; startWhole gives
 // it back.
-func (m *machine) shrink() {
-	m.reserve()
-	m.world.in(m.world.between(100*time.Millisecond, 2*time.Second), m.shrunk)
+func (m *machine) loseResources() {
+	m.changeReserved()
+	m.world.planIn(m.world.drawBetween(100*time.Millisecond, 2*time.Second), m.startShrunk)
 }
 
-func (m *machine) shrunk() {
-	m.kill()
+func (m *machine) startShrunk() {
+	m.killAgent()
 	m.config.Agent.Resources = api.Scalars(0.4, 512).Plus(api.NewResources(api.Resource{Label: api.Label{Name: "disk"}, Scalar: 100_000}))
 	m.config.Agent.Attributes = map[string]string{"rack": "r2"}
-	m.start()
+	m.startAgent()
 }
 
-func (m *machine) grow() {
-	m.kill()
+func (m *machine) startWhole() {
+	m.killAgent()
 	m.config.Agent.Resources, m.config.Agent.Attributes = m.whole, nil
-	m.start()
+	m.startAgent()
 }
 
 // killedByOperator notes that an operator was told that a task ends, now or when its agent is back (R12).
@@ -202,7 +202,7 @@ func (t *truth) killsKept() {
 		}
 		d := launched.machine.daemon
 		if since := later(k.told, launched.machine.reported); d != nil && d.line != nil && !launched.machine.reported.IsZero() && !launched.machine.isolated && t.world.now.Sub(since) > killWithin {
-			t.world.breaks("launch %s runs on %s, and an operator was told %v ago that it is killed (R12)", k.label, launched.machine.name, t.world.now.Sub(k.told))
+			t.world.breakStory("launch %s runs on %s, and an operator was told %v ago that it is killed (R12)", k.label, launched.machine.name, t.world.now.Sub(k.told))
 		}
 		return false
 	})

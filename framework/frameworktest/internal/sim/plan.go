@@ -13,59 +13,59 @@ import (
 
 // acts is everything that can go wrong. Their order is part of what a seed means.
 var acts = []chaos.Act[*World]{
-	{Do: "break/agent", Weight: 8, Begin: onMachine((*machine).cut, nil)}, // its stream
-	{Do: chaos.CutAgent, Weight: 5, Begin: onMachine((*machine).isolate, (*machine).rejoin)},
-	{Do: chaos.KillAgent, Weight: 6, Begin: onMachine((*machine).kill, (*machine).start)},
-	{Do: chaos.RebootAgent, Weight: 3, Begin: onMachine((*machine).reboot, (*machine).start)},
-	{Do: "blink/agent", Weight: 1, Begin: onMachine(func(m *machine) { m.reboot(); m.start() }, nil)}, // rebooted at once
-	{Do: chaos.FullAgent, Weight: 2, Begin: onMachine(func(m *machine) { m.fill(true) }, func(m *machine) { m.fill(false) })},
+	{Do: "break/agent", Weight: 8, Begin: onMachine((*machine).breakStream, nil)}, // its stream
+	{Do: chaos.CutAgent, Weight: 5, Begin: onMachine((*machine).cutOff, (*machine).joinAgain)},
+	{Do: chaos.KillAgent, Weight: 6, Begin: onMachine((*machine).killAgent, (*machine).startAgent)},
+	{Do: chaos.RebootAgent, Weight: 3, Begin: onMachine((*machine).rebootMachine, (*machine).startAgent)},
+	{Do: "blink/agent", Weight: 1, Begin: onMachine(func(m *machine) { m.rebootMachine(); m.startAgent() }, nil)}, // rebooted at once
+	{Do: chaos.FullAgent, Weight: 2, Begin: onMachine(func(m *machine) { m.fillDisk(true) }, func(m *machine) { m.fillDisk(false) })},
 	{Do: chaos.KillExecutor, Weight: 6, Begin: onMachine((*machine).killExecutor, nil)},
 	{Do: "break/executor", Weight: 3, Begin: onMachine((*machine).cutExecutor, nil)},
-	{Do: chaos.KillLeader, Weight: 4, Begin: onQuorum((*quorum).crash, func(q *quorum) { q.world.electIfNone() })},
-	{Do: "depose/leader", Weight: 4, Begin: onQuorum((*quorum).elect, nil)},
-	{Do: "lose/majority", Weight: 3, Begin: onQuorum((*quorum).stop, (*quorum).start)},
-	{Do: chaos.Restore, Weight: 1, Begin: onQuorum((*quorum).restore, nil)},
-	{Do: "join/master", Weight: 1, Begin: onQuorum((*quorum).join, (*quorum).leave)},
-	{Do: "leave/master", Weight: 1, Begin: onQuorum((*quorum).leave, (*quorum).join)},
-	{Do: "save/masters", Weight: 1, Begin: onQuorum((*quorum).save, nil)}, // a snapshot
-	{Do: "break/scheduler", Weight: 4, Begin: onScheduler((*scheduler).cut, nil)},
-	{Do: chaos.CutScheduler, Weight: 3, Begin: onScheduler((*scheduler).isolate, (*scheduler).rejoin)},
-	{Do: chaos.KillScheduler, Weight: 4, Begin: onScheduler((*scheduler).kill, (*scheduler).start)},
-	{Do: "kill/task", Weight: 5, Begin: onScheduler(func(s *scheduler) { s.work.kill(s) }, nil)},
+	{Do: chaos.KillLeader, Weight: 4, Begin: onQuorum((*quorum).crashLeader, func(q *quorum) { q.world.electIfNone() })},
+	{Do: "depose/leader", Weight: 4, Begin: onQuorum((*quorum).electLeader, nil)},
+	{Do: "lose/majority", Weight: 3, Begin: onQuorum((*quorum).stopCommits, (*quorum).resumeCommits)},
+	{Do: chaos.Restore, Weight: 1, Begin: onQuorum((*quorum).restoreSnapshot, nil)},
+	{Do: "join/master", Weight: 1, Begin: onQuorum((*quorum).addMaster, (*quorum).removeMaster)},
+	{Do: "leave/master", Weight: 1, Begin: onQuorum((*quorum).removeMaster, (*quorum).addMaster)},
+	{Do: "save/masters", Weight: 1, Begin: onQuorum((*quorum).saveSnapshot, nil)}, // a snapshot
+	{Do: "break/scheduler", Weight: 4, Begin: onScheduler((*scheduler).breakStream, nil)},
+	{Do: chaos.CutScheduler, Weight: 3, Begin: onScheduler((*scheduler).cutOff, (*scheduler).joinAgain)},
+	{Do: chaos.KillScheduler, Weight: 4, Begin: onScheduler((*scheduler).killProcess, (*scheduler).startProcess)},
+	{Do: "kill/task", Weight: 5, Begin: onScheduler(func(s *scheduler) { s.work.killSomeTask(s) }, nil)},
 	{Do: "drain/agent", Weight: 3, Begin: onMachine(
-		func(m *machine) { m.mark(core.MarkAgent{Set: api.MarkDraining}) },
-		func(m *machine) { m.mark(core.MarkAgent{Clear: api.MarkDraining | api.MarkDrained}) })},
-	{Do: "mark/agent", Weight: 1, Begin: onMachine(func(m *machine) { m.mark(core.MarkAgent{Set: api.MarkGone, Force: true}) }, nil)}, // gone, and it hears of it
-	{Do: chaos.GoneAgent, Weight: 2, Begin: onMachine((*machine).goneWhileAway, (*machine).rejoin)},
-	{Do: "remove/agent", Weight: 1, Begin: onMachine(func(m *machine) { m.mark(core.MarkAgent{Remove: true, Force: true}) }, nil)},
-	{Do: "remove/framework", Weight: 1, Begin: onScheduler((*scheduler).remove, nil)},
-	{Do: "stop/leader", Weight: 2, Begin: func(w *World, f chaos.Fault) (func() error, error) { w.stall(f.For); return nil, nil }}, // its loop
-	{Do: "clock/agent", Weight: 2, Begin: onMachine(func(m *machine) { m.world.set(&m.clock) }, nil)},                              // while it runs
-	{Do: "clock/down", Weight: 2, Begin: onMachine(func(m *machine) { m.kill(); m.world.set(&m.clock) }, (*machine).start)},
+		func(m *machine) { m.markAgent(core.MarkAgent{Set: api.MarkDraining}) },
+		func(m *machine) { m.markAgent(core.MarkAgent{Clear: api.MarkDraining | api.MarkDrained}) })},
+	{Do: "mark/agent", Weight: 1, Begin: onMachine(func(m *machine) { m.markAgent(core.MarkAgent{Set: api.MarkGone, Force: true}) }, nil)}, // gone, and it hears of it
+	{Do: chaos.GoneAgent, Weight: 2, Begin: onMachine((*machine).goneWhileAway, (*machine).joinAgain)},
+	{Do: "remove/agent", Weight: 1, Begin: onMachine(func(m *machine) { m.markAgent(core.MarkAgent{Remove: true, Force: true}) }, nil)},
+	{Do: "remove/framework", Weight: 1, Begin: onScheduler((*scheduler).removeByForce, nil)},
+	{Do: "stop/leader", Weight: 2, Begin: func(w *World, f chaos.Fault) (func() error, error) { w.stallLeader(f.For); return nil, nil }}, // its loop
+	{Do: "clock/agent", Weight: 2, Begin: onMachine(func(m *machine) { m.world.setWallClock(&m.clock) }, nil)},                           // while it runs
+	{Do: "clock/down", Weight: 2, Begin: onMachine(func(m *machine) { m.killAgent(); m.world.setWallClock(&m.clock) }, (*machine).startAgent)},
 	{Do: "clock/leader", Weight: 2, Begin: onQuorum((*quorum).setClock, nil)},
 	{Do: "end/task", Weight: 9, Begin: onScheduler((*scheduler).killByOperator, nil)},
 	{Do: "shutdown/executor", Weight: 3, Begin: onScheduler((*scheduler).shutDownExecutor, nil)},
-	{Do: "waver/agent", Weight: 2, Begin: onMachine((*machine).waver, nil)},
-	{Do: "ask/agent", Weight: 2, Begin: onMachine((*machine).politely, (*machine).reactivate)},
+	{Do: "waver/agent", Weight: 2, Begin: onMachine((*machine).drainAndRegret, nil)},
+	{Do: "ask/agent", Weight: 2, Begin: onMachine((*machine).askPolitely, (*machine).clearMarks)},
 	{Do: "kill/gone", Weight: 1, Begin: onMachine((*machine).givenUp, nil)},
-	{Do: "plan/agent", Weight: 6, Begin: onMachine((*machine).plan, (*machine).cancel)},
-	{Do: "reserve/agent", Weight: 5, Begin: onMachine((*machine).reserve, nil)},
-	{Do: "end/away", Weight: 2, Begin: onMachine((*machine).endAway, (*machine).rejoin)},
-	{Do: "shrink/agent", Weight: 2, Begin: onMachine((*machine).shrink, (*machine).grow)},
-	{Do: "lie/agent", Weight: 1, Begin: onMachine((*machine).lie, (*machine).honest)},
+	{Do: "plan/agent", Weight: 6, Begin: onMachine((*machine).planMaintenance, (*machine).cancelMaintenance)},
+	{Do: "reserve/agent", Weight: 5, Begin: onMachine((*machine).changeReserved, nil)},
+	{Do: "end/away", Weight: 2, Begin: onMachine((*machine).endAway, (*machine).joinAgain)},
+	{Do: "shrink/agent", Weight: 2, Begin: onMachine((*machine).loseResources, (*machine).startWhole)},
+	{Do: "lie/agent", Weight: 1, Begin: onMachine((*machine).beginLying, (*machine).endLying)},
 	{Do: "slow/quorum", Weight: 12, Begin: onQuorum(func(q *quorum) { q.slow = true }, func(q *quorum) { q.slow = false })},
 	{Do: "kill/start", Weight: 6, Begin: onMachine((*machine).killAtStart, nil)},
-	{Do: "leave/framework", Weight: 2, Begin: onScheduler((*scheduler).leave, nil)},
-	{Do: "write/store", Weight: 12, Begin: onScheduler((*scheduler).write, nil)},
-	{Do: "hush/scheduler", Weight: 2, Begin: onScheduler((*scheduler).hush, (*scheduler).listen)},
+	{Do: "leave/framework", Weight: 2, Begin: onScheduler((*scheduler).removeIfGone, nil)},
+	{Do: "write/store", Weight: 12, Begin: onScheduler((*scheduler).writeStore, nil)},
+	{Do: "hush/scheduler", Weight: 2, Begin: onScheduler((*scheduler).suppressOffers, (*scheduler).reviveOffers)},
 	{Do: "change/framework", Weight: 3, Begin: onScheduler(
-		func(s *scheduler) { s.wish(`attributes.?rack.orValue("") != "r2"`) }, func(s *scheduler) { s.wish("") })},
-	{Do: "talk/executor", Weight: 1, Begin: onScheduler((*scheduler).talk, nil)},
-	{Do: "hide/secret", Weight: 2, Begin: onScheduler((*scheduler).hide, (*scheduler).setSecret)},
-	{Do: "crowd/agent", Weight: 3, Begin: onMachine((*machine).crowd, (*machine).clear)},
-	{Do: "rank/role", Weight: 4, Begin: onScheduler((*scheduler).rank, (*scheduler).unrank)},
+		func(s *scheduler) { s.changeFramework(`attributes.?rack.orValue("") != "r2"`) }, func(s *scheduler) { s.changeFramework("") })},
+	{Do: "talk/executor", Weight: 1, Begin: onScheduler((*scheduler).talkToExecutors, nil)},
+	{Do: "hide/secret", Weight: 2, Begin: onScheduler((*scheduler).hideSecret, (*scheduler).setSecret)},
+	{Do: "crowd/agent", Weight: 3, Begin: onMachine((*machine).fillProcessors, (*machine).emptyProcessors)},
+	{Do: "rank/role", Weight: 4, Begin: onScheduler((*scheduler).rankRole, (*scheduler).unrankRole)},
 	{Do: "limit/role", Weight: 1, Begin: onScheduler(
-		func(s *scheduler) { s.limit(api.Scalars(1, 512)) }, func(s *scheduler) { s.limit(api.Resources{}) })},
+		func(s *scheduler) { s.limitRole(api.Scalars(1, 512)) }, func(s *scheduler) { s.limitRole(api.Resources{}) })},
 }
 
 func onQuorum(begin, end func(*quorum)) chaos.Begin[*World] {
@@ -103,20 +103,20 @@ type Outcome struct {
 func Run(p chaos.Plan, story *strings.Builder) Outcome {
 	w := newWorld(p.Seed)
 	w.story = story
-	w.populate(p.Seed)
+	w.drawCluster(p.Seed)
 	if err := chaos.Play(p, w, acts); err != nil && w.broken == nil {
-		w.breaks("%v", err)
+		w.breakStory("%v", err)
 	}
-	w.pass(max(time.Second, epoch.Add(21*time.Second).Sub(w.now)))
-	w.calm()
+	w.passTime(max(time.Second, epoch.Add(21*time.Second).Sub(w.now)))
+	w.endFaults()
 	return Outcome{Err: w.broken, Steps: w.steps, Tasks: len(w.truth.order), Coverage: w.coverage}
 }
 
 // Pass lets time go by, unless a promise is broken.
-func (w *World) Pass(span time.Duration) error { w.pass(span); return w.broken }
+func (w *World) Pass(span time.Duration) error { w.passTime(span); return w.broken }
 
 // Tell writes a line about a fault into the story.
-func (w *World) Tell(what string, f chaos.Fault) { w.say("fault", "%s: %v", what, f) }
+func (w *World) Tell(what string, f chaos.Fault) { w.tellStory("fault", "%s: %v", what, f) }
 
 // Calm does not wait: here a fault may begin while others last.
 func (*World) Calm(chaos.Fault) error { return nil }
@@ -124,15 +124,15 @@ func (*World) Calm(chaos.Fault) error { return nil }
 // disk is a resource of which volumes can be made.
 var disk = api.NewResources(api.Resource{Label: api.Label{Name: "disk"}, Scalar: 1_000_000})
 
-// populate draws a cluster and its work.
-func (w *World) populate(seed uint64) {
+// drawCluster draws a cluster and its work.
+func (w *World) drawCluster(seed uint64) {
 	r := w.random
 	if r.IntN(3) == 0 {
 		w.quorum.policy = "priority"
 	}
 	w.quorum.config.GoneAfter = -1
 	if r.IntN(5) == 0 {
-		w.quorum.config.GoneAfter = w.between(time.Second, 30*time.Second)
+		w.quorum.config.GoneAfter = w.drawBetween(time.Second, 30*time.Second)
 	}
 	if r.IntN(2) == 0 {
 		w.quorum.config.ReceiptKey = []byte("the key of the cluster")
@@ -143,7 +143,7 @@ func (w *World) populate(seed uint64) {
 	if hasJobs(seed) {
 		w.quorum.keepStores()
 	}
-	w.quorum.elect()
+	w.quorum.electLeader()
 	for i := range 1 + r.IntN(4) {
 		m := w.addMachine(fmt.Sprintf("h%d", i+1), api.Scalars(float64(1+r.IntN(4)), 2048).Plus(disk))
 		if r.IntN(4) == 0 {
@@ -153,12 +153,12 @@ func (w *World) populate(seed uint64) {
 			m.config.StubsMax = 3
 		}
 		if r.IntN(3) == 0 {
-			m.jump()
+			m.jumpClock()
 		}
-		w.in(w.between(0, time.Second), m.start)
+		w.planIn(w.drawBetween(0, time.Second), m.startAgent)
 	}
 	if hasJobs(seed) {
-		w.open("jobs")
+		w.openOffice("jobs")
 	}
 	for i := range 1 + r.IntN(3) {
 		name := fmt.Sprintf("f%d", i+1)
@@ -168,58 +168,58 @@ func (w *World) populate(seed uint64) {
 		k.drawHabits()
 		s := w.addScheduler(name, k)
 		s.info.Revocable = k.habits.thrifty
-		w.in(0, s.setSecret)
+		w.planIn(0, s.setSecret)
 		if r.IntN(3) == 0 && !k.terse {
 			s.info.Roles = append(s.info.Roles, "shared", "role-f1/below")
 		}
 		if r.IntN(3) == 0 {
-			s.info.FailoverTimeout = w.between(2*time.Second, time.Minute)
+			s.info.FailoverTimeout = w.drawBetween(2*time.Second, time.Minute)
 		}
 		if r.IntN(3) == 0 {
 			s.info.Standby = true
 			second := w.addScheduler(name, k)
 			second.info = s.info
 			second.name += "b"
-			w.in(w.between(0, 5*time.Second), second.start)
+			w.planIn(w.drawBetween(0, 5*time.Second), second.startProcess)
 		}
-		w.in(w.between(0, time.Second), s.start)
+		w.planIn(w.drawBetween(0, time.Second), s.startProcess)
 	}
 }
 
-// calm ends all faults. Then everything has to come to rest, and at the end everything has to be gone.
-func (w *World) calm() {
+// endFaults ends all faults. Then everything has to come to rest, and at the end everything has to be gone.
+func (w *World) endFaults() {
 	if w.broken != nil {
 		return
 	}
-	w.say("world", "the calm begins")
+	w.tellStory("world", "the calm begins")
 	w.kind = true
 	w.quorum.slow = false
-	w.quorum.start()
+	w.quorum.resumeCommits()
 	w.electIfNone()
-	w.in(time.Second, func() {
+	w.planIn(time.Second, func() {
 		for _, m := range w.machines {
-			m.rejoin()
+			m.joinAgain()
 			if m.lies = false; !m.config.Agent.Resources.Equal(m.whole) {
-				m.grow()
+				m.startWhole()
 			}
-			m.start()
-			m.fill(false)
-			m.clear()
-			m.cancel()
-			m.reactivate()
+			m.startAgent()
+			m.fillDisk(false)
+			m.emptyProcessors()
+			m.cancelMaintenance()
+			m.clearMarks()
 		}
 		for _, s := range w.schedulers {
-			s.rejoin()
-			s.start()
-			s.listen()
-			s.wish("")
+			s.joinAgain()
+			s.startProcess()
+			s.reviveOffers()
+			s.changeFramework("")
 			s.setSecret()
-			s.limit(api.Resources{})
-			s.unrank()
+			s.limitRole(api.Resources{})
+			s.unrankRole()
 		}
 	})
-	w.rest("to settle", 5*time.Minute, w.truth.settled)
-	w.say("world", "all work ends")
+	w.awaitRest("to settle", 5*time.Minute, w.truth.findUnsettled)
+	w.tellStory("world", "all work ends")
 	w.truth.short = true
 	for _, s := range w.schedulers {
 		s.work.resting = true
@@ -230,41 +230,41 @@ func (w *World) calm() {
 			p.finishAll()
 		}
 	}
-	w.rest("to end its work", 5*time.Minute, func() string {
+	w.awaitRest("to end its work", 5*time.Minute, func() string {
 		w.giveUpLost()
 		for _, s := range w.schedulers {
-			if why := s.user.unrest(); why != "" {
+			if why := s.user.findUnrest(); why != "" {
 				return why
 			}
 			if s.up && len(s.work.tasks) > 0 {
 				return fmt.Sprintf("%s still has %d tasks", s.name, len(s.work.tasks))
 			}
 		}
-		return w.truth.settled()
+		return w.truth.findUnsettled()
 	})
-	w.say("world", "all frameworks are torn down")
+	w.tellStory("world", "all frameworks are torn down")
 	for _, s := range w.schedulers {
 		s.work.torn = true
 		s.tearDown()
 	}
-	w.rest("to be empty", 5*time.Minute, func() string {
+	w.awaitRest("to be empty", 5*time.Minute, func() string {
 		w.removeOrphans()
-		return w.truth.empty()
+		return w.truth.findLeft()
 	})
 }
 
-// rest waits until nothing is left that has to come to rest.
-func (w *World) rest(what string, within time.Duration, unrest func() string) {
+// awaitRest waits until nothing is left that has to come to rest.
+func (w *World) awaitRest(what string, within time.Duration, unrest func() string) {
 	if w.broken != nil {
 		return
 	}
 	var why string
 	end := w.now.Add(within)
 	for w.broken == nil && w.now.Before(end) {
-		w.pass(2 * time.Second)
+		w.passTime(2 * time.Second)
 		if why = unrest(); why == "" {
 			return
 		}
 	}
-	w.breaks("the cluster needs more than %v %s: %s", within, what, why)
+	w.breakStory("the cluster needs more than %v %s: %s", within, what, why)
 }

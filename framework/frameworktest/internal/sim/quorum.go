@@ -43,10 +43,10 @@ func newQuorum(w *World) *quorum {
 	return q
 }
 
-// clock returns the clocks of a master.
-func (q *quorum) clock(name string) *timepiece {
+// clockOf returns the clocks of a master.
+func (q *quorum) clockOf(name string) *timepiece {
 	if q.clocks[name] == nil {
-		q.clocks[name] = &timepiece{drift: q.world.drift()}
+		q.clocks[name] = &timepiece{drift: q.world.drawDrift()}
 	}
 	return q.clocks[name]
 }
@@ -54,17 +54,17 @@ func (q *quorum) clock(name string) *timepiece {
 // setClock sets the wall clock of the leading master, while it leads.
 func (q *quorum) setClock() {
 	if q.leader != nil {
-		q.world.set(q.leader.clock)
-		q.leader.step(core.Woken{})
+		q.world.setWallClock(q.leader.clock)
+		q.leader.stepCore(core.Woken{})
 	}
 }
 
-// elect makes a new leader from what is committed. Of the former leader's proposals the first few may have been
+// electLeader makes a new leader from what is committed. Of the former leader's proposals the first few may have been
 // committed.
-func (q *quorum) elect() {
-	q.depose()
+func (q *quorum) electLeader() {
+	q.deposeLeader()
 	if kept := len(q.pending); kept > 0 {
-		q.apply(q.pending[:q.world.random.IntN(kept+1)])
+		q.applyCommands(q.pending[:q.world.random.IntN(kept+1)])
 	}
 	q.pending = nil
 	q.term.Number++
@@ -77,77 +77,77 @@ func (q *quorum) elect() {
 	config := q.config
 	config.Master = api.MasterID(name)
 	config.Client = name + "/" + q.term.String()
-	q.leader = newLeader(q.world, name, q.term, q.clock(name))
-	q.world.say(name, "leads in term %s", q.term)
-	q.leader.core = core.New(config, q.state, q.term, policy, q.leader.time())
-	q.leader.round()
+	q.leader = newLeader(q.world, name, q.term, q.clockOf(name))
+	q.world.tellStory(name, "leads in term %s", q.term)
+	q.leader.core = core.New(config, q.state, q.term, policy, q.leader.readClock())
+	q.leader.planRound()
 }
 
-// join takes a new master into the quorum, by a new name, because a name is never used twice.
-func (q *quorum) join() {
+// addMaster takes a new master into the quorum, by a new name, because a name is never used twice.
+func (q *quorum) addMaster() {
 	if q.leader == nil || len(q.members) == registry.MastersMax {
 		return
 	}
 	q.joined++
 	name := "m" + strconv.Itoa(q.joined)
 	q.members = append(q.members, name)
-	q.world.say(name, "joins the quorum")
-	q.record(registry.SetMaster{ID: api.MasterID(name), Master: registry.Master{GRPC: name + ":4600"}})
+	q.world.tellStory(name, "joins the quorum")
+	q.recordChange(registry.SetMaster{ID: api.MasterID(name), Master: registry.Master{GRPC: name + ":4600"}})
 }
 
-// leave takes the master that has been there longest out of the quorum; one that leads hands over first.
-func (q *quorum) leave() {
+// removeMaster takes the master that has been there longest out of the quorum; one that leads hands over first.
+func (q *quorum) removeMaster() {
 	if q.leader == nil || len(q.members) == 1 {
 		return
 	}
 	name := q.members[0]
 	q.members = q.members[1:]
 	if q.leader.name == name {
-		q.elect()
+		q.electLeader()
 	}
-	q.world.say(name, "leaves the quorum")
-	q.record(registry.RemoveMaster{ID: api.MasterID(name)})
+	q.world.tellStory(name, "leaves the quorum")
+	q.recordChange(registry.RemoveMaster{ID: api.MasterID(name)})
 }
 
-// record has the leader's shell propose what its core does not decide.
-func (q *quorum) record(change registry.Change) {
-	q.propose(q.leader, registry.Command{At: q.leader.time().Round(0), Change: change})
+// recordChange has the leader's shell propose what its core does not decide.
+func (q *quorum) recordChange(change registry.Change) {
+	q.proposeCommand(q.leader, registry.Command{At: q.leader.readClock().Round(0), Change: change})
 }
 
 // answering returns the leader that somebody reaches who looks for it: mostly the present one, while another still believes
 // that it leads. nil: nobody leads.
 func (q *quorum) answering() *leader {
-	if q.former != nil && (q.leader == nil || q.world.chance(4)) {
+	if q.former != nil && (q.leader == nil || q.world.drawChance(4)) {
 		return q.former
 	}
 	return q.leader
 }
 
-// depose lets the leader go on for a while without knowing that it no longer leads.
-func (q *quorum) depose() {
+// deposeLeader lets the leader go on for a while without knowing that it no longer leads.
+func (q *quorum) deposeLeader() {
 	if q.leader == nil {
 		return
 	}
 	if q.former != nil {
-		q.former.end()
+		q.former.endTerm()
 	}
 	former := q.leader
 	q.former, q.leader = former, nil
-	q.world.say(former.name, "is deposed")
-	q.world.in(q.world.between(0, 3*time.Second), former.end)
+	q.world.tellStory(former.name, "is deposed")
+	q.world.planIn(q.world.drawBetween(0, 3*time.Second), former.endTerm)
 }
 
-// crash ends the leader at once.
-func (q *quorum) crash() {
+// crashLeader ends the leader at once.
+func (q *quorum) crashLeader() {
 	if q.leader != nil {
-		q.world.say(q.leader.name, "crashes")
-		q.leader.end()
+		q.world.tellStory(q.leader.name, "crashes")
+		q.leader.endTerm()
 		q.leader = nil
 	}
 }
 
-// propose proposes a leader's command to the majority.
-func (q *quorum) propose(from *leader, command registry.Command) {
+// proposeCommand proposes a leader's command to the majority.
+func (q *quorum) proposeCommand(from *leader, command registry.Command) {
 	if from != q.leader {
 		return // it can't reach a majority, and nobody will ever know
 	}
@@ -161,11 +161,11 @@ func (q *quorum) commitSoon() {
 		return
 	}
 	q.busy = true
-	pause := q.world.pause()
+	pause := q.world.drawPause()
 	if q.slow {
-		pause = q.world.between(100*time.Millisecond, 3*time.Second)
+		pause = q.world.drawBetween(100*time.Millisecond, 3*time.Second)
 	}
-	q.world.in(pause, func() {
+	q.world.planIn(pause, func() {
 		q.busy = false
 		if q.stopped || q.leader == nil || len(q.pending) == 0 {
 			return
@@ -177,17 +177,17 @@ func (q *quorum) commitSoon() {
 			commands = commands[:1]
 			defer q.commitSoon()
 		}
-		q.apply(commands)
-		q.leader.step(core.Committed{Index: q.state.Index, Commands: commands})
+		q.applyCommands(commands)
+		q.leader.stepCore(core.Committed{Index: q.state.Index, Commands: commands})
 	})
 }
 
-func (q *quorum) apply(commands []registry.Command) {
+func (q *quorum) applyCommands(commands []registry.Command) {
 	q.state.Index++
 	for _, command := range commands {
-		result := q.world.truth.applies(q.state, command)
+		result := q.world.truth.checkCommand(q.state, command)
 		if q.world.story != nil {
-			q.world.say("quorum", "commits %T: %v", command.Change, describeResult(result))
+			q.world.tellStory("quorum", "commits %T: %v", command.Change, describeResult(result))
 		}
 	}
 }
@@ -199,26 +199,26 @@ func describeResult(r registry.Result) string {
 	return string(r.Agent) + string(r.Framework)
 }
 
-// stop takes the majority away; start brings it back.
-func (q *quorum) stop() { q.stopped = true }
+// stopCommits takes the majority away; resumeCommits brings it back.
+func (q *quorum) stopCommits() { q.stopped = true }
 
-func (q *quorum) start() {
+func (q *quorum) resumeCommits() {
 	q.stopped = false
 	q.commitSoon()
 }
 
-// save takes a snapshot. restore sets the cluster back to it, in the next epoch and in terms that begin at the seconds
+// saveSnapshot takes a snapshot. restoreSnapshot sets the cluster back to it, in the next epoch and in terms that begin at the seconds
 // since 1970 (R1). The same snapshot may be restored again.
-func (q *quorum) save() { q.backup, q.saved = q.state.Clone(), q.term }
+func (q *quorum) saveSnapshot() { q.backup, q.saved = q.state.Clone(), q.term }
 
-func (q *quorum) restore() {
+func (q *quorum) restoreSnapshot() {
 	begins := uint64(q.world.now.Unix())
 	if q.backup == nil || q.keepsStores || q.term.Number >= begins { // nobody restores again within seconds
 		return
 	}
-	q.crash()
+	q.crashLeader()
 	if q.former != nil {
-		q.former.end()
+		q.former.endTerm()
 	}
 	q.pending = nil
 	q.state = q.backup.Clone()
@@ -228,6 +228,6 @@ func (q *quorum) restore() {
 	q.state.Apply(registry.Command{Change: registry.RaiseEpoch{Epoch: epoch}})
 	q.restored = true
 	q.world.truth.forgetKills()
-	q.world.say("quorum", "is restored from a snapshot, epoch %d", epoch)
-	q.elect()
+	q.world.tellStory("quorum", "is restored from a snapshot, epoch %d", epoch)
+	q.electLeader()
 }

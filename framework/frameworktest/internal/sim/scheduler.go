@@ -46,16 +46,16 @@ type scheduler struct {
 
 // user is whom a scheduler serves.
 type user interface {
-	interests() sdk.Interests // beside those that all have
-	subscribed(s *scheduler)
-	settled(s *scheduler)
-	offered(s *scheduler, offers []api.Offer)
-	rescinded(s *scheduler, offers []api.OfferID)
-	updated(s *scheduler, status api.Status) sdk.Outcome
-	removed(s *scheduler)
+	listInterests() sdk.Interests // beside those that all have
+	hearSubscribed(s *scheduler)
+	hearSettled(s *scheduler)
+	hearOffers(s *scheduler, offers []api.Offer)
+	hearRescinded(s *scheduler, offers []api.OfferID)
+	hearUpdate(s *scheduler, status api.Status) sdk.Outcome
+	hearRemoved(s *scheduler)
 	sayDemand(s *scheduler)
-	unsettled(s *scheduler) string // what has not come to rest though nothing is broken any more; "": nothing
-	unrest() string                // what is left to do once no more work is begun; "": nothing
+	findUnsettled(s *scheduler) string // what has not come to rest though nothing is broken any more; "": nothing
+	findUnrest() string                // what is left to do once no more work is begun; "": nothing
 }
 
 // writer writes into the framework's store.
@@ -87,98 +87,98 @@ const reconcileEvery = time.Minute
 
 // addScheduler makes a scheduler whose process is not yet started.
 func (w *World) addScheduler(name string, work *work) *scheduler {
-	s := &scheduler{world: w, name: name, work: work, user: work, clock: timepiece{drift: w.drift()}}
+	s := &scheduler{world: w, name: name, work: work, user: work, clock: timepiece{drift: w.drawDrift()}}
 	s.info = api.Framework{Name: name, Roles: []api.Role{api.Role("role-" + name)}, FailoverTimeout: time.Hour}
 	w.schedulers = append(w.schedulers, s)
 	return s
 }
 
-// start starts the process, which only remembers its framework's ID and its work.
-func (s *scheduler) start() {
+// startProcess starts the process, which only remembers its framework's ID and its work.
+func (s *scheduler) startProcess() {
 	if s.up {
 		return
 	}
-	s.end()
+	s.endProcess()
 	s.up = true
-	s.world.say(s.name, "scheduler starts")
+	s.world.tellStory(s.name, "scheduler starts")
 	s.core = sdk.New(sdk.Config{
 		Framework: s.info, Masters: []string{"masters"}, Version: "v1", ReconcileInterval: reconcileEvery,
-		Interests: s.user.interests() | sdk.InSubscribed | sdk.InRescinded | sdk.InInverseOffers | sdk.InMessages | sdk.InExecutorLost | sdk.InAgentLost | sdk.InOperations,
+		Interests: s.user.listInterests() | sdk.InSubscribed | sdk.InRescinded | sdk.InInverseOffers | sdk.InMessages | sdk.InExecutorLost | sdk.InAgentLost | sdk.InOperations,
 	})
-	s.step(sdk.Started{Instance: s.instance()})
+	s.stepCore(sdk.Started{Instance: s.instanceName()})
 }
 
-func (s *scheduler) instance() api.Nonce {
+func (s *scheduler) instanceName() api.Nonce {
 	return api.Nonce(fmt.Sprintf("%s-instance-%d", s.name, s.life))
 }
 
-// kill ends the process at once.
-func (s *scheduler) kill() {
+// killProcess ends the process at once.
+func (s *scheduler) killProcess() {
 	if !s.up {
 		return
 	}
-	s.world.say(s.name, "scheduler is killed")
+	s.world.tellStory(s.name, "scheduler is killed")
 	if s.line != nil {
 		s.line.stream.tear()
 	}
-	s.end()
+	s.endProcess()
 }
 
-// end forgets everything that ends with the process.
-func (s *scheduler) end() {
+// endProcess forgets everything that ends with the process.
+func (s *scheduler) endProcess() {
 	s.up, s.waker, s.line, s.out = false, waker{}, nil, nil
 	s.callbacks, s.calling, s.asked, s.said, s.offers = nil, false, 0, said{}, map[api.OfferID]api.Offer{}
 	s.phase, s.writer = away, writer{}
 	s.life++
 }
 
-func (s *scheduler) isolate() {
+func (s *scheduler) cutOff() {
 	s.isolated = true
-	s.world.say(s.name, "is isolated")
+	s.world.tellStory(s.name, "is isolated")
 	if s.line != nil {
 		s.line.stream.silence()
 	}
 }
 
-func (s *scheduler) rejoin() { s.isolated = false }
+func (s *scheduler) joinAgain() { s.isolated = false }
 
-// later calls do after a pause, unless the process has ended meanwhile.
-func (s *scheduler) later(pause time.Duration, do func()) {
+// planLater calls do after a pause, unless the process has ended meanwhile.
+func (s *scheduler) planLater(pause time.Duration, do func()) {
 	life := s.life
-	s.world.in(pause, func() {
+	s.world.planIn(pause, func() {
 		if s.up && s.life == life {
 			do()
 		}
 	})
 }
 
-// step passes an event to the core, and performs the core's effects.
-func (s *scheduler) step(what sdk.Happening) {
+// stepCore passes an event to the core, and performs the core's effects.
+func (s *scheduler) stepCore(what sdk.Happening) {
 	if !s.up {
 		return
 	}
 	effects := s.core.Step(sdk.Event{At: s.clock.read(s.world), Chance: s.world.random.Uint64(), What: what})
 	for _, effect := range slices.Clone(effects) { // a clone, because performing one may step again
-		s.perform(effect)
+		s.performEffect(effect)
 	}
-	s.arm()
+	s.armWaker()
 }
 
-func (s *scheduler) arm() {
-	s.wakeAt(s.core.Wake(), &s.clock, s.world, s.later, func() { s.step(sdk.Woken{}) })
+func (s *scheduler) armWaker() {
+	s.wakeAt(s.core.Wake(), &s.clock, s.world, s.planLater, func() { s.stepCore(sdk.Woken{}) })
 }
 
-func (s *scheduler) perform(effect sdk.Effect) {
+func (s *scheduler) performEffect(effect sdk.Effect) {
 	switch e := effect.(type) {
 	case sdk.Dial:
-		s.later(s.world.between(10*time.Millisecond, 400*time.Millisecond), s.dial)
+		s.planLater(s.world.drawBetween(10*time.Millisecond, 400*time.Millisecond), s.dialLeader)
 	case sdk.CloseLink:
 		s.hangUp()
 	case sdk.Send:
-		s.send(e.Number, e.Call)
+		s.sendCall(e.Number, e.Call)
 	case sdk.Acknowledge:
-		s.world.truth.acknowledges(s, e.Item)
-		s.send(e.Number, protocol.Acknowledge{Items: []protocol.Acknowledgement{e.Item}})
+		s.world.truth.checkAcknowledged(s, e.Item)
+		s.sendCall(e.Number, protocol.Acknowledge{Items: []protocol.Acknowledgement{e.Item}})
 	case sdk.SessionBegan:
 		s.info.ID, s.phase, s.session, s.takeovers = e.Framework, active, e.Session, e.Takeovers
 		s.sessions++
@@ -188,9 +188,9 @@ func (s *scheduler) perform(effect sdk.Effect) {
 		s.callbacks = append(s.callbacks, callback{e, s.sessions})
 		s.callNext()
 	case sdk.Ended:
-		s.ended(e.Err)
+		s.hearEnded(e.Err)
 	case sdk.Log:
-		s.say(e)
+		s.tellLog(e)
 	case sdk.FrameworkChanged:
 		s.info, s.said.changes = e.Framework, e.Changes
 	case sdk.UpdateEnded, sdk.WantedTold, sdk.StandsBy: // nobody waits for these
@@ -198,7 +198,7 @@ func (s *scheduler) perform(effect sdk.Effect) {
 	}
 }
 
-func (s *scheduler) say(e sdk.Log) {
+func (s *scheduler) tellLog(e sdk.Log) {
 	if s.world.story == nil {
 		return
 	}
@@ -206,27 +206,27 @@ func (s *scheduler) say(e sdk.Log) {
 	for _, f := range e.Fields {
 		text += fmt.Sprintf(" %s=%q", f.Name, fmt.Sprint(f.Value))
 	}
-	s.world.say(s.name, "%s", text)
+	s.world.tellStory(s.name, "%s", text)
 }
 
-// ended handles the end of Run. If others have ended it, the scheduler starts again, as under a supervisor.
-func (s *scheduler) ended(err error) {
+// hearEnded handles the end of Run. If others have ended it, the scheduler starts again, as under a supervisor.
+func (s *scheduler) hearEnded(err error) {
 	s.hangUp()
-	s.end()
+	s.endProcess()
 	switch {
 	case err == nil, api.Is(err, api.Removed):
-		s.user.removed(s)
+		s.user.hearRemoved(s)
 	case api.Is(err, api.Fenced):
 	default:
-		s.world.in(time.Second, s.start)
+		s.world.planIn(time.Second, s.startProcess)
 	}
 }
 
-// dial opens the stream that the core asks for.
-func (s *scheduler) dial() {
+// dialLeader opens the stream that the core asks for.
+func (s *scheduler) dialLeader() {
 	to := s.world.quorum.answering()
 	if to == nil || s.isolated {
-		s.step(sdk.Dialed{Err: errOver})
+		s.stepCore(sdk.Dialed{Err: errOver})
 		return
 	}
 	line := &schedulerLine{stream: newStream(s.world), leader: to, scheduler: s}
@@ -234,11 +234,11 @@ func (s *scheduler) dial() {
 	line.stream.atClient = func(err *api.Error) {
 		if s.line == line && s.up {
 			s.line, s.out = nil, nil
-			s.step(sdk.LinkEnded{Err: err})
+			s.stepCore(sdk.LinkEnded{Err: err})
 		}
 	}
 	s.line = line
-	s.step(sdk.Dialed{})
+	s.stepCore(sdk.Dialed{})
 }
 
 // hangUp ends the stream from this side, if there is one.
@@ -251,10 +251,10 @@ func (s *scheduler) hangUp() {
 	s.out = nil
 }
 
-// send queues a call, which is sent at the end of this moment.
-func (s *scheduler) send(number uint64, call protocol.SchedulerCall) {
+// sendCall queues a call, which is sent at the end of this moment.
+func (s *scheduler) sendCall(number uint64, call protocol.SchedulerCall) {
 	if len(s.out) == 0 {
-		s.world.in(0, func() {
+		s.world.planIn(0, func() {
 			if s.line != nil {
 				s.flushTo(s.line)
 			}
@@ -275,25 +275,25 @@ func (s *scheduler) flushTo(line *schedulerLine) {
 	})
 }
 
-// hear handles a message of the master.
-func (s *scheduler) hear(line *schedulerLine, term api.Term, events []protocol.SchedulerEvent) {
+// hearEvents handles a message of the master.
+func (s *scheduler) hearEvents(line *schedulerLine, term api.Term, events []protocol.SchedulerEvent) {
 	if s.line != line || !s.up {
 		return
 	}
 	for _, event := range events {
 		if s.world.story != nil {
-			s.world.say(s.name, "hears %s", describe(event))
+			s.world.tellStory(s.name, "hears %s", describe(event))
 		}
 		switch e := event.(type) {
 		case protocol.Waiting:
 			s.phase = standing
 		case protocol.Update:
 			s.updates++
-			s.work.hears(e.Status)
+			s.work.noteEnd(e.Status)
 		default: // only the core handles the others
 		}
 	}
-	s.step(sdk.Heard{Term: term, Events: events})
+	s.stepCore(sdk.Heard{Term: term, Events: events})
 }
 
 // callNext lets the work handle the callback that has waited for longest; that may take long.
@@ -305,40 +305,40 @@ func (s *scheduler) callNext() {
 	next := s.callbacks[0]
 	s.callbacks = s.callbacks[1:]
 	life := s.life
-	s.later(s.world.pause(), func() {
+	s.planLater(s.world.drawPause(), func() {
 		result := sdk.Called{Outcome: sdk.Skipped}
 		if sdk.IsAlwaysMade(next.call) || s.phase == active && next.session == s.sessions {
-			result = s.call(next.call)
+			result = s.callUser(next.call)
 		}
 		if s.life != life { // the call has ended the process
 			return
 		}
 		s.calling = false
-		s.step(result)
+		s.stepCore(result)
 		s.callNext()
 	})
 }
 
-func (s *scheduler) call(callback sdk.Callback) (result sdk.Called) {
+func (s *scheduler) callUser(callback sdk.Callback) (result sdk.Called) {
 	switch c := callback.(type) {
 	case sdk.CallSubscribed:
-		s.user.subscribed(s)
+		s.user.hearSubscribed(s)
 	case sdk.CallSettled:
-		s.user.settled(s)
+		s.user.hearSettled(s)
 	case sdk.CallOffers:
 		s.asked = c.Number
 		for _, offer := range c.Offers {
 			s.offers[offer.ID] = offer
 			result.Answers = append(result.Answers, api.Keep(offer))
 		}
-		s.user.offered(s, c.Offers)
+		s.user.hearOffers(s, c.Offers)
 	case sdk.CallRescinded:
 		for _, id := range c.Offers {
 			delete(s.offers, id)
 		}
-		s.user.rescinded(s, c.Offers)
+		s.user.hearRescinded(s, c.Offers)
 	case sdk.CallUpdate:
-		result.Outcome = s.user.updated(s, c.Status)
+		result.Outcome = s.user.hearUpdate(s, c.Status)
 	case sdk.CallOperationDone:
 		s.work.operationDone(s, c)
 	case sdk.CallInverseOffers:
@@ -348,39 +348,39 @@ func (s *scheduler) call(callback sdk.Callback) (result sdk.Called) {
 	return result
 }
 
-// accept answers an offer with operations, the last of which launches, if the offer is still open.
-func (s *scheduler) accept(offer api.Offer, operations []api.Operation, filter api.Filter) bool {
-	return s.answer(api.Answer{Offers: []api.OfferID{offer.ID}, Operations: operations, Filter: filter})
+// acceptOffer answers an offer with operations, the last of which launches, if the offer is still open.
+func (s *scheduler) acceptOffer(offer api.Offer, operations []api.Operation, filter api.Filter) bool {
+	return s.answerOffer(api.Answer{Offers: []api.OfferID{offer.ID}, Operations: operations, Filter: filter})
 }
 
-func (s *scheduler) decline(offer api.Offer, filter api.Filter) {
-	s.answer(api.Answer{Offers: []api.OfferID{offer.ID}, Filter: filter})
+func (s *scheduler) declineOffer(offer api.Offer, filter api.Filter) {
+	s.answerOffer(api.Answer{Offers: []api.OfferID{offer.ID}, Filter: filter})
 }
 
-func (s *scheduler) answer(answer api.Answer) bool {
+func (s *scheduler) answerOffer(answer api.Answer) bool {
 	id := answer.Offers[0]
 	if _, open := s.offers[id]; !open {
 		return false
 	}
 	delete(s.offers, id)
-	s.step(sdk.Answered{Answers: []api.Answer{answer}})
+	s.stepCore(sdk.Answered{Answers: []api.Answer{answer}})
 	return true
 }
 
 // firstOffer returns an offer that was not answered yet.
 func (s *scheduler) firstOffer() api.Offer { return s.offers[slices.Sorted(maps.Keys(s.offers))[0]] }
 
-// demand states what is wanted from now on.
-func (s *scheduler) demand(demand api.Demand) {
+// stateDemand states what is wanted from now on.
+func (s *scheduler) stateDemand(demand api.Demand) {
 	if len(demand.Shapes) > 0 {
 		s.said.hushed = quieting{} // who wants something is offered it
 	}
-	s.step(sdk.DemandStated{Demand: demand, Behind: s.asked})
+	s.stepCore(sdk.DemandStated{Demand: demand, Behind: s.asked})
 }
 
-// ask asks for the states of tasks that the work remembers, because another process may have launched them.
-func (s *scheduler) ask(tasks ...api.TaskID) {
+// askStates asks for the states of tasks that the work remembers, because another process may have launched them.
+func (s *scheduler) askStates(tasks ...api.TaskID) {
 	if len(tasks) > 0 {
-		s.step(sdk.ReconcileAsked{Tasks: tasks})
+		s.stepCore(sdk.ReconcileAsked{Tasks: tasks})
 	}
 }

@@ -34,7 +34,7 @@ func tell(t *testing.T) *tale {
 			t.Log(strings.Join(lines[max(0, len(lines)-80):], "\n"))
 		}
 	})
-	x.quorum.elect()
+	x.quorum.electLeader()
 	return x
 }
 
@@ -42,8 +42,8 @@ func tell(t *testing.T) *tale {
 func (x *tale) machine(name string) *machine {
 	x.t.Helper()
 	m := x.addMachine(name, api.Scalars(4, 4096))
-	m.start()
-	x.await("the agent on "+name+" to be back", func() bool { return x.truth.machineSettled(x.leader(), m) == "" })
+	m.startAgent()
+	x.await("the agent on "+name+" to be back", func() bool { return x.truth.machineSettled(x.findLeader(), m) == "" })
 	return m
 }
 
@@ -51,7 +51,7 @@ func (x *tale) machine(name string) *machine {
 func (x *tale) framework(name string, tasks int) *scheduler {
 	x.t.Helper()
 	s := x.addScheduler(name, newWork(x.World, name, tasks))
-	s.start()
+	s.startProcess()
 	x.await(name+" to be subscribed", func() bool { return s.phase == active })
 	return s
 }
@@ -59,7 +59,7 @@ func (x *tale) framework(name string, tasks int) *scheduler {
 // await lets time pass until holds returns true.
 func (x *tale) await(what string, holds func() bool) {
 	x.t.Helper()
-	if !x.until(x.now.Add(10*time.Minute), holds) {
+	if !x.passUntil(x.now.Add(10*time.Minute), holds) {
 		x.t.Fatalf("waited for %s in vain: %v", what, x.broken)
 	}
 }
@@ -68,7 +68,7 @@ func (x *tale) await(what string, holds func() bool) {
 func (x *tale) settles(within time.Duration) {
 	x.t.Helper()
 	var why string
-	if !x.until(x.now.Add(within), func() bool { why = x.truth.settled(); return why == "" }) {
+	if !x.passUntil(x.now.Add(within), func() bool { why = x.truth.findUnsettled(); return why == "" }) {
 		x.t.Fatalf("after %v: %s %v", within, why, x.broken)
 	}
 }
@@ -86,7 +86,7 @@ func (x *tale) running(s *scheduler) int {
 
 func (x *tale) awaitRunning(s *scheduler, n int) {
 	x.t.Helper()
-	x.await("the tasks to run", func() bool { return x.running(s) == n && x.truth.settled() == "" })
+	x.await("the tasks to run", func() bool { return x.running(s) == n && x.truth.findUnsettled() == "" })
 }
 
 // agentOf returns the ID of the agent on a machine.
@@ -101,10 +101,10 @@ func TestGoneWhileAway(t *testing.T) {
 		f := x.framework("f1", 3)
 		x.awaitRunning(f, 3)
 		before := m.agentID()
-		m.isolate()
-		m.mark(how)
-		x.pass(20 * time.Second)
-		m.rejoin()
+		m.cutOff()
+		m.markAgent(how)
+		x.passTime(20 * time.Second)
+		m.joinAgain()
 		x.settles(30 * time.Second)
 		if m.agentID() == before {
 			t.Errorf("the agent is still %s", before)
@@ -121,10 +121,10 @@ func TestRebootAtOnce(t *testing.T) {
 	f := x.framework("f1", 3)
 	x.awaitRunning(f, 3)
 	before := m.agentID()
-	m.isolate() // the old stream still looks alive
-	m.reboot()
-	m.rejoin()
-	m.start()
+	m.cutOff() // the old stream still looks alive
+	m.rebootMachine()
+	m.joinAgain()
+	m.startAgent()
 	x.settles(time.Minute)
 	if m.agentID() != before {
 		t.Errorf("the agent was %s and is %s", before, m.agentID())
@@ -153,18 +153,18 @@ func TestCopiedFolder(t *testing.T) {
 func TestRestoredSnapshot(t *testing.T) {
 	x := tell(t)
 	x.machine("h1")
-	x.quorum.save()
+	x.quorum.saveSnapshot()
 	late := x.machine("h2")
 	f := x.framework("f1", 25)
 	x.awaitRunning(f, 25)
-	late.isolate()
-	x.quorum.restore()
+	late.cutOff()
+	x.quorum.restoreSnapshot()
 	stranger := x.machine("h3")
 	if stranger.agentID() == late.agentID() {
 		t.Errorf("%s has the ID %s of the agent on %s", stranger.name, stranger.agentID(), late.name)
 	}
-	x.pass(5 * time.Second)
-	late.rejoin()
+	x.passTime(5 * time.Second)
+	late.joinAgain()
 	x.settles(2 * time.Minute)
 	if x.running(f) != 25 || len(x.truth.order) != 25 {
 		t.Errorf("%d tasks run after %d launches; 25 ran before", x.running(f), len(x.truth.order))
@@ -180,12 +180,12 @@ func TestTornEnd(t *testing.T) {
 		f := x.framework("f1", 5)
 		x.awaitRunning(f, 5)
 		f.work.resting = true
-		m.living()[0].end("kill -9")
+		m.listExecutors()[0].endProcess("kill -9")
 		x.await("its end to be written", func() bool {
-			return m.daemon.writes(func(r agentcore.Record) bool { _, is := r.(agentcore.TaskStatus); return is })
+			return m.daemon.isWriting(func(r agentcore.Record) bool { _, is := r.(agentcore.TaskStatus); return is })
 		})
-		m.killAfter(min(torn, m.daemon.unwritten()))
-		m.start()
+		m.killAfter(min(torn, m.daemon.countUnwritten()))
+		m.startAgent()
 		x.settles(2 * time.Minute)
 	}
 }
@@ -199,16 +199,16 @@ func TestEndOwedAsAgentGoes(t *testing.T) {
 	f := x.framework("f1", 25)
 	x.awaitRunning(f, 25)
 	f.work.resting = true
-	f.isolate() // so that it does not hear of the ends
-	for _, p := range m.living() {
+	f.cutOff() // so that it does not hear of the ends
+	for _, p := range m.listExecutors() {
 		p.finishAll()
 	}
-	x.pass(10 * time.Second)
-	x.quorum.stop()
-	f.rejoin()
-	x.pass(time.Second)
-	m.mark(core.MarkAgent{Set: api.MarkGone, Force: true})
-	x.quorum.start() // both changes in one entry of the log
+	x.passTime(10 * time.Second)
+	x.quorum.stopCommits()
+	f.joinAgain()
+	x.passTime(time.Second)
+	m.markAgent(core.MarkAgent{Set: api.MarkGone, Force: true})
+	x.quorum.resumeCommits() // both changes in one entry of the log
 	x.settles(time.Minute)
 	if f.phase != active {
 		t.Fatal("the scheduler is not back")
@@ -242,22 +242,22 @@ func TestKilledWhileItsAcceptWaits(t *testing.T) {
 	f := x.framework("f1", 0)
 	x.await("an offer", func() bool { return len(f.offers) > 0 })
 	offer := f.firstOffer()
-	x.quorum.stop()
+	x.quorum.stopCommits()
 	x.launchReserving(f, offer)
-	f.step(sdk.KillAsked{Task: "f1-1"})
-	f.ask("f1-1")
-	x.pass(3 * time.Second)
+	f.stepCore(sdk.KillAsked{Task: "f1-1"})
+	f.askStates("f1-1")
+	x.passTime(3 * time.Second)
 	if f.work.tasks["f1-1"] == nil {
 		t.Error("its scheduler was told an end of it while its accept waits")
 	}
-	x.quorum.start()
+	x.quorum.resumeCommits()
 	x.await("the task to be killed", func() bool { return x.truth.order != nil && x.truth.launches["f1-1#1"].end.State == api.TaskKilled })
 }
 
 // launched notes a task that the test launches itself. Such a task is not tried again.
 func (x *tale) launched(f *scheduler, task api.Task) {
 	label := task.Labels[labelOfTry]
-	x.truth.launched(f, task, label)
+	x.truth.noteLaunch(f, task, label)
 	f.work.tasks[task.ID] = &job{id: task.ID, label: label, framework: f.info.ID}
 	f.work.resting = true
 }
@@ -266,7 +266,7 @@ func (x *tale) launched(f *scheduler, task api.Task) {
 func (x *tale) launchReserving(f *scheduler, offer api.Offer) {
 	task := api.Task{ID: "f1-1", Resources: jobShape, Command: &api.Command{Shell: "work"}, Labels: map[string]string{labelOfTry: "f1-1#1"}}
 	x.launched(f, task)
-	f.accept(offer, []api.Operation{{Kind: api.OpReserve, Resources: api.Scalars(0.2, 0)}, {Kind: api.OpLaunch, Tasks: []api.Task{task}}}, api.Filter{})
+	f.acceptOffer(offer, []api.Operation{{Kind: api.OpReserve, Resources: api.Scalars(0.2, 0)}, {Kind: api.OpLaunch, Tasks: []api.Task{task}}}, api.Filter{})
 }
 
 // TestRefusedStarter: two launches name the same executor, and the agent refuses the first, which was to start it. The
@@ -285,16 +285,16 @@ func TestRefusedStarter(t *testing.T) {
 		tasks = append(tasks, task)
 	}
 	m.daemon.full = "f1-1"
-	f.accept(offer, []api.Operation{{Kind: api.OpLaunch, Tasks: tasks}}, api.Filter{})
+	f.acceptOffer(offer, []api.Operation{{Kind: api.OpLaunch, Tasks: tasks}}, api.Filter{})
 	x.await("the second task to run", func() bool { return x.running(f) == 1 })
-	for _, p := range m.living() {
+	for _, p := range m.listExecutors() {
 		p.finishAll()
 	}
 	x.await("its end to be told", func() bool { return len(f.work.tasks) == 0 })
-	x.pass(time.Second)
+	x.passTime(time.Second)
 	f.tearDown()
 	f.work.torn = true
-	x.await("nothing to be left", func() bool { return x.truth.empty() == "" })
+	x.await("nothing to be left", func() bool { return x.truth.findLeft() == "" })
 }
 
 // TestExecutorStartedAgain: an executor ends while a task is on its way to it. The task goes to a new run of the
@@ -309,23 +309,23 @@ func TestExecutorStartedAgain(t *testing.T) {
 		offer := f.firstOffer()
 		task := api.Task{ID: id, Resources: jobShape, Executor: executor, Labels: map[string]string{labelOfTry: string(id)}}
 		x.launched(f, task)
-		f.accept(offer, []api.Operation{{Kind: api.OpLaunch, Tasks: []api.Task{task}}}, api.Filter{Refuse: -1})
+		f.acceptOffer(offer, []api.Operation{{Kind: api.OpLaunch, Tasks: []api.Task{task}}}, api.Filter{Refuse: -1})
 	}
 	launch("f1-1")
 	x.await("the first task to run", func() bool { return x.running(f) == 1 })
-	m.living()[0].line.stream.silence() // the executor hangs
-	m.living()[0].line.stream.atServer()
+	m.listExecutors()[0].line.stream.silence() // the executor hangs
+	m.listExecutors()[0].line.stream.atServer()
 	launch("f1-2")
 	x.await("the second launch to be there", func() bool { return m.daemon.core.Counts().Tasks == 2 })
-	m.living()[0].end("kill -9")
+	m.listExecutors()[0].endProcess("kill -9")
 	x.await("the second task to run", func() bool { return x.running(f) == 1 && x.truth.launches["f1-2"].starts == 1 })
-	for _, p := range m.living() {
+	for _, p := range m.listExecutors() {
 		p.finishAll()
 	}
 	x.await("its end to be told", func() bool { return len(f.work.tasks) == 0 })
 	f.tearDown()
 	f.work.torn = true
-	x.await("nothing to be left", func() bool { return x.truth.empty() == "" })
+	x.await("nothing to be left", func() bool { return x.truth.findLeft() == "" })
 }
 
 // TestEndedBeforeTheSnapshot: after a snapshot was taken, a framework is removed and its tasks are killed. Its
@@ -335,19 +335,19 @@ func TestEndedBeforeTheSnapshot(t *testing.T) {
 	x := tell(t)
 	m := x.machine("h1")
 	f := x.framework("f1", 0)
-	x.quorum.save()
+	x.quorum.saveSnapshot()
 	x.await("an offer", func() bool { return len(f.offers) > 0 })
 	offer := f.firstOffer()
 	f.isolated = true
 	f.line.stream.down.mute = true // the accept arrives, and the answers do not
 	task := api.Task{ID: "f1-1", Resources: jobShape, Command: &api.Command{Shell: "work"}, Labels: map[string]string{labelOfTry: "f1-1#1"}}
 	x.launched(f, task)
-	f.accept(offer, []api.Operation{{Kind: api.OpLaunch, Tasks: []api.Task{task}}}, api.Filter{})
+	f.acceptOffer(offer, []api.Operation{{Kind: api.OpLaunch, Tasks: []api.Task{task}}}, api.Filter{})
 	x.await("the task to run", func() bool { return x.running(f) == 1 })
-	f.remove()
+	f.removeByForce()
 	x.await("the task to be killed", func() bool { return x.running(f) == 0 && m.daemon.core.Counts().Tasks == 0 })
-	x.quorum.restore()
-	f.rejoin()
+	x.quorum.restoreSnapshot()
+	f.joinAgain()
 	x.await("its scheduler to hear of it", func() bool { return f.work.tasks["f1-1"] == nil })
 	if end := x.truth.launches["f1-1#1"].end; end.State != api.TaskKilled {
 		t.Errorf("it was told %s: %s", end.State, end.Message)
@@ -361,18 +361,18 @@ func TestJumpingClock(t *testing.T) {
 	m := x.machine("h1")
 	f := x.framework("f1", 3)
 	x.awaitRunning(f, 3)
-	m.isolate()
+	m.cutOff()
 	f.work.torn = true
 	f.tearDown()
-	x.pass(5 * time.Second)
+	x.passTime(5 * time.Second)
 	for _, name := range []string{"m1", "m2", "m3"} {
-		x.quorum.clock(name).ahead = 20 * 24 * time.Hour
+		x.quorum.clockOf(name).ahead = 20 * 24 * time.Hour
 	}
-	x.quorum.elect()
-	x.pass(2 * time.Hour) // old entries are looked for every hour
-	m.rejoin()
+	x.quorum.electLeader()
+	x.passTime(2 * time.Hour) // old entries are looked for every hour
+	m.joinAgain()
 	x.await("its tasks to end", func() bool { return x.running(f) == 0 })
-	x.await("nothing to be left", func() bool { return x.truth.empty() == "" })
+	x.await("nothing to be left", func() bool { return x.truth.findLeft() == "" })
 }
 
 // TestFaultyExecutorHoldsNothing: a task that can't be started because of its executor ends ERROR, and the resources
@@ -385,10 +385,10 @@ func TestFaultyExecutorHoldsNothing(t *testing.T) {
 	offer := f.firstOffer()
 	task := f.work.faultyTask(api.Task{ID: "f1-1", Resources: jobShape, Labels: map[string]string{labelOfTry: "f1-1"}})
 	x.launched(f, task)
-	f.accept(offer, []api.Operation{{Kind: api.OpLaunch, Tasks: []api.Task{task}}}, api.Filter{})
+	f.acceptOffer(offer, []api.Operation{{Kind: api.OpLaunch, Tasks: []api.Task{task}}}, api.Filter{})
 	x.await("its end", func() bool { return x.truth.launches["f1-1"].end.State == api.TaskError })
-	x.pass(time.Second)
-	if why := x.truth.empty(); why != "" {
+	x.passTime(time.Second)
+	if why := x.truth.findLeft(); why != "" {
 		t.Error(why)
 	}
 }
@@ -403,10 +403,10 @@ func TestManyQuestions(t *testing.T) {
 	x.awaitRunning(other, 5)
 	before := f.updates
 	for range 2000 {
-		f.step(sdk.CallAsked{Call: protocol.Reconcile{}})
+		f.stepCore(sdk.CallAsked{Call: protocol.Reconcile{}})
 	}
 	other.work.todo++
-	x.pass(10 * time.Second)
+	x.passTime(10 * time.Second)
 	if told := f.updates - before; told < 10 || told > 5000 {
 		t.Errorf("2,000 questions about 10 tasks are answered by %d statuses", told)
 	}
@@ -420,20 +420,20 @@ func TestManyQuestions(t *testing.T) {
 func TestNameTakenAfterRestore(t *testing.T) {
 	x := tell(t)
 	x.machine("h1")
-	x.quorum.save()
+	x.quorum.saveSnapshot()
 	work := newWork(x.World, "f1", 3)
 	first, second := x.addScheduler("f1", work), x.addScheduler("f1", work)
 	second.name = "f1b"
 	first.info.Standby, second.info.Standby = true, true
-	first.start()
+	first.startProcess()
 	x.awaitRunning(first, 3)
-	first.isolate()
-	x.quorum.restore()
-	second.start()
+	first.cutOff()
+	x.quorum.restoreSnapshot()
+	second.startProcess()
 	x.await("the second one to be active", func() bool { return second.phase == active })
-	first.rejoin()
+	first.joinAgain()
 	x.await("the first one to wait", func() bool { return first.phase == standing })
-	x.pass(time.Minute)
+	x.passTime(time.Minute)
 	if second.phase != active || first.phase != standing {
 		t.Error("they do not agree on who is active")
 	}

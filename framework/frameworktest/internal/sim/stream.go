@@ -38,7 +38,7 @@ func (s *stream) send(l *lane, deliver func()) {
 	if !l.open || l.mute {
 		return
 	}
-	at := s.world.now.Add(s.world.pause())
+	at := s.world.now.Add(s.world.drawPause())
 	if l == &s.down {
 		at = at.Add(s.delay)
 	}
@@ -46,7 +46,7 @@ func (s *stream) send(l *lane, deliver func()) {
 		at = l.last
 	}
 	l.last = at
-	s.world.at(at, func() {
+	s.world.planAt(at, func() {
 		if l.open && !l.mute {
 			deliver()
 		}
@@ -56,13 +56,13 @@ func (s *stream) send(l *lane, deliver func()) {
 // carry sends messages in one direction. The function reads one at the other end, and returns what happens there then.
 func carry[Message any](s *stream, l *lane, messages []Message, err error, read func(Message) (hear func(), err error)) {
 	if err != nil {
-		s.world.breaks("something fits no message: %v", err)
+		s.world.breakStory("something fits no message: %v", err)
 	}
 	for _, message := range messages {
 		s.send(l, func() {
 			hear, err := read(message)
 			if err != nil {
-				s.world.breaks("the other end can't read a %T: %v", message, err)
+				s.world.breakStory("the other end can't read a %T: %v", message, err)
 				return
 			}
 			hear()
@@ -74,7 +74,7 @@ func carry[Message any](s *stream, l *lane, messages []Message, err error, read 
 func (s *stream) closeByClient(err *api.Error) {
 	s.down.open = false
 	s.send(&s.up, s.endAtServer)
-	s.world.in(0, func() { s.endAtClient(err) })
+	s.world.planIn(0, func() { s.endAtClient(err) })
 }
 
 // closeByServer ends the stream with a status, after everything that was sent to the client.
@@ -83,14 +83,14 @@ func (s *stream) closeByServer(err *api.Error) {
 		err = errOver
 	}
 	s.send(&s.down, func() { s.endAtClient(err) })
-	s.world.in(s.world.pause(), s.endAtServer)
+	s.world.planIn(s.world.drawPause(), s.endAtServer)
 }
 
 // tear breaks the stream: what is under way is lost, and both ends notice it at some time.
 func (s *stream) tear() {
 	s.up.open, s.down.open = false, false
-	s.world.in(s.world.pause(), func() { s.endAtClient(errBroken) })
-	s.world.in(s.world.pause(), s.endAtServer)
+	s.world.planIn(s.world.drawPause(), func() { s.endAtClient(errBroken) })
+	s.world.planIn(s.world.drawPause(), s.endAtServer)
 }
 
 // silence loses everything that is sent from now on; only deadlines notice it.

@@ -58,47 +58,47 @@ func newTruth(w *World) *truth {
 		volumes: map[api.AgentID]map[api.VolumeID]*volume{}, frameworks: map[api.FrameworkID]bool{}, decided: newDecided()}
 }
 
-func (t *truth) launched(s *scheduler, task api.Task, label string) {
+func (t *truth) noteLaunch(s *scheduler, task api.Task, label string) {
 	t.launches[label] = &launch{label: label, task: task.ID, scheduler: s, framework: s.info.ID}
 	t.order = append(t.order, label)
 }
 
-func (t *truth) abandoned(label string) {
+func (t *truth) noteAbandoned(label string) {
 	if l := t.launches[label]; l != nil {
 		l.abandoned = true
 	}
 }
 
-// starts checks promise 2: an accepted launch starts at most once, and not at all after its user was told that it never
+// checkStart checks promise 2: an accepted launch starts at most once, and not at all after its user was told that it never
 // would.
-func (t *truth) starts(p *process, r *run) {
+func (t *truth) checkStart(p *process, r *run) {
 	r.alive = true
 	l := t.launches[r.label]
 	if l == nil {
-		t.world.breaks("a task that nobody launched starts: %s", r.task.ID)
+		t.world.breakStory("a task that nobody launched starts: %s", r.task.ID)
 		return
 	}
 	l.starts++
 	l.alive, l.machine = r, p.machine
-	t.world.say(p.machine.name, "task %s starts", r.label)
+	t.world.tellStory(p.machine.name, "task %s starts", r.label)
 	if l.starts > 1 {
-		t.world.breaks("launch %s starts a second time (promise 2)", r.label)
+		t.world.breakStory("launch %s starts a second time (promise 2)", r.label)
 	}
 	if l.end.State.Terminal() && l.end.State != api.TaskGoneByOperator { // an operator who says so can't know
-		t.world.breaks("launch %s starts after its framework was told %s", r.label, l.end.State)
+		t.world.breakStory("launch %s starts after its framework was told %s", r.label, l.end.State)
 	}
 	for _, other := range t.order {
 		if o := t.launches[other]; o != l && o.task == l.task && o.alive != nil && o.alive.alive {
-			t.world.breaks("task %s runs twice at once, as %s and as %s (R9)", l.task, other, r.label)
+			t.world.breakStory("task %s runs twice at once, as %s and as %s (R9)", l.task, other, r.label)
 		}
 	}
 }
 
-// dies notes that the processes of a task have ended.
-func (t *truth) dies(r *run) {
+// noteDeath notes that the processes of a task have ended.
+func (t *truth) noteDeath(r *run) {
 	if r.alive {
 		r.alive = false
-		t.world.say("truth", "task %s is dead", r.label)
+		t.world.tellStory("truth", "task %s is dead", r.label)
 	}
 }
 
@@ -106,18 +106,18 @@ func (t *truth) dies(r *run) {
 func (t *truth) lifeOf(*run) time.Duration {
 	switch {
 	case t.short:
-		return t.world.between(0, time.Second)
+		return t.world.drawBetween(0, time.Second)
 	case t.long:
 		return 1000 * time.Hour
 	}
 	if t.world.random.IntN(4) == 0 {
-		return t.world.between(0, 2*time.Minute)
+		return t.world.drawBetween(0, 2*time.Minute)
 	}
-	return t.world.between(0, 15*time.Second)
+	return t.world.drawBetween(0, 15*time.Second)
 }
 
-// told checks promise 3 when a user is told a status.
-func (t *truth) told(s *scheduler, j *job, status api.Status) {
+// checkTold checks promise 3 when a user is told a status.
+func (t *truth) checkTold(s *scheduler, j *job, status api.Status) {
 	if j == nil {
 		t.toldAgain(s, status)
 		return
@@ -126,12 +126,12 @@ func (t *truth) told(s *scheduler, j *job, status api.Status) {
 	switch state := status.State; state {
 	case api.TaskDropped, api.TaskError:
 		if l.starts > 0 {
-			t.world.breaks("launch %s has started, and its framework is told %s (%s: %s)", l.label, state, status.Reason, status.Message)
+			t.world.breakStory("launch %s has started, and its framework is told %s (%s: %s)", l.label, state, status.Reason, status.Message)
 		}
 	case api.TaskFinished, api.TaskFailed, api.TaskKilled, api.TaskGone:
 		t.mayEndSo(l, status)
 		if l.alive != nil && l.alive.alive {
-			t.world.breaks("launch %s runs, and its framework is told %s (%s: %s) (R11)", l.label, state, status.Reason, status.Message)
+			t.world.breakStory("launch %s runs, and its framework is told %s (%s: %s) (R11)", l.label, state, status.Reason, status.Message)
 		}
 	}
 	if status.State.Settled() {
@@ -153,7 +153,7 @@ func (t *truth) toldParts(l *launch, status api.Status) {
 		l.parts++
 	}
 	if part > l.parts && status.State == api.TaskFinished {
-		t.world.breaks("launch %s has told %d parts of its result, and its framework hears that it has FINISHED after %d", l.label, part, l.parts)
+		t.world.breakStory("launch %s has told %d parts of its result, and its framework hears that it has FINISHED after %d", l.label, part, l.parts)
 	}
 }
 
@@ -165,10 +165,10 @@ func (t *truth) trueEnd(l *launch, status api.Status) {
 		return
 	}
 	if really := l.alive.state; l.alive.taken && told != really && !(status.Reason == api.ReasonMaxCompletionTime && really == api.TaskKilled) {
-		t.world.breaks("launch %s ended as %s, and its framework is told %s (promise 3)", l.label, really, told)
+		t.world.breakStory("launch %s ended as %s, and its framework is told %s (promise 3)", l.label, really, told)
 	}
 	if told == api.TaskFinished && l.alive.state != told {
-		t.world.breaks("launch %s is %s, and its framework is told that it has FINISHED", l.label, l.alive.state)
+		t.world.breakStory("launch %s is %s, and its framework is told that it has FINISHED", l.label, l.alive.state)
 	}
 }
 
@@ -201,40 +201,40 @@ func (t *truth) toldAgain(s *scheduler, status api.Status) {
 	if last.end.State == api.TaskGoneByOperator || last.end.State == api.TaskGone || last.end.State == api.TaskUnknown {
 		return
 	}
-	t.world.breaks("task %s was told to be %s and now %s (%s: %s) (promise 3)", status.Task, last.end.State, status.State, status.Reason, status.Message)
+	t.world.breakStory("task %s was told to be %s and now %s (%s: %s) (promise 3)", status.Task, last.end.State, status.State, status.Reason, status.Message)
 }
 
-// recorded checks promise 1 at the agent, which knows of every end first: what is in use according to its records must
+// checkRecord checks promise 1 at the agent, which knows of every end first: what is in use according to its records must
 // be within what it has.
-func (t *truth) recorded(m *machine, record agentcore.Record) {
+func (t *truth) checkRecord(m *machine, record agentcore.Record) {
 	h := t.held[m]
-	h.take(record)
+	h.addRecord(record)
 	launch, is := record.(agentcore.TaskLaunched)
 	if !is {
 		return
 	}
 	if launch.Term.Before(h.term) {
-		t.world.breaks("%s took a launch of term %s after one of %s (promise 4)", m.name, launch.Term, h.term)
+		t.world.breakStory("%s took a launch of term %s after one of %s (promise 4)", m.name, launch.Term, h.term)
 	}
 	h.term = launch.Term
 	if sum := h.sum(); !m.config.Agent.Resources.Contains(sum.Firm().Plain()) {
-		t.world.breaks("%s is oversold: %v of %v (promise 1)", m.name, sum, m.config.Agent.Resources)
+		t.world.breakStory("%s is oversold: %v of %v (promise 1)", m.name, sum, m.config.Agent.Resources)
 	}
 }
 
-// restarted sets what is in use to what was found on the disk.
-func (t *truth) restarted(m *machine) {
+// readDisk sets what is in use to what was found on the disk.
+func (t *truth) readDisk(m *machine) {
 	h := &holdings{
 		tasks: map[api.TaskRef]api.Resources{}, executors: map[agentcore.Run]api.Resources{},
 		killed: map[api.TaskRef]bool{}, removed: map[api.FrameworkID]bool{},
 	}
 	for _, record := range m.disk {
-		h.take(record)
+		h.addRecord(record)
 	}
 	t.held[m] = h
 }
 
-func (h *holdings) take(record agentcore.Record) {
+func (h *holdings) addRecord(record agentcore.Record) {
 	switch r := record.(type) {
 	case agentcore.TaskLaunched:
 		h.tasks[api.TaskRef{Framework: r.Framework, Task: r.Task.ID}] = r.Resources
@@ -280,7 +280,7 @@ func (t *truth) executorKilled(d *daemon, e agentcore.KillGroups) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
 		if r := p.tasks[id]; r.alive && !r.killed && !h.killed[api.TaskRef{Framework: e.Run.Executor.Framework, Task: id}] {
-			t.world.breaks("%s kills executor %s, whose task %s runs and is nobody's to end (promise 6)", d.machine.name, e.Run.Executor, r.label)
+			t.world.breakStory("%s kills executor %s, whose task %s runs and is nobody's to end (promise 6)", d.machine.name, e.Run.Executor, r.label)
 		}
 	}
 }
@@ -290,9 +290,9 @@ func (t *truth) booksHold(l *leader) {
 	if t.rounds++; t.rounds%16 != 0 {
 		return
 	}
-	t.believed(l)
+	t.checkBelieved(l)
 	t.killsKept()
-	t.lasts()
+	t.checkLongest()
 	if l == t.world.quorum.former { // it may not know yet that an agent has become smaller; nobody commits an accept of its offers
 		return
 	}
@@ -300,15 +300,15 @@ func (t *truth) booksHold(l *leader) {
 		held := view.Allocated.Plus(view.Offered).Firm().Plain()
 		known, is := t.world.quorum.state.Agents[view.Agent.ID]
 		if own := known.Agent.Resources.Plain(); is && !t.mayBeFooled(view.Agent.ID) && !view.Offered.IsZero() && !own.Contains(held) {
-			t.world.breaks("%s is oversold by its leader: %v used, %v offered of %v (promise 1)", view.Agent.ID, view.Allocated, view.Offered, own)
+			t.world.breakStory("%s is oversold by its leader: %v used, %v offered of %v (promise 1)", view.Agent.ID, view.Allocated, view.Offered, own)
 		}
 	}
 }
 
-// settled returns what has not come to rest, "" if everything has: every task that has not ended runs, every agent is
+// findUnsettled returns what has not come to rest, "" if everything has: every task that has not ended runs, every agent is
 // back, and both sides agree (promise 7).
-func (t *truth) settled() string {
-	l := t.world.leader()
+func (t *truth) findUnsettled() string {
+	l := t.world.findLeader()
 	if l == nil {
 		return "nobody leads"
 	}
@@ -318,14 +318,14 @@ func (t *truth) settled() string {
 		}
 	}
 	for _, s := range t.world.schedulers {
-		if why := s.user.unsettled(s); why != "" {
+		if why := s.user.findUnsettled(s); why != "" {
 			return why
 		}
 	}
 	shown := map[api.TaskRef]view.Task{}
 	for _, view := range all(l.core.View().Tasks) {
 		shown[api.TaskRef{Framework: view.Framework, Task: view.Task.ID}] = view
-		if !t.claimed(view.Framework) {
+		if !t.isClaimed(view.Framework) {
 			continue // nobody can acknowledge anything until its failover time is over
 		}
 		switch view.Status.State {
@@ -348,11 +348,11 @@ func (t *truth) settled() string {
 			return why
 		}
 	}
-	return t.verified(l)
+	return t.verifyCluster(l)
 }
 
-// claimed reports whether a scheduler continues the framework.
-func (t *truth) claimed(id api.FrameworkID) bool {
+// isClaimed reports whether a scheduler continues the framework.
+func (t *truth) isClaimed(id api.FrameworkID) bool {
 	return slices.ContainsFunc(t.world.schedulers, func(s *scheduler) bool { return s.phase == active && s.info.ID == id })
 }
 
@@ -400,7 +400,7 @@ func (t *truth) launchSettled(l *launch, shown map[api.TaskRef]view.Task) string
 	case runs && l.end.State == api.TaskGoneByOperator && t.world.quorum.restored: // the mark was lost
 	case runs && l.end.State.Terminal() && !l.machine.isolated:
 		return fmt.Sprintf("launch %s runs on %s, and its framework was told %s", l.label, l.machine.name, l.end.State)
-	case !runs && known && view.Status.State != api.TaskUnreachable && t.claimed(l.framework):
+	case !runs && known && view.Status.State != api.TaskUnreachable && t.isClaimed(l.framework):
 		return fmt.Sprintf("launch %s does not run, and the leader shows it as %s", l.label, view.Status.State)
 	}
 	return ""
@@ -455,9 +455,9 @@ func (t *truth) demandSettled(l *leader, s *scheduler) string {
 	return ""
 }
 
-// empty returns what is left after everything has ended, "" if nothing is.
-func (t *truth) empty() string {
-	l := t.world.leader()
+// findLeft returns what is left after everything has ended, "" if nothing is.
+func (t *truth) findLeft() string {
+	l := t.world.findLeader()
 	if l == nil {
 		return "nobody leads"
 	}

@@ -35,11 +35,11 @@ func (d *daemon) destroyVolume(e agentcore.DestroyVolume) {
 		f.deleting = append(slices.DeleteFunc(f.deleting, func(by *daemon) bool { return by.dead }), d)
 		f.broken = len(f.deleting) > 1
 	}
-	span := w.pause()
-	if w.chance(2) {
-		span = w.between(0, 12*time.Second)
+	span := w.drawPause()
+	if w.drawChance(2) {
+		span = w.drawBetween(0, 12*time.Second)
 	}
-	w.in(span, func() {
+	w.planIn(span, func() {
 		if d.dead {
 			return
 		}
@@ -51,10 +51,10 @@ func (d *daemon) destroyVolume(e agentcore.DestroyVolume) {
 				f.broken = len(f.deleting) > 0
 			} else if m.folders[id] == f {
 				delete(m.folders, id)
-				w.truth.deleted(d, id, began)
+				w.truth.checkDeleted(d, id, began)
 			}
 		}
-		d.step(done)
+		d.stepCore(done)
 	})
 }
 
@@ -73,8 +73,8 @@ type volume struct {
 	destroyed time.Time // zero: it exists
 }
 
-// reserved notes which volumes of an agent a committed change has made and destroyed.
-func (t *truth) reserved(id api.AgentID, before, after api.Resources) {
+// noteReserved notes which volumes of an agent a committed change has made and destroyed.
+func (t *truth) noteReserved(id api.AgentID, before, after api.Resources) {
 	was, is := volumesIn(before), volumesIn(after)
 	of := t.volumes[id]
 	if of == nil {
@@ -102,11 +102,11 @@ func volumesIn(resources api.Resources) (ids []api.VolumeID) {
 	return ids
 }
 
-// deleted checks that only data are deleted of which the quorum has decided so (R22).
-func (t *truth) deleted(d *daemon, id api.VolumeID, began time.Time) {
+// checkDeleted checks that only data are deleted of which the quorum has decided so (R22).
+func (t *truth) checkDeleted(d *daemon, id api.VolumeID, began time.Time) {
 	agent := d.core.Identity().Agent
 	if v := t.volumes[agent][id]; v != nil && v.destroyed.IsZero() && !began.Before(v.made) && !t.world.quorum.restored {
-		t.world.breaks("%s deletes volume %s, which exists (R22)", d.machine.name, id)
+		t.world.breakStory("%s deletes volume %s, which exists (R22)", d.machine.name, id)
 	}
 }
 

@@ -55,17 +55,17 @@ func newWork(w *World, name string, todo int) *work {
 // jobShape is what each job asks for.
 var jobShape = api.Scalars(0.2, 32)
 
-// subscribed states what is wanted, and asks for all tasks, because another instance may have launched them.
-func (k *work) subscribed(s *scheduler) {
+// hearSubscribed states what is wanted, and asks for all tasks, because another instance may have launched them.
+func (k *work) hearSubscribed(s *scheduler) {
 	if k.torn {
 		s.tearDown()
 		return
 	}
 	k.quiet = time.Time{}
 	k.sayDemand(s)
-	s.ask(slices.Sorted(maps.Keys(k.tasks))...)
+	s.askStates(slices.Sorted(maps.Keys(k.tasks))...)
 	if k.saves {
-		s.step(sdk.OperationsAsked{})
+		s.stepCore(sdk.OperationsAsked{})
 	}
 }
 
@@ -80,35 +80,35 @@ func (k *work) sayDemand(s *scheduler) {
 	} else if k.quiet.IsZero() {
 		k.quiet = k.world.now
 	}
-	s.demand(demand)
+	s.stateDemand(demand)
 }
 
-func (*work) rescinded(*scheduler, []api.OfferID) {} // the scheduler has forgotten them, and nothing more has to be done
+func (*work) hearRescinded(*scheduler, []api.OfferID) {} // the scheduler has forgotten them, and nothing more has to be done
 
-// offered decides about offers, after a while.
-func (k *work) offered(s *scheduler, offers []api.Offer) {
+// hearOffers decides about offers, after a while.
+func (k *work) hearOffers(s *scheduler, offers []api.Offer) {
 	if k.world.kind && !k.torn && !k.quiet.IsZero() && k.world.now.Sub(k.quiet) > 10*time.Second && offers[0].Role == s.info.Roles[0] {
-		k.world.breaks("%s has said for %v that it wants nothing, and is offered %s", s.name, k.world.now.Sub(k.quiet), offers[0].Resources)
+		k.world.breakStory("%s has said for %v that it wants nothing, and is offered %s", s.name, k.world.now.Sub(k.quiet), offers[0].Resources)
 	}
 	k.heardSuppressed(s, offers)
 	for _, offer := range offers {
-		think := k.world.pause()
-		if k.world.chance(50) {
+		think := k.world.drawPause()
+		if k.world.drawChance(50) {
 			continue // it forgets this offer
 		}
-		s.later(think, func() { k.answer(s, offer) })
+		s.planLater(think, func() { k.answerOffer(s, offer) })
 	}
 }
 
-func (k *work) answer(s *scheduler, offer api.Offer) {
+func (k *work) answerOffer(s *scheduler, offer api.Offer) {
 	var tasks []api.Task
 	left := offer.Resources
 	for range 1 + k.world.random.IntN(3) {
 		if k.todo == len(tasks) || k.resting {
 			break
 		}
-		task := k.task(s)
-		k.demands(&task, offer)
+		task := k.makeTask(s)
+		k.dressTask(&task, offer)
 		ask := task.Resources
 		if task.Executor != nil {
 			ask = ask.Plus(task.Executor.Resources)
@@ -120,23 +120,23 @@ func (k *work) answer(s *scheduler, offer api.Offer) {
 		left = rest
 		tasks = append(tasks, task)
 	}
-	filter := api.Filter{Refuse: time.Duration(k.world.between(-1, 6).Nanoseconds()) * time.Second}
+	filter := api.Filter{Refuse: time.Duration(k.world.drawBetween(-1, 6).Nanoseconds()) * time.Second}
 	if len(tasks) == 0 {
-		s.decline(offer, filter)
+		s.declineOffer(offer, filter)
 		return
 	}
 	launch := api.Operation{Kind: api.OpLaunch, Tasks: tasks}
 	if len(tasks) > 1 && !k.terse && api.CheckTaskGroup(tasks) == nil && k.world.random.IntN(3) == 0 {
 		launch.Kind = api.OpLaunchGroup
 	}
-	if !s.accept(offer, k.operations(offer, launch), filter) {
+	if !s.acceptOffer(offer, k.drawOperations(offer, launch), filter) {
 		return
 	}
 	k.todo -= len(tasks)
 	for _, task := range tasks {
 		label := task.Labels[labelOfTry]
 		k.tasks[task.ID] = &job{id: task.ID, label: label, framework: s.info.ID, state: api.TaskStaging}
-		k.world.truth.launched(s, task, label)
+		k.world.truth.noteLaunch(s, task, label)
 		k.again = slices.DeleteFunc(k.again, func(id api.TaskID) bool { return id == task.ID })
 	}
 	if !k.terse {
@@ -146,8 +146,8 @@ func (k *work) answer(s *scheduler, offer api.Offer) {
 	}
 }
 
-// task makes a task for the next job.
-func (k *work) task(s *scheduler) api.Task {
+// makeTask makes a task for the next job.
+func (k *work) makeTask(s *scheduler) api.Task {
 	k.tries++
 	id := api.TaskID(fmt.Sprintf("%s-%d", k.name, k.count+1))
 	if len(k.again) > 0 && k.world.random.IntN(2) == 0 && k.tasks[k.again[0]] == nil {
@@ -186,9 +186,9 @@ func (k *work) faultyTask(task api.Task) api.Task {
 	return task
 }
 
-// operations returns what an answer does besides launching: now and then it reserves something for the role or gives it
+// drawOperations returns what an answer does besides launching: now and then it reserves something for the role or gives it
 // back, or makes or destroys a volume on what is reserved.
-func (k *work) operations(offer api.Offer, launch api.Operation) []api.Operation {
+func (k *work) drawOperations(offer api.Offer, launch api.Operation) []api.Operation {
 	if !k.saves || k.world.random.IntN(4) > 0 {
 		return []api.Operation{launch}
 	}
@@ -200,49 +200,49 @@ func (k *work) operations(offer api.Offer, launch api.Operation) []api.Operation
 	}
 	switch k.world.random.IntN(4) {
 	case 0:
-		return []api.Operation{{Kind: api.OpReserve, ID: k.named(), Resources: api.NewResources(
+		return []api.Operation{{Kind: api.OpReserve, ID: k.nameOperation(), Resources: api.NewResources(
 			api.Resource{Label: api.Label{Name: "cpus"}, Scalar: 200}, api.Resource{Label: api.Label{Name: "disk"}, Scalar: 100_000})}, launch}
 	case 1:
-		return []api.Operation{{Kind: api.OpUnreserve, ID: k.named(), Resources: api.Scalars(0.1, 0)}, launch}
+		return []api.Operation{{Kind: api.OpUnreserve, ID: k.nameOperation(), Resources: api.Scalars(0.1, 0)}, launch}
 	case 2:
 		k.volumes++
-		return []api.Operation{{Kind: api.OpCreate, ID: k.named(), Volume: api.VolumeID(fmt.Sprintf("%s-v%d", k.name, k.volumes)), Size: 50_000}, launch}
+		return []api.Operation{{Kind: api.OpCreate, ID: k.nameOperation(), Volume: api.VolumeID(fmt.Sprintf("%s-v%d", k.name, k.volumes)), Size: 50_000}, launch}
 	}
 	if volume == "" {
 		return []api.Operation{launch}
 	}
-	return []api.Operation{{Kind: api.OpDestroy, ID: k.named(), Volume: volume}, launch}
+	return []api.Operation{{Kind: api.OpDestroy, ID: k.nameOperation(), Volume: volume}, launch}
 }
 
-func (*work) interests() sdk.Interests { return 0 }
+func (*work) listInterests() sdk.Interests { return 0 }
 
-func (*work) settled(*scheduler) {}
+func (*work) hearSettled(*scheduler) {}
 
-func (*work) unsettled(*scheduler) string { return "" }
+func (*work) findUnsettled(*scheduler) string { return "" }
 
-func (*work) unrest() string { return "" }
+func (*work) findUnrest() string { return "" }
 
-// updated handles a status, now, later or not at all.
-func (k *work) updated(s *scheduler, status api.Status) sdk.Outcome {
+// hearUpdate handles a status, now, later or not at all.
+func (k *work) hearUpdate(s *scheduler, status api.Status) sdk.Outcome {
 	switch {
-	case k.world.chance(30):
+	case k.world.drawChance(30):
 		return sdk.Failed
 	case k.habits.slow && k.world.random.IntN(3) == 0:
 		k.handleLater(s, status)
 		return sdk.Later
 	}
-	k.update(s, status)
+	k.handleStatus(s, status)
 	return sdk.Handled
 }
 
-// update handles a status that the SDK delivers.
-func (k *work) update(s *scheduler, status api.Status) {
+// handleStatus handles a status that the SDK delivers.
+func (k *work) handleStatus(s *scheduler, status api.Status) {
 	j := k.tasks[status.Task]
 	if k.world.story != nil {
-		k.world.say(s.name, "handles %s", describe(status))
+		k.world.tellStory(s.name, "handles %s", describe(status))
 	}
 	k.ended[status.Task] = k.ended[status.Task] || status.State.Terminal()
-	k.world.truth.told(s, j, status)
+	k.world.truth.checkTold(s, j, status)
 	if j == nil {
 		return
 	}
@@ -261,12 +261,12 @@ func (k *work) update(s *scheduler, status api.Status) {
 	k.sayDemand(s)
 }
 
-// removed begins a new framework, because the old one and its tasks no longer exist.
-func (k *work) removed(s *scheduler) {
-	k.world.say(s.name, "its framework was removed")
+// hearRemoved begins a new framework, because the old one and its tasks no longer exist.
+func (k *work) hearRemoved(s *scheduler) {
+	k.world.tellStory(s.name, "its framework was removed")
 	for _, id := range slices.Sorted(maps.Keys(k.tasks)) {
 		if j := k.tasks[id]; j.framework == s.info.ID { // another instance may have a new framework already
-			k.world.truth.abandoned(j.label)
+			k.world.truth.noteAbandoned(j.label)
 			k.todo++
 			delete(k.tasks, id)
 		}
@@ -279,29 +279,29 @@ func (k *work) removed(s *scheduler) {
 	}
 	s.info.ID = ""
 	if !k.torn {
-		s.start()
+		s.startProcess()
 	}
 }
 
-// kill asks for the end of one of the tasks.
-func (k *work) kill(s *scheduler) {
+// killSomeTask asks for the end of one of the tasks.
+func (k *work) killSomeTask(s *scheduler) {
 	ids := slices.Sorted(maps.Keys(k.tasks))
 	if len(ids) > 0 {
-		s.step(sdk.KillAsked{Task: ids[k.world.random.IntN(len(ids))]})
+		s.stepCore(sdk.KillAsked{Task: ids[k.world.random.IntN(len(ids))]})
 	}
 }
 
-// hears notes which acknowledgement would be that of an end.
-func (k *work) hears(status api.Status) {
+// noteEnd notes which acknowledgement would be that of an end.
+func (k *work) noteEnd(status api.Status) {
 	if status.Number > 0 && status.State.Terminal() {
 		k.ends[protocol.Acknowledgement{Framework: status.Framework, Task: status.Task, Agent: status.Agent, Number: status.Number}] = true
 	}
 }
 
-// acknowledges checks that an end is acknowledged only when a user has handled it: if the scheduler is killed behind
+// checkAcknowledged checks that an end is acknowledged only when a user has handled it: if the scheduler is killed behind
 // that, nobody tells it again (promise 3).
-func (t *truth) acknowledges(s *scheduler, item protocol.Acknowledgement) {
+func (t *truth) checkAcknowledged(s *scheduler, item protocol.Acknowledgement) {
 	if s.work.ends[item] && !s.work.ended[item.Task] {
-		t.world.breaks("%s acknowledges the end of %s, of which its user was told none (promise 3)", s.name, item.Task)
+		t.world.breakStory("%s acknowledges the end of %s, of which its user was told none (promise 3)", s.name, item.Task)
 	}
 }

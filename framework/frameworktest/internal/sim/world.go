@@ -42,21 +42,23 @@ func newWorld(seed uint64) *World {
 	return w
 }
 
-// at plans a call; a time in the past means now.
-func (w *World) at(when time.Time, do func()) {
+// planAt plans a call; a time in the past means now.
+func (w *World) planAt(when time.Time, do func()) {
 	if when.Before(w.now) {
 		when = w.now
 	}
 	w.queue.Add(when, do)
 }
 
-func (w *World) in(pause time.Duration, do func()) { w.at(w.now.Add(pause), do) }
+func (w *World) planIn(pause time.Duration, do func()) { w.planAt(w.now.Add(pause), do) }
 
-// pass lets time go by.
-func (w *World) pass(span time.Duration) { w.until(w.now.Add(span), func() bool { return false }) }
+// passTime lets time go by.
+func (w *World) passTime(span time.Duration) {
+	w.passUntil(w.now.Add(span), func() bool { return false })
+}
 
-// until lets time pass until `when`, or until the condition holds or a promise is broken.
-func (w *World) until(when time.Time, done func() bool) bool {
+// passUntil lets time pass until `when`, or until the condition holds or a promise is broken.
+func (w *World) passUntil(when time.Time, done func() bool) bool {
 	for w.broken == nil {
 		if done() {
 			return true
@@ -72,7 +74,7 @@ func (w *World) until(when time.Time, done func() bool) bool {
 		}
 		w.steps++
 		if w.still++; w.still > stillMax {
-			w.breaks("the cores run in circles: %d calls at one moment", stillMax)
+			w.breakStory("the cores run in circles: %d calls at one moment", stillMax)
 			return false
 		}
 		do()
@@ -80,36 +82,36 @@ func (w *World) until(when time.Time, done func() bool) bool {
 	return false
 }
 
-// breaks notes a broken promise; the story ends here.
-func (w *World) breaks(format string, args ...any) {
+// breakStory notes a broken promise; the story ends here.
+func (w *World) breakStory(format string, args ...any) {
 	if w.broken == nil {
 		w.broken = fmt.Errorf("at %v: %s", w.now.Sub(epoch), fmt.Sprintf(format, args...))
-		w.say("world", "BROKEN: %v", w.broken)
+		w.tellStory("world", "BROKEN: %v", w.broken)
 	}
 }
 
-// say writes a line of the story.
-func (w *World) say(who, format string, args ...any) {
+// tellStory writes a line of the story.
+func (w *World) tellStory(who, format string, args ...any) {
 	if w.story != nil {
 		fmt.Fprintf(w.story, "%12.6f %-12s %s\n", w.now.Sub(epoch).Seconds(), who, fmt.Sprintf(format, args...))
 	}
 }
 
-// between draws a duration between the two.
-func (w *World) between(least, most time.Duration) time.Duration {
+// drawBetween draws a duration between the two.
+func (w *World) drawBetween(least, most time.Duration) time.Duration {
 	return least + time.Duration(w.random.Int64N(int64(most-least)+1))
 }
 
-// chance is true once in this many times on average, and never when the world is kind.
-func (w *World) chance(times int) bool { return w.random.IntN(times) == 0 && !w.kind }
+// drawChance is true once in this many times on average, and never when the world is kind.
+func (w *World) drawChance(times int) bool { return w.random.IntN(times) == 0 && !w.kind }
 
-// pause draws a pause, which is mostly short.
-func (w *World) pause() time.Duration {
-	if w.chance(40) {
-		return w.between(0, 3*time.Second)
+// drawPause draws a pause, which is mostly short.
+func (w *World) drawPause() time.Duration {
+	if w.drawChance(40) {
+		return w.drawBetween(0, 3*time.Second)
 	}
-	return w.between(0, 5*time.Millisecond)
+	return w.drawBetween(0, 5*time.Millisecond)
 }
 
-// leader returns the present leader; nil: nobody leads.
-func (w *World) leader() *leader { return w.quorum.leader }
+// findLeader returns the present leader; nil: nobody leads.
+func (w *World) findLeader() *leader { return w.quorum.leader }

@@ -68,6 +68,7 @@ type Keeper struct {
 	judges  judges
 
 	writes.Writes // what of the jobs is to be written
+	waiters       // who wait for that
 }
 
 // New makes a keeper without jobs.
@@ -97,8 +98,11 @@ func (k *Keeper) Begin(masters Masters) {
 	}
 }
 
-// End says that the session is over for good.
-func (k *Keeper) End() { k.masters = nil }
+// End says that the session is over for good, for this reason. Who waits for the next batch is told.
+func (k *Keeper) End(why error) {
+	k.masters = nil
+	tellAll(&k.grows, func(waiter) (refused, over error) { return nil, why })
+}
 
 // Over reports whether the session is over for good.
 func (k *Keeper) Over() bool { return k.masters == nil }
@@ -268,8 +272,18 @@ func (k *Keeper) forgetOld(now time.Time) {
 	}
 }
 
-// TakeBatch removes and returns what has to be written now. When it is written, call [Keeper.Written].
-func (k *Keeper) TakeBatch() *writes.Batch { return k.Writes.TakeBatch(k.Job) }
+// TakeBatch removes and returns what has to be written now. When it is written, call [Keeper.Written]; if nothing more
+// can be written, [Keeper.Unwritten].
+func (k *Keeper) TakeBatch() *writes.Batch {
+	k.busy, k.under, k.grows = true, k.grows, nil
+	return k.Writes.TakeBatch(k.Job)
+}
+
+// Unwritten says that the session is over for good, as a batch can't be written, and why.
+func (k *Keeper) Unwritten(why error) {
+	k.masters, k.busy = nil, false
+	tellAll(&k.under, func(waiter) (refused, over error) { return nil, why })
+}
 
 // Written goes on behind a batch: what the store has refused is set aside, and what has waited for the rest is done.
 func (k *Keeper) Written(b *writes.Batch, now time.Time) {
@@ -285,6 +299,8 @@ func (k *Keeper) Written(b *writes.Batch, now time.Time) {
 			k.noteChange(e, Step{})
 		}
 	}
+	k.busy = false
+	tellAll(&k.under, func(w waiter) (refused, over error) { return b.Refused(w.job), nil })
 }
 
 // setAside sets the jobs aside that were refused. Of their tasks that were to be launched none is.
