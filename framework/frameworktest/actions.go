@@ -3,6 +3,7 @@ package frameworktest
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -159,7 +160,7 @@ func (a *Agent) AwaitState(states ...api.AgentState) {
 	for _, state := range states {
 		names = append(names, state.String())
 	}
-	a.awaitView("to be "+either(names), func(view *apiv1.AgentView) bool { return contains(names, view.GetState()) })
+	a.awaitView("to be "+strings.Join(names, " or "), func(view *apiv1.AgentView) bool { return contains(names, view.GetState()) })
 }
 
 // Lose removes the machine for good, with everything that runs on it, and waits until the leader takes its agent for
@@ -180,7 +181,7 @@ func (a *Agent) markAgent(request *apiv1.MarkAgentRequest) {
 func (a *Agent) awaitView(what string, condition func(view *apiv1.AgentView) bool) {
 	a.handle.t.Helper()
 	id := string(a.ID())
-	a.handle.awaitThat(a.host.name+" "+what, awaitMax, func() bool {
+	a.handle.Await(a.host.name+" "+what, func() bool {
 		list, err := a.handle.operator.agents()
 		if err != nil {
 			return false

@@ -111,7 +111,7 @@ func (a *Agent) knownID() api.AgentID { return a.host.agentID() }
 // ID returns the agent's ID in the cluster. It waits until there is one.
 func (a *Agent) ID() api.AgentID {
 	a.handle.t.Helper()
-	a.handle.awaitThat(a.host.name+" to be admitted", awaitMax, func() bool { return a.knownID() != "" })
+	a.handle.Await(a.host.name+" to be admitted", func() bool { return a.knownID() != "" })
 	return a.knownID()
 }
 

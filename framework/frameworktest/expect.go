@@ -15,7 +15,7 @@ import (
 func (f *Framework) Client() *framework.Client {
 	f.handle.t.Helper()
 	var client *framework.Client
-	f.handle.awaitThat(f.host+" to have a session", awaitMax, func() bool {
+	f.handle.Await(f.host+" to have a session", func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		client = f.client
@@ -60,7 +60,7 @@ func (f *Framework) ExpectReason(task api.TaskID, reason api.Reason) {
 // AwaitOffers waits until the scheduler has been offered something n times since it started.
 func (f *Framework) AwaitOffers(n int) {
 	f.handle.t.Helper()
-	f.handle.awaitThat(f.host+" to have got "+words.Count(n, "offer"), awaitMax, func() bool { return f.Offered() >= n })
+	f.handle.Await(f.host+" to have got "+words.Count(n, "offer"), func() bool { return f.Offered() >= n })
 }
 
 // Offered returns the number of offers that the scheduler has got since it started.
@@ -111,5 +111,3 @@ func (f *Framework) tallyStates() string {
 func contains(list []string, wanted ...string) bool {
 	return slices.ContainsFunc(wanted, func(s string) bool { return slices.Contains(list, s) })
 }
-
-func either(names []string) string { return strings.Join(names, " or ") }

@@ -90,11 +90,7 @@ func (f *Framework) Scheduler() framework.Scheduler { return f.scheduler }
 // returns what Run returned.
 func (f *Framework) Teardown() error {
 	f.handle.t.Helper()
-	f.handle.awaitThat(f.host+" to have a session", awaitMax, func() bool { return f.ID() != "" })
-	f.mu.Lock()
-	client := f.client
-	f.mu.Unlock()
-	if err := client.Teardown(); err != nil {
+	if err := f.Client().Teardown(); err != nil {
 		return err
 	}
 	return f.Await()
@@ -144,7 +140,7 @@ func (f *Framework) Ended() <-chan struct{} { return f.life.ended }
 // more than a day.
 func (f *Framework) Await() error {
 	f.handle.t.Helper()
-	f.handle.awaitThat("the framework "+f.host+" to end", day, func() bool { return !f.life.runs() })
+	f.handle.AwaitFor(day, "the framework "+f.host+" to end", func() bool { return !f.life.runs() })
 	return f.life.err
 }
 
@@ -212,7 +208,7 @@ func (f *Framework) Count(states ...api.TaskState) int {
 func (f *Framework) AwaitState(task api.TaskID, state api.TaskState) api.Status {
 	f.handle.t.Helper()
 	var found api.Status
-	f.handle.awaitThat(string(task)+" to be "+state.String(), awaitMax, func() bool {
+	f.handle.Await(string(task)+" to be "+state.String(), func() bool {
 		for _, status := range f.Statuses(task) {
 			if status.State == state {
 				found = status
@@ -227,7 +223,7 @@ func (f *Framework) AwaitState(task api.TaskID, state api.TaskState) api.Status 
 // AwaitCount waits until at least n tasks are in one of the states.
 func (f *Framework) AwaitCount(n int, states ...api.TaskState) {
 	f.handle.t.Helper()
-	f.handle.awaitThat(words.Count(n, "task")+" of "+f.host+" to be "+join(states), awaitMax, func() bool { return f.Count(states...) >= n })
+	f.handle.Await(words.Count(n, "task")+" of "+f.host+" to be "+join(states), func() bool { return f.Count(states...) >= n })
 }
 
 // recorder stands between the SDK and the scheduler, and writes into the journal what passes. It implements the
@@ -285,7 +281,7 @@ func (r *recorder) inTerm(offers []api.Offer) {
 		term, ok := termOf(offer.ID)
 		switch {
 		case !ok || term.Before(r.term):
-			r.framework.handle.journal.olderTerm(r.framework.host, offer.ID, r.term)
+			r.framework.handle.journal.noteBroken("%s is offered %s after an offer of term %s (promise 4)", r.framework.host, offer.ID, r.term)
 		default:
 			r.term = term
 		}

@@ -96,10 +96,7 @@ func (h *Handle) beginStory() {
 func (h *Handle) finishStory() {
 	h.inspectDemands()
 	for _, f := range h.frameworks {
-		f.mu.Lock()
-		id := f.id
-		f.mu.Unlock()
-		h.journal.forgetScheduler(id) // tasks of such a framework are ended with it, without being told
+		h.journal.forgetScheduler(f.ID()) // tasks of such a framework are ended with it, without being told
 		f.endScheduler()
 	}
 }
@@ -197,16 +194,11 @@ func (h *Handle) Advance(d time.Duration) {
 // minutes; see AwaitFor.
 func (h *Handle) Await(what string, condition func() bool) {
 	h.t.Helper()
-	h.awaitThat(what, awaitMax, condition)
+	h.AwaitFor(awaitMax, what, condition)
 }
 
 // AwaitFor is Await with another limit.
 func (h *Handle) AwaitFor(limit time.Duration, what string, condition func() bool) {
-	h.t.Helper()
-	h.awaitThat(what, limit, condition)
-}
-
-func (h *Handle) awaitThat(what string, limit time.Duration, condition func() bool) {
 	h.t.Helper()
 	began := time.Now()
 	pause := pollEvery

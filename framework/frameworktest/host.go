@@ -198,7 +198,7 @@ func (h *host) holdResources(resources api.Resources) {
 	used := h.used
 	h.mu.Unlock()
 	if !h.total.Plain().Contains(used) {
-		h.handle.journal.noteOversold(h.name, used, h.total)
+		h.handle.journal.noteBroken("%s is oversold: %v of %v (promise 1)", h.name, used, h.total)
 	}
 }
 

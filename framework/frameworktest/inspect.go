@@ -35,10 +35,8 @@ func (h *Handle) inspectView() {
 	}
 	for i := range look.Agents {
 		if a := &look.Agents[i]; a.Oversold() {
-			h.journal.mu.Lock()
-			h.journal.recordBroken("the leader has oversold %s: %v allocated and %v offered of %v, and of %v that is lent (promise 1)",
+			h.journal.noteBroken("the leader has oversold %s: %v allocated and %v offered of %v, and of %v that is lent (promise 1)",
 				a.ID, a.Allocated, a.Offered, a.Total, a.Revocable)
-			h.journal.mu.Unlock()
 		}
 	}
 }
@@ -57,7 +55,7 @@ func (h *Handle) AwaitAgreement() {
 			h.t.Logf("the leader's picture and the machines: %s", difference)
 		}
 	}()
-	h.awaitThat("the leader to know exactly what runs", awaitMax, func() bool {
+	h.Await("the leader to know exactly what runs", func() bool {
 		difference = h.findDifference()
 		return difference == ""
 	})
@@ -96,10 +94,10 @@ func without(list, other []string) []string {
 // AwaitEmpty waits until no executor is left on any machine, and all masters that run hold the same (promise 5).
 func (h *Handle) AwaitEmpty() {
 	h.t.Helper()
-	h.awaitThat("all executors to end", awaitMax, func() bool {
+	h.Await("all executors to end", func() bool {
 		return !slices.ContainsFunc(h.agents, func(a *Agent) bool { return len(a.host.listProcesses()) > 0 })
 	})
-	h.awaitThat("equal registries", awaitMax, h.registriesAgree)
+	h.Await("equal registries", h.registriesAgree)
 }
 
 // registriesAgree says whether all masters that run keep the same.
@@ -133,9 +131,7 @@ func (h *Handle) inspectDemands() {
 		time.Sleep(inspectEvery)
 	}
 	if wrong != "" {
-		h.journal.mu.Lock()
-		h.journal.recordBroken("%s (rule R38)", wrong)
-		h.journal.mu.Unlock()
+		h.journal.noteBroken("%s (rule R38)", wrong)
 	}
 }
 

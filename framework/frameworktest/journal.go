@@ -90,7 +90,14 @@ func (j *journal) lifeOf(ref api.TaskRef) *life {
 	return l
 }
 
-// recordBroken records a broken promise. The caller holds the lock.
+// noteBroken records a broken promise.
+func (j *journal) noteBroken(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.recordBroken(format, args...)
+}
+
+// recordBroken does so for a caller that holds the lock.
 func (j *journal) recordBroken(format string, args ...any) {
 	if len(j.violations) == 0 && j.failed != nil {
 		j.failed()
@@ -316,20 +323,6 @@ func (j *journal) forgetScheduler(id api.FrameworkID) {
 			l.forgotten = true
 		}
 	}
-}
-
-// noteOversold records that more runs, or is offered, than there is.
-func (j *journal) noteOversold(where string, used, total api.Resources) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.recordBroken("%s is oversold: %v of %v (promise 1)", where, used, total)
-}
-
-// olderTerm records that a scheduler was offered something by a leader that had been deposed before.
-func (j *journal) olderTerm(host string, offer api.OfferID, newest api.Term) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.recordBroken("%s is offered %s after an offer of term %s (promise 4)", host, offer, newest)
 }
 
 // settlePromises records what is wrong at the end, when everything had the time to come to rest: every task that was

@@ -105,7 +105,7 @@ func (h *Handle) Master(number int) *Master { return h.masters[number-1] }
 func (h *Handle) Leader() *Master {
 	h.t.Helper()
 	var leader *Master
-	h.awaitThat("a master to lead", awaitMax, func() bool {
+	h.Await("a master to lead", func() bool {
 		leader = h.findLeader()
 		return leader != nil
 	})

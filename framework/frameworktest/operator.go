@@ -169,7 +169,7 @@ func (o *operator) describe(out io.Writer) {
 // AwaitAgents waits until at least n agents are RUNNING or BUSY.
 func (h *Handle) AwaitAgents(n int) {
 	h.t.Helper()
-	h.awaitThat(words.Count(n, "agent")+" to be there", awaitMax, func() bool { return h.countAgents("RUNNING", "BUSY") >= n })
+	h.Await(words.Count(n, "agent")+" to be there", func() bool { return h.countAgents("RUNNING", "BUSY") >= n })
 }
 
 func (h *Handle) countAgents(states ...string) int {
@@ -189,7 +189,7 @@ func (h *Handle) countAgents(states ...string) int {
 // AwaitRunning waits until the leader knows at least n running tasks.
 func (h *Handle) AwaitRunning(n int) {
 	h.t.Helper()
-	h.awaitThat(words.Count(n, "task")+" to run", awaitMax, func() bool {
+	h.Await(words.Count(n, "task")+" to run", func() bool {
 		tasks, err := h.operator.tasks()
 		running := 0
 		for _, t := range tasks {
@@ -204,7 +204,7 @@ func (h *Handle) AwaitRunning(n int) {
 // AwaitQuiet waits until the leader knows no task that has not ended.
 func (h *Handle) AwaitQuiet() {
 	h.t.Helper()
-	h.awaitThat("all tasks to end", awaitMax, func() bool {
+	h.Await("all tasks to end", func() bool {
 		tasks, err := h.operator.tasks()
 		return err == nil && len(tasks) == 0
 	})
@@ -214,7 +214,7 @@ func (h *Handle) AwaitQuiet() {
 // machines. Then it checks the promises against how they ended. Schedulers that have ended need not have been told.
 func (h *Handle) AwaitSettled() {
 	h.t.Helper()
-	h.awaitThat("every task to be settled", awaitMax, func() bool { return len(h.journal.unsettledTasks()) == 0 })
+	h.Await("every task to be settled", func() bool { return len(h.journal.unsettledTasks()) == 0 })
 	h.AwaitQuiet()
 	h.journal.settlePromises()
 }

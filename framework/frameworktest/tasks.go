@@ -27,7 +27,7 @@ func (f *Framework) EndTask(task api.TaskID, how Play) {
 	case end <- how:
 	default: // it is ending already
 	}
-	h.awaitThat(ref.String()+" to end", awaitMax, func() bool { return !host.runsTask(ref) })
+	h.Await(ref.String()+" to end", func() bool { return !host.runsTask(ref) })
 }
 
 // Use sets what a running task really uses from now on, as heartbeats report it; by default it uses what it asked for.
@@ -87,7 +87,7 @@ func (h *host) secretsOf(task *executor.Task) map[string]string {
 func (f *Framework) hostOf(task api.TaskID) *host {
 	f.handle.t.Helper()
 	var found *host
-	f.handle.awaitThat(string(task)+" of "+f.host+" to run on a machine", awaitMax, func() bool {
+	f.handle.Await(string(task)+" of "+f.host+" to run on a machine", func() bool {
 		if list := f.Statuses(task); len(list) > 0 && list[len(list)-1].State.Terminal() {
 			f.handle.t.Fatalf("%s has ended and runs no more\n%s", task, f.handle.Story(f.refOf(task)))
 		}
