@@ -43,7 +43,7 @@ func (b *Books) Forget(place Place) {
 			delete(b.kept, block)
 		}
 	}
-	for _, outputs := range b.outputs { // order: likewise
+	for _, outputs := range b.outputs { // order: irrelevant because each entry is changed alone
 		maps.DeleteFunc(outputs, func(_ int, at Place) bool { return at == place })
 	}
 }
