@@ -1,8 +1,7 @@
 package agent
 
 import (
-	"errors"
-	"math/rand/v2"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/freeports"
 )
 
 func withPort(task api.Task, port int) api.Task {
@@ -24,19 +24,14 @@ func withPort(task api.Task, port int) api.Task {
 	return task
 }
 
-// listenOn listens on a port below the range that systems use for outgoing connections, so that nobody has taken it when
-// it is free again.
+// listenOn listens on a port that nobody has taken when it is free again.
 func listenOn(t *testing.T, host string) net.Listener {
 	t.Helper()
-	for {
-		listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(18_000+rand.IntN(1000))))
-		switch {
-		case err == nil:
-			return listener
-		case !errors.Is(err, syscall.EADDRINUSE):
-			t.Fatal(err)
-		}
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(freeports.ReserveOne(t))))
+	if err != nil {
+		t.Fatal(err)
 	}
+	return listener
 }
 
 func portOf(listener net.Listener) int { return listener.Addr().(*net.TCPAddr).Port }
@@ -70,13 +65,8 @@ func TestReasonsOfAnAgent(t *testing.T) {
 	without.Command.URIs = []api.URI{{Source: filepath.Join(t.TempDir(), "nothing")}}
 	master.launch(without)
 	expect("without", api.TaskFailed, api.ReasonFetchFailed)
-	nobodyListens, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobodyListens.Close()
 	away := command("away", "true")
-	away.Command.URIs = []api.URI{{Source: "http://" + nobodyListens.Addr().String() + "/file", SHA256: strings.Repeat("0", 64)}}
+	away.Command.URIs = []api.URI{{Source: fmt.Sprintf("http://127.0.0.1:%d/file", freeports.ReserveOne(t)), SHA256: strings.Repeat("0", 64)}}
 	master.launch(away)
 	expect("away", api.TaskDropped, api.ReasonSourceUnavailable)
 	brief := command("brief", "")

@@ -61,19 +61,19 @@ func (l *listings) keep(of listed, rows any) {
 	if l.kept == nil {
 		l.kept = make(map[listed]keptListing)
 	}
-	one := keptListing{rows, time.Now()}
-	l.kept[of] = one
+	at := time.Now()
+	l.kept[of] = keptListing{rows, at}
 	if len(l.kept) > listingsMax {
 		delete(l.kept, slices.MinFunc(slices.Collect(maps.Keys(l.kept)), func(a, b listed) int { return l.kept[a].at.Compare(l.kept[b].at) }))
 	}
-	time.AfterFunc(listingFor, func() { l.drop(of, one) })
+	time.AfterFunc(listingFor, func() { l.drop(of, at) }) // which holds no rows: those that others have replaced are free
 }
 
-// drop drops rows, unless others have taken their place.
-func (l *listings) drop(of listed, one keptListing) {
+// drop drops the rows that were kept at that time, unless others have taken their place.
+func (l *listings) drop(of listed, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.kept[of].at.Equal(one.at) {
+	if l.kept[of].at.Equal(at) {
 		delete(l.kept, of)
 	}
 }

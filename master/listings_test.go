@@ -56,7 +56,7 @@ func TestALongListIsNotedOnce(t *testing.T) {
 		t.Errorf("noted %d times, %d agents and then %q", f.noted, len(all), last.Next)
 	}
 	for of, one := range f.lists.listings.kept {
-		f.lists.listings.drop(of, one)
+		f.lists.listings.drop(of, one.at)
 	}
 	if again := f.page(view.Query{After: first.Next}); f.noted != 2 || len(again.Items) != 1000 {
 		t.Errorf("noted %d times, %d agents", f.noted, len(again.Items))

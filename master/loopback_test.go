@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	_ "github.com/tenderhq/tender/allocator/remote"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/datafolder"
+	"github.com/tenderhq/tender/internal/testing/freeports"
 	"github.com/tenderhq/tender/master"
 )
 
@@ -25,8 +27,8 @@ var open = master.Trust{Insecure: true}
 // TestFolder: on real files and sockets, a master comes back with what it had, needs
 // no flags for that, and refuses what is not its own.
 func TestFolder(t *testing.T) {
-	dir := t.TempDir()
-	config := master.Config{ID: "m1", DataDir: dir, GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Raft: "127.0.0.1:0", Profile: "fast", Trust: open}
+	dir, kept := t.TempDir(), func() string { return fmt.Sprint("127.0.0.1:", freeports.ReserveOne(t)) }
+	config := master.Config{ID: "m1", DataDir: dir, GRPC: kept(), HTTP: kept(), Raft: kept(), Profile: "fast", Trust: open}
 	first, cluster := lead(t, config, func(m *master.Master) {
 		if _, err := master.New(config); !api.Is(err, api.Exists) || !strings.Contains(err.Error(), "in use by another master") {
 			t.Errorf("a second master in the folder: %v", err)

@@ -3,7 +3,6 @@ package fetch_test
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/fetch"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/testing/freeports"
 )
 
 // TestIsAway: what fails because nobody answers, or not now, is told from what would fail again.
@@ -38,14 +38,9 @@ func TestIsAway(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone.Close()
 	for source, want := range map[string]bool{
 		server.URL + "/busy": true, server.URL + "/half": true, server.URL + "/nothing": true, server.URL + "/none": false, server.URL + "/other": false,
-		"http://" + gone.Addr().String() + "/": true, "/no/such/file": false,
+		fmt.Sprintf("http://127.0.0.1:%d/", freeports.ReserveOne(t)): true, "/no/such/file": false,
 	} {
 		root, err := os.OpenRoot(t.TempDir())
 		if err != nil {

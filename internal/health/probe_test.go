@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/health"
+	"github.com/tenderhq/tender/internal/testing/freeports"
 )
 
 // probe makes a check at the address; "" means that it passed.
@@ -60,7 +62,7 @@ func TestHTTP(t *testing.T) {
 }
 
 func TestTCP(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(freeports.ReserveOne(t))))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -163,8 +163,9 @@ func (c *cluster) startAll() {
 	}
 }
 
-// firstPort is below the ports that systems use for outgoing connections: masters come back to theirs.
-const firstPort = 21_000
+// firstPort is below the ports that systems use for outgoing connections, and below those of 'tender dev': masters come
+// back to theirs. Other tests reserve theirs below it (internal/testing/freeports), and mesosgo has 100 there.
+const firstPort = 19_100
 
 // free returns a port that nobody uses, each time another one.
 func (c *cluster) free() string {

@@ -24,9 +24,9 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/testing/freeports"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/transport"
-	"github.com/tenderhq/tender/tools/devcluster"
 )
 
 // bare is three processes that do what the log, the disk, TLS and gRPC have to do for a cluster, and nothing else. What is
@@ -61,7 +61,7 @@ func startBare(parent string) (b *bare, err error) {
 	b = &bare{}
 	b.dir, err = os.MkdirTemp(parent, "bare-")
 	proof, unproven := newProof()
-	ports, full := devcluster.FreePorts(6)
+	ports, full := freeports.Reserve(6)
 	if err = errors.Join(err, unproven, full); err != nil {
 		return b, err
 	}

@@ -14,9 +14,9 @@ import (
 	"google.golang.org/grpc"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/testing/freeports"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/transport"
-	"github.com/tenderhq/tender/tools/devcluster"
 )
 
 // quorum is three `tender master` processes with their folders, and nothing else.
@@ -81,7 +81,7 @@ func (q *quorum) found(ctx context.Context, binary, parent string) (err error) {
 	if q.dir, err = os.MkdirTemp(parent, "quorum-"); err != nil {
 		return err
 	}
-	ports, err := devcluster.FreePorts(9)
+	ports, err := freeports.Reserve(9)
 	if err != nil {
 		return err
 	}

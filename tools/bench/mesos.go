@@ -23,6 +23,7 @@ import (
 	mesosv1 "github.com/tenderhq/tender/internal/mesos/v1"
 	schedulerv1 "github.com/tenderhq/tender/internal/mesos/v1/scheduler"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/testing/freeports"
 	"github.com/tenderhq/tender/tools/devcluster"
 )
 
@@ -59,7 +60,7 @@ func throughGateway(ctx context.Context, o options) (err error) {
 	if _, err := flock.awaitAll(ctx, oldAgents, api.Term{}); err != nil {
 		return err
 	}
-	ports, err := devcluster.FreePorts(1)
+	ports, err := freeports.Reserve(1)
 	if err != nil {
 		return err
 	}

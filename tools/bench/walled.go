@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/walls/spaces"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/testing/freeports"
 	"github.com/tenderhq/tender/tools/devcluster"
 )
 
@@ -80,7 +81,7 @@ func startAlone(o options, args []string) (*alone, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := devcluster.FreePorts(2)
+	ports, err := freeports.Reserve(2)
 	if err = errors.Join(err, os.Chmod(folder, 0o711)); err != nil { // the users of tasks must be able to pass through it
 		return nil, err
 	}

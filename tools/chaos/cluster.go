@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/testing/freeports"
 	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/tools/devcluster"
 )
@@ -92,7 +93,7 @@ func newCluster(o options) (*cluster, error) {
 }
 
 func (c *cluster) makeMasters(binary string) error {
-	ports, err := devcluster.FreePorts(3*c.options.masters + c.options.agents)
+	ports, err := freeports.Reserve(3*c.options.masters + c.options.agents)
 	if err != nil {
 		return err
 	}

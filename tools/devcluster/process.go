@@ -2,8 +2,6 @@ package devcluster
 
 import (
 	"errors"
-	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"syscall"
@@ -77,23 +75,4 @@ func (p *Process) Stop() error {
 	<-p.ended
 	p.command = nil
 	return p.result
-}
-
-// FreePorts returns ports below those that the kernel gives to outgoing connections and those that `tender dev` looks
-// for, because either could take the port of a program that is down.
-func FreePorts(n int) (ports []int, err error) {
-	for port := 10000 + os.Getpid()%900*10; len(ports) < n && port < 20000; port++ {
-		listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
-		if err != nil {
-			continue
-		}
-		ports = append(ports, port)
-		if err := listener.Close(); err != nil {
-			return nil, err
-		}
-	}
-	if len(ports) < n {
-		return nil, errors.New("no free ports")
-	}
-	return ports, nil
 }

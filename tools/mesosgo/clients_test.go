@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -137,15 +138,15 @@ func newCluster(t *testing.T) *cluster {
 	c := &cluster{t: t, dir: dir, ports: map[string]string{"agents": "0"}}
 	dev := start(t, tender, "dev", "--free-ports", "--insecure", "--data-dir", filepath.Join(c.dir, "dev"), "--masters", "3", "--agents", "0", "--master-processes")
 	c.master = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(dev.await(t, "TENDER_MASTER=")), "export TENDER_MASTER="))
-	for _, name := range []string{"gateway", "agent"} { // ports that stay theirs when they are killed and started again
-		listener, err := net.Listen("tcp4", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.address = listener.Addr().String()
-		_, c.ports[name], _ = net.SplitHostPort(c.address)
-		if err := listener.Close(); err != nil {
-			t.Fatal(err)
+	// These stay theirs when they are killed and started again: they are below the ports that systems give to outgoing
+	// connections and those of 'tender dev', and above those that other tests reserve.
+	for i, name := range []string{"gateway", "agent"} {
+		for c.ports[name] == "" {
+			port := strconv.Itoa(19_000 + 2*rand.IntN(50) + i)
+			if listener, err := net.Listen("tcp4", "127.0.0.1:"+port); err == nil {
+				_ = listener.Close()
+				c.ports[name] = port
+			}
 		}
 	}
 	c.address = "127.0.0.1:" + c.ports["gateway"]

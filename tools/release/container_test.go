@@ -3,17 +3,19 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tenderhq/tender/internal/testing/freeports"
 )
 
 // containerfile has the instructions of deploy/Containerfile, each as its words.
@@ -107,14 +109,7 @@ func theContainerRuns(t *testing.T, program string) {
 	}
 	var ports []string
 	for range 3 {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer listener.Close()
-		_, port, _ := net.SplitHostPort(listener.Addr().String())
-		ports = append(ports, port)
-		_ = listener.Close()
+		ports = append(ports, strconv.Itoa(freeports.ReserveOne(t)))
 	}
 	said := new(strings.Builder)
 	master := &exec.Cmd{

@@ -147,6 +147,7 @@ var floors = []floor{
 	// What tests.
 	{"internal/testing/chaos", ""},
 	{"internal/testing/clock", ""},
+	{"internal/testing/freeports", ""},
 	{"internal/testing/hang", ""},
 	{"internal/testing/history", ""},
 	{"internal/testing/machine", ""},
@@ -165,7 +166,7 @@ var floors = []floor{
 
 	// What develops.
 	{"tools/bench/...", "... !examples/... !tender/internal/cli/... !tools/demo"},
-	{"tools/chaos", public + "agent/walls/cell tools/devcluster internal/trust/joining internal/testing/chaos internal/testing/clerks internal/testing/history internal/trust/transport internal/trust"}, // runs the binary, and schedulers of its own
+	{"tools/chaos", public + "agent/walls/cell tools/devcluster internal/trust/joining internal/testing/chaos internal/testing/clerks internal/testing/freeports internal/testing/history internal/trust/transport internal/trust"}, // runs the binary, and schedulers of its own
 	{"tools/cost", ""}, // runs benchmarks and reads their counters
 	{"tools/demo", "api/v1 tools/devcluster internal/pause"},
 	{"tools/devcluster", "internal/trust/joining internal/trust/nearby internal/trust/transport internal/trust"}, // runs the binary, and reaches its masters

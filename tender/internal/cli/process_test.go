@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/agent/walls/cell"
+	"github.com/tenderhq/tender/internal/testing/freeports"
 	"github.com/tenderhq/tender/internal/testing/hang"
 	"github.com/tenderhq/tender/tools/devcluster"
 )
@@ -271,25 +269,5 @@ func tender(t *testing.T, env []string, args ...string) (stdout, stderr string, 
 	return p.stdout.String(), p.stderr.String(), code
 }
 
-// lastPort is the port that freePort returned last. It begins at random, because other tests may run beside these.
-var lastPort atomic.Int64
-
-func init() { lastPort.Store(rand.Int64N(1000)) }
-
-// freePort finds a port below the range that systems use for outgoing connections, because between the kill of an agent
-// and its next start nothing else may take it. Nor is it one that `tender dev` uses. A test that asks for several ports
-// before it uses them never gets the same one twice.
-func freePort(t *testing.T) int {
-	t.Helper()
-	for {
-		port := 19_000 + int(lastPort.Add(1)%1000)
-		listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
-		if err != nil {
-			continue
-		}
-		if err := listener.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return port
-	}
-}
+// freePort returns a port that is the test's until it ends, also between the kill of an agent and its next start.
+func freePort(t *testing.T) int { return freeports.ReserveOne(t) }

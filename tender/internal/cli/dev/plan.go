@@ -32,11 +32,15 @@ const (
 const (
 	portMin  = 20000
 	portsEnd = 29000
+	// They lie in spans. Whoever listens at the first port of a span has it, as with blocks: no other cluster looks for
+	// ports there, so those of a member that is down, or has not begun to listen, stay its own.
+	spanPorts = 100
+	spans     = (claimMin - portMin) / spanPorts
 )
 
 // plan names the parts and their addresses: those that the folder was used with, else the default ports if they are
-// wanted and free, else any free ones. The agents have the blocks of ports that were claimed. Those of HTTP are wanted by
-// a gateway for Mesos as well, and are left to it.
+// wanted and free, else any free ones in spans that are claimed. The agents have the blocks of ports that were claimed.
+// Those of HTTP are wanted by a gateway for Mesos as well, and are left to it.
 func plan(dir string, masters, agents int, defaults, gateway bool) (cluster Cluster, claimed claims, err error) {
 	cluster.Dir = dir
 	err = readJSON(filepath.Join(dir, planFile), &cluster)
@@ -44,7 +48,7 @@ func plan(dir string, masters, agents int, defaults, gateway bool) (cluster Clus
 	look := newLook(cluster)
 	switch {
 	case err == nil && len(cluster.Masters) != masters:
-		return cluster, nil, fmt.Errorf("%s holds a cluster of %d masters, not %d; say --masters %d or name another folder",
+		return cluster, look.spans, fmt.Errorf("%s holds a cluster of %d masters, not %d; say --masters %d or name another folder",
 			dir, len(cluster.Masters), masters, len(cluster.Masters))
 	case err == nil:
 		err = checkFree(cluster)
@@ -52,12 +56,12 @@ func plan(dir string, masters, agents int, defaults, gateway bool) (cluster Clus
 		cluster.Masters, err = planMasters(dir, masters, defaults, gateway, look)
 	}
 	if err != nil {
-		return cluster, nil, err
+		return cluster, look.spans, err
 	}
 	if cluster.Agents, err = planAgents(cluster, agents, look); err != nil {
-		return cluster, nil, err
+		return cluster, look.spans, err
 	}
-	claimed = claimBlocks(cluster.Agents)
+	claimed = append(look.spans, claimBlocks(cluster.Agents)...)
 	return cluster, claimed, writeJSON(filepath.Join(dir, planFile), cluster)
 }
 
@@ -161,30 +165,51 @@ func tryListen(address string) error {
 type portLook struct {
 	next, tries int
 	taken       map[string]bool
+	spans       claims // held until they are released
 }
 
-// newLook begins at a random port, so that two commands that look at the same time look in different places.
+// newLook claims the spans of what the cluster has, and begins at a random one.
 func newLook(cluster Cluster) *portLook {
-	l := &portLook{next: rand.IntN(claimMin - portMin), taken: map[string]bool{}}
+	l := &portLook{next: rand.IntN(spans) * spanPorts, taken: map[string]bool{}}
 	for _, master := range cluster.Masters {
 		l.taken[master.GRPC], l.taken[master.HTTP], l.taken[master.Raft] = true, true, true
 	}
 	for _, agent := range cluster.Agents {
 		l.taken[agent.HTTP] = true
 	}
+	for address := range l.taken { // order: irrelevant because a span is claimed once
+		_, text, _ := net.SplitHostPort(address)
+		if port, _ := strconv.Atoi(text); port%spanPorts > 0 && port > portMin && port < portMin+spans*spanPorts {
+			l.claim(port - port%spanPorts)
+		}
+	}
 	return l
 }
 
-// freePorts finds ports on which nobody listens.
+// claim claims the span that begins with a port. It reports whether nobody else has it.
+func (l *portLook) claim(first int) bool {
+	held, err := net.Listen("tcp", at(first))
+	if err == nil {
+		l.spans = append(l.spans, held)
+	}
+	return err == nil
+}
+
+// freePorts finds ports on which nobody listens. When other clusters have all spans, it finds them anywhere.
 func (l *portLook) freePorts(count int) ([]int, error) {
 	var ports []int
 	for ; len(ports) < count; l.tries++ {
-		if l.tries > claimMin-portMin {
+		if l.tries >= 2*spans*spanPorts {
 			return nil, fmt.Errorf("no free port between %d and %d on %s", portMin, claimMin, loopback)
 		}
-		candidate := portMin + l.next%(claimMin-portMin)
+		candidate := portMin + l.next%(spans*spanPorts)
 		l.next++
-		if !l.taken[at(candidate)] && free(candidate) {
+		switch {
+		case candidate%spanPorts == 0 && l.tries < spans*spanPorts:
+			if !l.claim(candidate) {
+				l.next, l.tries = l.next+spanPorts-1, l.tries+spanPorts-1
+			}
+		case !l.taken[at(candidate)] && free(candidate):
 			ports = append(ports, candidate)
 		}
 	}

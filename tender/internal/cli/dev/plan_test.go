@@ -27,7 +27,7 @@ func TestNoPortIsPlannedTwice(t *testing.T) {
 		kept := Cluster{Masters: []Master{{GRPC: at(portMin + 1), HTTP: at(portMin + 2), Raft: at(portMin + 3)}}, Agents: []Agent{{HTTP: at(portMin + 4)}}}
 		seen := map[string]bool{at(portMin + 1): true, at(portMin + 2): true, at(portMin + 3): true, at(portMin + 4): true}
 		look := newLook(kept)
-		look.next = claimMin - portMin - 2 // close to the end, so that it begins again at the start
+		look.next = spans*spanPorts - 2 // close to the end, so that it begins again at the start
 		for range 5 {
 			ports, err := look.freePorts(3)
 			if err != nil {
@@ -53,6 +53,24 @@ func TestAGatewayHasTheDefaultPortsOfHTTP(t *testing.T) {
 	for _, address := range []string{cluster.Masters[0].HTTP, cluster.Agents[0].HTTP} {
 		if address == at(masterHTTP) || address == at(agentHTTP) {
 			t.Errorf("%s is taken from the gateway", address)
+		}
+	}
+}
+
+// Clusters that are planned at the same time, before anybody listens, are promised different ports.
+func TestClustersShareNoPorts(t *testing.T) {
+	seen := map[string]bool{}
+	for range 3 {
+		cluster, claimed, err := plan(t.TempDir(), 3, 2, false, false)
+		defer claimed.release()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for address := range newLook(cluster).taken {
+			if seen[address] {
+				t.Errorf("%s is promised to two clusters", address)
+			}
+			seen[address] = true
 		}
 	}
 }

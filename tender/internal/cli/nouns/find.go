@@ -3,11 +3,13 @@ package nouns
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // wrong marks an error as a mistake in the words of the caller.
@@ -78,12 +80,14 @@ func orAll(k Kind) string {
 }
 
 // soleMatch returns the only item whose ID, last part of the ID, or name is the word. Of a word with several parts, as
-// FRAMEWORK/TASK with the name of a framework, the last one counts: the master has matched the others.
+// FRAMEWORK/TASK with the name of a framework, the last one counts: the master has matched the others. A name that
+// several have means the one that is still there.
 func soleMatch(items []Item, word string) *Item {
 	for _, is := range []func(Item) bool{
 		func(i Item) bool { return i.ID == word },
 		func(i Item) bool { return lastPart(i.ID) == lastPart(word) },
 		func(i Item) bool { return i.Name == word },
+		func(i Item) bool { return i.Name == word && !isPast(i) },
 	} {
 		var found []Item
 		for _, one := range items {
@@ -96,6 +100,18 @@ func soleMatch(items []Item, word string) *Item {
 		}
 	}
 	return nil
+}
+
+// isPast reports whether an item is only the memory of an agent that was marked gone, or of a framework that was removed:
+// its host, or its scheduler, may have come back under the same name.
+func isPast(i Item) bool {
+	switch thing := i.Message.(type) {
+	case *apiv1.AgentView:
+		return slices.Contains(thing.GetMarks(), api.MarkGone.Strings()[0])
+	case *apiv1.FrameworkView:
+		return thing.GetState() == view.Removed
+	}
+	return false
 }
 
 func lastPart(id string) string { return id[strings.LastIndexByte(id, '/')+1:] }

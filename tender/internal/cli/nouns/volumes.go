@@ -86,8 +86,7 @@ func VolumesOf(agent *apiv1.AgentView) ([]Volume, error) {
 	for _, item := range total.Items() {
 		if item.Volume != "" {
 			used := slices.ContainsFunc(allocated.Items(), func(u api.Resource) bool { return u.Volume == item.Volume })
-			gone := slices.Contains(agent.GetMarks(), api.MarkGone.Strings()[0])
-			volumes = append(volumes, Volume{agent.GetId(), item, used, gone})
+			volumes = append(volumes, Volume{agent.GetId(), item, used, isPast(Item{Message: agent})})
 		}
 	}
 	return volumes, nil
