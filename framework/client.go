@@ -33,9 +33,10 @@ func (c *Client) FrameworkID() api.FrameworkID {
 	return known.ID
 }
 
-// Takeovers returns how often another instance of the framework has been active, or may have been, since this one was so
-// last, counted since Run began. It grows before Subscribed is called: a scheduler that finds it grown there reads anew
-// what it needs, because what it remembers is out of date. Only with [Config.Standby] it is ever more than 0.
+// Takeovers returns how often another instance of the framework has been active since this one was so last, counted
+// since Run began. A registry that was restored from a snapshot can't tell, and counts as an instance. It grows before
+// Subscribed is called: a scheduler that finds it grown there reads anew what it needs, because what it remembers is out
+// of date. Only with [Config.Standby] it is ever more than 0.
 func (c *Client) Takeovers() uint64 {
 	_, _, takeovers := c.present.look()
 	return takeovers

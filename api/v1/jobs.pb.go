@@ -81,6 +81,9 @@ func (x *SubmitJobRequest) GetManager() string {
 type UpdateJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Job   *structpb.Struct       `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	// The version that the job had when the change was decided, as PlanJobResponse and JobStatus say it. If it has another
+	// one by now, and that is not what it is to become, the change is refused (STALE). 0: whichever it has.
+	IfVersion int32 `protobuf:"varint,2,opt,name=if_version,json=ifVersion,proto3" json:"if_version,omitempty"`
 	// As in JobService.
 	Manager       string `protobuf:"bytes,15,opt,name=manager,proto3" json:"manager,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -124,6 +127,13 @@ func (x *UpdateJobRequest) GetJob() *structpb.Struct {
 	return nil
 }
 
+func (x *UpdateJobRequest) GetIfVersion() int32 {
+	if x != nil {
+		return x.IfVersion
+	}
+	return 0
+}
+
 func (x *UpdateJobRequest) GetManager() string {
 	if x != nil {
 		return x.Manager
@@ -137,6 +147,8 @@ type RollbackJobRequest struct {
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// 0: the version before the present one.
 	Version int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// As in UpdateJobRequest.
+	IfVersion int32 `protobuf:"varint,3,opt,name=if_version,json=ifVersion,proto3" json:"if_version,omitempty"`
 	// As in JobService.
 	Manager       string `protobuf:"bytes,15,opt,name=manager,proto3" json:"manager,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -183,6 +195,13 @@ func (x *RollbackJobRequest) GetName() string {
 func (x *RollbackJobRequest) GetVersion() int32 {
 	if x != nil {
 		return x.Version
+	}
+	return 0
+}
+
+func (x *RollbackJobRequest) GetIfVersion() int32 {
+	if x != nil {
+		return x.IfVersion
 	}
 	return 0
 }
@@ -366,7 +385,10 @@ type PlanJobResponse struct {
 	// One line for each thing that would change, for people.
 	Changes []string `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
 	// The sub-jobs that the job would have.
-	SubJobs       []*SubJobStatus `protobuf:"bytes,3,rep,name=sub_jobs,json=subJobs,proto3" json:"sub_jobs,omitempty"`
+	SubJobs []*SubJobStatus `protobuf:"bytes,3,rep,name=sub_jobs,json=subJobs,proto3" json:"sub_jobs,omitempty"`
+	// The present version of the job, with which it was compared; see UpdateJobRequest.if_version. 0: there is no job of
+	// this name.
+	Version       int32 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -420,6 +442,13 @@ func (x *PlanJobResponse) GetSubJobs() []*SubJobStatus {
 		return x.SubJobs
 	}
 	return nil
+}
+
+func (x *PlanJobResponse) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
 }
 
 // StopJobRequest names the job whose tasks are to end.
@@ -1916,13 +1945,17 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\x11api/v1/jobs.proto\x12\ttender.v1\x1a\x12api/v1/trust.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"W\n" +
 	"\x10SubmitJobRequest\x12)\n" +
 	"\x03job\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x03job\x12\x18\n" +
-	"\amanager\x18\x0f \x01(\tR\amanager\"W\n" +
+	"\amanager\x18\x0f \x01(\tR\amanager\"v\n" +
 	"\x10UpdateJobRequest\x12)\n" +
-	"\x03job\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x03job\x12\x18\n" +
-	"\amanager\x18\x0f \x01(\tR\amanager\"\\\n" +
+	"\x03job\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x03job\x12\x1d\n" +
+	"\n" +
+	"if_version\x18\x02 \x01(\x05R\tifVersion\x12\x18\n" +
+	"\amanager\x18\x0f \x01(\tR\amanager\"{\n" +
 	"\x12RollbackJobRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x1d\n" +
+	"\n" +
+	"if_version\x18\x03 \x01(\x05R\tifVersion\x12\x18\n" +
 	"\amanager\x18\x0f \x01(\tR\amanager\"X\n" +
 	"\x10RunJobNowRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
@@ -1932,11 +1965,12 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\"U\n" +
 	"\x0ePlanJobRequest\x12)\n" +
 	"\x03job\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x03job\x12\x18\n" +
-	"\amanager\x18\x0f \x01(\tR\amanager\"w\n" +
+	"\amanager\x18\x0f \x01(\tR\amanager\"\x91\x01\n" +
 	"\x0fPlanJobResponse\x12\x16\n" +
 	"\x06action\x18\x01 \x01(\tR\x06action\x12\x18\n" +
 	"\achanges\x18\x02 \x03(\tR\achanges\x122\n" +
-	"\bsub_jobs\x18\x03 \x03(\v2\x17.tender.v1.SubJobStatusR\asubJobs\">\n" +
+	"\bsub_jobs\x18\x03 \x03(\v2\x17.tender.v1.SubJobStatusR\asubJobs\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\x05R\aversion\">\n" +
 	"\x0eStopJobRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\amanager\x18\x0f \x01(\tR\amanager\"\x11\n" +

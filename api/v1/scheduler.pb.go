@@ -2338,7 +2338,9 @@ type Subscribed struct {
 	SessionTimeout    *durationpb.Duration `protobuf:"bytes,5,opt,name=session_timeout,json=sessionTimeout,proto3" json:"session_timeout,omitempty"`
 	MasterId          string               `protobuf:"bytes,6,opt,name=master_id,json=masterId,proto3" json:"master_id,omitempty"`
 	// gRPC addresses of all masters, for the next time that the scheduler connects.
-	Masters       []string `protobuf:"bytes,7,rep,name=masters,proto3" json:"masters,omitempty"`
+	Masters []string `protobuf:"bytes,7,rep,name=masters,proto3" json:"masters,omitempty"`
+	// The number of the session with which the turn of this instance began: no other instance was active since (R6).
+	Turn          uint64 `protobuf:"varint,8,opt,name=turn,proto3" json:"turn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2420,6 +2422,13 @@ func (x *Subscribed) GetMasters() []string {
 		return x.Masters
 	}
 	return nil
+}
+
+func (x *Subscribed) GetTurn() uint64 {
+	if x != nil {
+		return x.Turn
+	}
+	return 0
 }
 
 // Waiting tells a standby that another instance is active. Subscribed follows when it is this instance's turn (R6).
@@ -3474,7 +3483,7 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\theartbeat\x18\r \x01(\v2\x1a.tender.v1.MasterHeartbeatH\x00R\theartbeat\x12.\n" +
 	"\asettled\x18\x0e \x01(\v2\x12.tender.v1.SettledH\x00R\asettled\x127\n" +
 	"\aupdated\x18\x0f \x01(\v2\x1b.tender.v1.FrameworkUpdatedH\x00R\aupdatedB\a\n" +
-	"\x05event\"\xad\x02\n" +
+	"\x05event\"\xc1\x02\n" +
 	"\n" +
 	"Subscribed\x12\x1d\n" +
 	"\n" +
@@ -3484,7 +3493,8 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\x12heartbeat_interval\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12B\n" +
 	"\x0fsession_timeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x0esessionTimeout\x12\x1b\n" +
 	"\tmaster_id\x18\x06 \x01(\tR\bmasterId\x12\x18\n" +
-	"\amasters\x18\a \x03(\tR\amasters\"2\n" +
+	"\amasters\x18\a \x03(\tR\amasters\x12\x12\n" +
+	"\x04turn\x18\b \x01(\x04R\x04turn\"2\n" +
 	"\aWaiting\x12'\n" +
 	"\x0factive_instance\x18\x01 \x01(\tR\x0eactiveInstance\"\xed\x03\n" +
 	"\x05Offer\x12\x0e\n" +

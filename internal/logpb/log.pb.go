@@ -4455,10 +4455,12 @@ type FrameworkItem struct {
 	Session   uint64                 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`
 	Admitted  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=admitted,proto3" json:"admitted,omitempty"`
 	// Absent: the framework was not removed.
-	Removed       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=removed,proto3" json:"removed,omitempty"`
-	Why           string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
-	StoreVersion  uint64                 `protobuf:"varint,7,opt,name=store_version,json=storeVersion,proto3" json:"store_version,omitempty"`
-	Operations    []*OperationDone       `protobuf:"bytes,8,rep,name=operations,proto3" json:"operations,omitempty"`
+	Removed      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=removed,proto3" json:"removed,omitempty"`
+	Why          string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
+	StoreVersion uint64                 `protobuf:"varint,7,opt,name=store_version,json=storeVersion,proto3" json:"store_version,omitempty"`
+	Operations   []*OperationDone       `protobuf:"bytes,8,rep,name=operations,proto3" json:"operations,omitempty"`
+	// The session with which the turn of the instance began.
+	Turn          uint64 `protobuf:"varint,9,opt,name=turn,proto3" json:"turn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4547,6 +4549,13 @@ func (x *FrameworkItem) GetOperations() []*OperationDone {
 		return x.Operations
 	}
 	return nil
+}
+
+func (x *FrameworkItem) GetTurn() uint64 {
+	if x != nil {
+		return x.Turn
+	}
+	return 0
 }
 
 // OperationDone is an operation of a framework that has changed reservations or volumes.
@@ -5388,7 +5397,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"generation\x12\x1e\n" +
 	"\n" +
 	"destroying\x18\x03 \x01(\bR\n" +
-	"destroying\"\xdc\x02\n" +
+	"destroying\"\xf0\x02\n" +
 	"\rFrameworkItem\x122\n" +
 	"\tframework\x18\x01 \x01(\v2\x14.tender.v1.FrameworkR\tframework\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x18\n" +
@@ -5399,7 +5408,8 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\rstore_version\x18\a \x01(\x04R\fstoreVersion\x12<\n" +
 	"\n" +
 	"operations\x18\b \x03(\v2\x1c.tender.log.v1.OperationDoneR\n" +
-	"operations\":\n" +
+	"operations\x12\x12\n" +
+	"\x04turn\x18\t \x01(\x04R\x04turn\":\n" +
 	"\rOperationDone\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\bagent_id\x18\x02 \x01(\tR\aagentId\"M\n" +

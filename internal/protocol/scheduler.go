@@ -131,6 +131,7 @@ type (
 		Cluster           api.ClusterID
 		Framework         api.FrameworkID
 		Session           uint64
+		Turn              uint64 // the session with which the instance's turn began
 		HeartbeatInterval time.Duration
 		SessionTimeout    time.Duration
 		Master            api.MasterID

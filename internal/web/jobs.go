@@ -309,15 +309,15 @@ func (d *day) add(what string, runs []string) {
 	d.told += "; " + what + ": " + strings.Join(runs, ", ")
 }
 
-// presentOf returns what a job is now, with the words of its file.
-func (s *Server) presentOf(ctx context.Context, name string) (*structpb.Struct, error) {
+// presentOf returns the version that a job has now.
+func (s *Server) presentOf(ctx context.Context, name string) (*apiv1.JobVersion, error) {
 	history, err := s.jobs.GetJobHistory(ctx, &apiv1.GetJobHistoryRequest{Name: name})
 	if err != nil {
 		return nil, err
 	}
 	for _, version := range history.GetItems() {
 		if version.GetCurrent() {
-			return version.GetJob(), nil
+			return version, nil
 		}
 	}
 	return nil, missing("version of job", name)
@@ -342,16 +342,17 @@ func jobIn(form url.Values) (*structpb.Struct, error) {
 	return job, nil
 }
 
-// scaled returns a service with the number of tasks that a form says.
-func (s *Server) scaled(ctx context.Context, form url.Values) (*structpb.Struct, error) {
+// scaled returns what a service becomes with the number of tasks that a form says, held to the version that it has now.
+func (s *Server) scaled(ctx context.Context, form url.Values) (*apiv1.UpdateJobRequest, error) {
 	count, err := strconv.ParseUint(form.Get("count"), 10, 31)
 	if err != nil {
 		return nil, invalid("%q is no number of tasks", form.Get("count"))
 	}
-	job, err := s.presentOf(ctx, form.Get("job"))
+	present, err := s.presentOf(ctx, form.Get("job"))
 	if err != nil {
 		return nil, err
 	}
+	job := present.GetJob()
 	service := job.GetFields()["service"].GetStructValue()
 	if service == nil {
 		return nil, invalid("only a service has a number of tasks that is kept running")
@@ -360,15 +361,38 @@ func (s *Server) scaled(ctx context.Context, form url.Values) (*structpb.Struct,
 		service.Fields = map[string]*structpb.Value{}
 	}
 	service.Fields["count"] = structpb.NewNumberValue(float64(count))
-	return job, nil
+	return &apiv1.UpdateJobRequest{Job: job, IfVersion: present.GetVersion()}, nil
 }
 
-// planOf says what a job would change.
-func (s *Server) planOf(ctx context.Context, job *structpb.Struct) ([]string, error) {
+// seen is the hidden field of a form that has the version of the job that its reader has seen (R77).
+const seen = "seen"
+
+// fillSeen notes in a form which version a job has now.
+func (s *Server) fillSeen(ctx context.Context, form url.Values) (job *structpb.Struct) {
+	present, err := s.presentOf(ctx, form.Get("job"))
+	if err != nil {
+		return nil
+	}
+	form.Set(seen, strconv.Itoa(int(present.GetVersion())))
+	return present.GetJob()
+}
+
+// numberIn reads a number that a form may have; 0: it has none.
+func numberIn(form url.Values, name string) (int32, error) {
+	number, err := strconv.ParseInt("0"+form.Get(name), 10, 32)
+	if err != nil {
+		return 0, invalid("%s: %q is no number", name, form.Get(name))
+	}
+	return int32(number), nil
+}
+
+// planOf says what a job would change, and notes in the form to which version it was compared.
+func (s *Server) planOf(ctx context.Context, form url.Values, job *structpb.Struct) ([]string, error) {
 	plan, err := s.jobs.PlanJob(ctx, &apiv1.PlanJobRequest{Job: job})
 	if err != nil {
 		return nil, err
 	}
+	form.Set(seen, strconv.Itoa(int(plan.GetVersion())))
 	lines := []string{fmt.Sprintf("The plan is to %s %s.", plan.GetAction(), job.GetFields()["name"].GetStringValue())}
 	if plan.GetAction() == "nothing" {
 		lines[0] = "It is so already: nothing would change."
@@ -397,12 +421,17 @@ var jobActions = []action{
 		command: func(form url.Values) string {
 			return "tender job rollback " + words.Quote(form.Get("job")) + flags(form, "version", "")
 		},
+		fill: func(ctx context.Context, s *Server, form url.Values) { s.fillSeen(ctx, form) },
 		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
-			version, err := strconv.ParseInt("0"+form.Get("version"), 10, 32)
+			version, err := numberIn(form, "version")
 			if err != nil {
-				return "", invalid("the version %q is no number", form.Get("version"))
+				return "", err
 			}
-			answer, err := s.jobs.RollbackJob(ctx, &apiv1.RollbackJobRequest{Name: form.Get("job"), Version: int32(version)})
+			present, err := numberIn(form, seen)
+			if err != nil {
+				return "", err
+			}
+			answer, err := s.jobs.RollbackJob(ctx, &apiv1.RollbackJobRequest{Name: form.Get("job"), Version: version, IfVersion: present})
 			return fmt.Sprintf("It changes back, as version %d.", answer.GetVersion()), err
 		},
 		back: jobBack,
@@ -417,11 +446,11 @@ var jobActions = []action{
 		},
 		command: func(form url.Values) string { return "tender job run-now " + words.Quote(form.Get("job")) },
 		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
-			number, err := strconv.ParseInt("0"+form.Get("number"), 10, 32)
+			number, err := numberIn(form, "number")
 			if err != nil {
-				return "", invalid("the run %q is no number", form.Get("number"))
+				return "", err
 			}
-			run, err := s.jobs.RunJobNow(ctx, &apiv1.RunJobNowRequest{Name: form.Get("job"), Number: int32(number)})
+			run, err := s.jobs.RunJobNow(ctx, &apiv1.RunJobNowRequest{Name: form.Get("job"), Number: number})
 			return fmt.Sprintf("Run %d begins.", run.GetNumber()), err
 		},
 		back: jobBack,
@@ -431,25 +460,25 @@ var jobActions = []action{
 		fields:  []input{{"count", "Tasks", "how many are kept running", ""}},
 		command: func(url.Values) string { return "tender job update FILE" },
 		plan: func(ctx context.Context, s *Server, form url.Values) ([]string, error) {
-			job, err := s.scaled(ctx, form)
+			change, err := s.scaled(ctx, form)
 			if err != nil {
 				return nil, err
 			}
-			return s.planOf(ctx, job)
+			return s.planOf(ctx, form, change.GetJob())
 		},
 		do: func(ctx context.Context, s *Server, form url.Values) (string, error) {
-			job, err := s.scaled(ctx, form)
+			change, err := s.scaled(ctx, form)
 			if err != nil {
 				return "", err
 			}
-			return s.update(ctx, job)
+			return s.update(ctx, change)
 		},
 		back: jobBack,
 	},
 	{
 		name: "update-job", title: "Update the job", hits: hitsJob("update-job", "It becomes a new version, in the steps that it says. Look at the plan first."),
 		fields: []input{{"text", "The job, with the words of its file, as JSON", "", "text"}}, fill: func(ctx context.Context, s *Server, form url.Values) {
-			if job, err := s.presentOf(ctx, form.Get("job")); err == nil && form.Get("text") == "" {
+			if job := s.fillSeen(ctx, form); job != nil && form.Get("text") == "" {
 				form.Set("text", textOfJob(job))
 			}
 		},
@@ -459,7 +488,11 @@ var jobActions = []action{
 			if err != nil {
 				return "", err
 			}
-			return s.update(ctx, job)
+			present, err := numberIn(form, seen)
+			if err != nil {
+				return "", err
+			}
+			return s.update(ctx, &apiv1.UpdateJobRequest{Job: job, IfVersion: present})
 		},
 		back: jobBack,
 	},
@@ -491,11 +524,11 @@ func planIn(ctx context.Context, s *Server, form url.Values) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.planOf(ctx, job)
+	return s.planOf(ctx, form, job)
 }
 
-func (s *Server) update(ctx context.Context, job *structpb.Struct) (string, error) {
-	version, err := s.jobs.UpdateJob(ctx, &apiv1.UpdateJobRequest{Job: job})
+func (s *Server) update(ctx context.Context, change *apiv1.UpdateJobRequest) (string, error) {
+	version, err := s.jobs.UpdateJob(ctx, change)
 	return fmt.Sprintf("It changes to version %d.", version.GetVersion()), err
 }
 

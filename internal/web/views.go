@@ -241,7 +241,7 @@ func (s *Server) job(r *http.Request) (page, error) {
 		blocks: slices.Concat([]block{
 			{key: "facts", title: "Job " + name, body: fieldsView(facts), actions: actions},
 			{key: "groups", title: "Its groups", body: tableView(groups)},
-		}, jobBlocks(job, present, s.config.Clock()), []block{
+		}, jobBlocks(job, present.GetJob(), s.config.Clock()), []block{
 			{key: "tasks", title: "Its tasks", body: tableView(tasks), wide: true},
 			{key: "notes", title: "What has happened", body: tableView(notes)},
 			{key: "versions", title: "Its versions", body: tableView(s.versions(r.Context(), name, s.config.Clock())), command: "tender job history " + words.Quote(name)},

@@ -423,6 +423,28 @@ func TestFormsAreWhatACookieMayChange(t *testing.T) {
 	}
 }
 
+// TestFormsOfAJobCarryWhatWasSeen: R77. A form by which a job is changed names the version that its reader has seen: the
+// one that it was filled in with, or that of the plan which it shows.
+func TestFormsOfAJobCarryWhatWasSeen(t *testing.T) {
+	cluster := answering("x")
+	cluster.answers["GetJobHistory"] = func() (proto.Message, error) {
+		return &apiv1.GetJobHistoryResponse{Items: []*apiv1.JobVersion{{Current: true, Version: 3}}}, nil
+	}
+	cluster.answers["PlanJob"] = func() (proto.Message, error) { return &apiv1.PlanJobResponse{Action: "update", Version: 4}, nil }
+	page := web.New(web.Config{Cluster: cluster}).Handler()
+	for path, want := range map[string]string{"/do/update-job?job=x": "3", "/do/rollback-job?job=x": "3", "/do/update-job?job=x&seen=3&plan=1&text=%7B%7D": "4"} {
+		request := httptest.NewRequest(http.MethodGet, path, nil)
+		if to, form, _ := strings.Cut(path, "?"); strings.Contains(form, "plan=") {
+			request = httptest.NewRequest(http.MethodPost, to, strings.NewReader(form))
+			request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
+		w := httptest.NewRecorder()
+		if page.ServeHTTP(w, request); !strings.Contains(w.Body.String(), `name="seen" value="`+want+`"`) {
+			t.Errorf("%s is shown without version %s: %s", path, want, w.Body)
+		}
+	}
+}
+
 // onlyNow is what a view has only of the present: what one may do, commands, what has ended; and the address of a moment.
 var onlyNow = regexp.MustCompile(`<p class="(actions|command)">.*?</p>|<p class="soft">What one may do next:</p>|<a href="[^"]*">(those that have ended too|what had happened before)</a>|\?at=\d+`)
 

@@ -399,7 +399,7 @@ func (g gen) schedulerCalls() []func() protocol.SchedulerCall {
 func (g gen) schedulerEvents() []func() protocol.SchedulerEvent {
 	return []func() protocol.SchedulerEvent{
 		func() protocol.SchedulerEvent {
-			return protocol.Subscribed{Cluster: api.ClusterID(g.id()), Framework: api.FrameworkID(g.id()), Session: g.number(),
+			return protocol.Subscribed{Cluster: api.ClusterID(g.id()), Framework: api.FrameworkID(g.id()), Session: g.number(), Turn: g.number(),
 				HeartbeatInterval: g.duration(), SessionTimeout: g.duration(), Master: api.MasterID(g.id()), Masters: g.ids(3)}
 		},
 		func() protocol.SchedulerEvent { return protocol.Waiting{ActiveInstance: api.Nonce(g.id())} },

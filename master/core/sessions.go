@@ -152,6 +152,7 @@ func (r *sessions) activate(fw *framework, s *session, number uint64) {
 		Cluster:           r.registry.Cluster,
 		Framework:         fw.id,
 		Session:           number,
+		Turn:              r.registry.Frameworks[fw.id].Turn,
 		HeartbeatInterval: r.config.HeartbeatInterval,
 		SessionTimeout:    r.config.SessionTimeout,
 		Master:            r.config.Master,

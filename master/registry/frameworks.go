@@ -40,6 +40,10 @@ func (change Subscribe) apply(s *State, at time.Time) Result {
 		return refuse(op, api.Denied, id, "it belongs to principal %q, not to %q", old.Framework.Principal, wish.Principal)
 	}
 	was := old.Instance
+	old.Session++
+	if was != change.Instance {
+		old.Turn = old.Session
+	}
 	if old.Framework.Principal == "" {
 		old.Framework.Principal = wish.Principal
 	}
@@ -48,7 +52,6 @@ func (change Subscribe) apply(s *State, at time.Time) Result {
 	if bad := s.noRoomForFramework(op, old); bad != nil {
 		return *bad
 	}
-	old.Session++
 	s.replace(old)
 	if was != change.Instance {
 		s.forgetInstance(was)
@@ -125,7 +128,7 @@ func (s *State) admitFramework(wish api.Framework, instance api.Nonce, at time.T
 		s.takeNumber(&s.NextFramework, &s.LostFrameworks, n)
 		before = s.Epoch * anewStep // sessions that it may have had, as its ID was given out by a change that was lost
 	}
-	s.replace(Framework{Framework: wish, Instance: instance, Session: before + 1, Admitted: at, StoreVersion: before})
+	s.replace(Framework{Framework: wish, Instance: instance, Session: before + 1, Turn: before + 1, Admitted: at, StoreVersion: before})
 	return Result{Framework: wish.ID, Session: before + 1}
 }
 
@@ -232,6 +235,7 @@ func (change RemoveFramework) apply(s *State, at time.Time) Result {
 		Framework: api.Framework{ID: was.ID, Name: was.Name, Principal: was.Principal, Roles: was.Roles, Standby: was.Standby},
 		Instance:  old.Instance,
 		Session:   old.Session,
+		Turn:      old.Turn,
 		Admitted:  old.Admitted,
 		Removed:   at,
 		Why:       change.Why,

@@ -28,6 +28,7 @@ func (s *State) BeginAnew(at time.Time) {
 	frameworks := writable(&s.Frameworks, &s.shared.frameworks)
 	for id, framework := range frameworks { // order: irrelevant because each is changed alone
 		framework.Session = max(framework.Session+anewStep, fresh)
+		framework.Turn = framework.Session + 1 // whose turn it was is lost as well
 		framework.StoreVersion = max(framework.StoreVersion+anewStep, fresh)
 		frameworks[id] = framework
 	}

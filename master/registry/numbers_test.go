@@ -68,8 +68,8 @@ func TestNothingIsCountedTwice(t *testing.T) {
 		}
 		agents[agent], frameworks[framework] = true, true
 		session := done(t, s, Subscribe{Framework: api.Framework{ID: "framework-2"}, Instance: "i2"}).Session
-		if session <= was {
-			t.Errorf("session %d follows %d", session, was)
+		if turn := s.Frameworks["framework-2"].Turn; session <= was || turn <= was {
+			t.Errorf("session %d of a turn from %d on follows %d", session, turn, was)
 		}
 		v := done(t, s, PutEntry{Framework: "framework-2", Session: session, Key: "k"}).Version
 		if v <= version {

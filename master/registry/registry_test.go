@@ -294,6 +294,12 @@ func TestSubscribe(t *testing.T) {
 			t.Errorf("%s: got %+v, want %s session %d", what, got, id, session)
 		}
 	}
+	turn := func(what string, session uint64) {
+		t.Helper()
+		if began := s.Frameworks["framework-1"].Turn; began != session {
+			t.Errorf("%s: the turn began with session %d, not %d", what, began, session)
+		}
+	}
 	batch := api.Framework{Name: "batch", Roles: []api.Role{"web"}, Principal: "bob"}
 	keeper := api.Framework{Name: "keeper", Standby: true, Principal: "ann"}
 	named := func(f api.Framework, id api.FrameworkID) api.Framework { f.ID = id; return f }
@@ -301,8 +307,10 @@ func TestSubscribe(t *testing.T) {
 
 	want("first contact", apply(Subscribe{batch, "i1"}), 0, "framework-1", 1)
 	want("its reply was lost (R7)", apply(Subscribe{batch, "i1"}), 0, "framework-1", 2)
+	turn("its reply was lost (R6)", 1)
 	want("the same name is no identity", apply(Subscribe{batch, "i2"}), 0, "framework-2", 1)
 	want("takeover by ID (R5)", apply(Subscribe{named(batch, "framework-1"), "i3"}), 0, "framework-1", 3)
+	turn("takeover by ID (R6)", 3)
 	want("of somebody else's", apply(Subscribe{named(by(batch, "eve"), "framework-1"), "i4"}), api.Denied, "", 0)
 	want("an instance of two frameworks", apply(Subscribe{named(batch, "framework-2"), "i3"}), api.Exists, "", 0)
 	want("standby", apply(Subscribe{keeper, "i5"}), 0, "framework-3", 1)

@@ -118,6 +118,7 @@ type Framework struct {
 	Framework api.Framework // with its ID and principal
 	Instance  api.Nonce     // the instance of the active scheduler, or the last one
 	Session   uint64        // raised by each takeover (R5)
+	Turn      uint64        // the session with which the turn of Instance began: no other one was active since (R6)
 	Admitted  time.Time
 	Removed   time.Time // zero: it is not removed
 	Why       string    // why it was removed

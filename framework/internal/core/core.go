@@ -57,7 +57,7 @@ type self struct {
 	cluster   api.ClusterID
 	term      api.Term // the newest term that was heard (R1)
 	session   uint64   // number of the latest session in the registry; 0: there was none
-	takeovers uint64   // how often another instance may have been active since the first session
+	takeovers uint64   // how often another instance was active since the first session
 }
 
 // ending says how far the end of Run has come.

@@ -165,7 +165,7 @@ func (c *Core) beginSession(event protocol.Subscribed) {
 	c.self.framework.ID = event.Framework
 	c.search.Found(c.session.address, event.Masters)
 	c.search.greet()
-	if c.missedTurn(event.Session) && len(c.tasks.open) > 0 {
+	if c.missedTurn(event) && len(c.tasks.open) > 0 {
 		c.startOver()
 		return
 	}
@@ -182,11 +182,11 @@ func (c *Core) beginSession(event protocol.Subscribed) {
 	c.tellAll()
 }
 
-// missedTurn notes the number of a session that begins. It reports whether another instance may have been active since
-// the session before, because each session of the framework has the next number, whoever begins it (R5).
-func (c *Core) missedTurn(session uint64) bool {
-	missed := c.config.Framework.Standby && c.self.session > 0 && session != c.self.session+1
-	if c.self.session = session; missed {
+// missedTurn notes the number of a session that begins. It reports whether another instance was active since the session
+// before, as the masters know (R6).
+func (c *Core) missedTurn(event protocol.Subscribed) bool {
+	missed := c.config.Framework.Standby && c.self.session > 0 && event.Turn > c.self.session
+	if c.self.session = event.Session; missed {
 		c.self.takeovers++
 	}
 	return missed

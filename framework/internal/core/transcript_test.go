@@ -298,7 +298,7 @@ func (w *world) event(a transcript.Line) protocol.SchedulerEvent {
 		if cluster == "" {
 			cluster = "c1"
 		}
-		return protocol.Subscribed{Cluster: cluster, Framework: "framework-1", Session: max(1, a.Number(w.t, "session")), Master: "master-1", Masters: a.List("masters"),
+		return protocol.Subscribed{Cluster: cluster, Framework: "framework-1", Session: max(1, a.Number(w.t, "session")), Turn: a.Number(w.t, "turn"), Master: "master-1", Masters: a.List("masters"),
 			HeartbeatInterval: w.duration(a.Named["heartbeat"]), SessionTimeout: w.duration(a.Named["timeout"])}
 	case "waiting":
 		return protocol.Waiting{ActiveInstance: api.Nonce(a.Named["active"])}

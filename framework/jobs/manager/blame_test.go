@@ -21,7 +21,7 @@ func TestTheExecutorForCommandsDies(t *testing.T) {
 		c.awaitRunning("web", 1)
 		changed := service("web", "sleep infinity; true", 1)
 		changed.Service.Proof = jobs.Duration(time.Hour)
-		if _, err := c.manager.UpdateJob(c.t.Context(), changed); err != nil {
+		if _, err := c.manager.UpdateJob(c.t.Context(), changed, 0); err != nil {
 			t.Fatal(err)
 		}
 		c.AwaitFor(time.Minute, "the changed task to run", func() bool {

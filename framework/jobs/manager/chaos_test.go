@@ -218,7 +218,7 @@ func (o *office) follow(job jobs.Job, random *rand.Rand) {
 			count := 1 + random.IntN(3)
 			job.Task.Command, job.Service = "sleep infinity; true", &jobs.Service{Count: &count}
 			err := o.ask(func(ctx context.Context, m *manager.Manager) error {
-				_, err := m.UpdateJob(ctx, job)
+				_, err := m.UpdateJob(ctx, job, 0)
 				return err
 			})
 			if err != nil && !api.Is(err, api.Limit) {

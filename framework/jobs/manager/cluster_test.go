@@ -100,7 +100,7 @@ func TestServiceIsKeptRunning(t *testing.T) {
 		c.Agent(1).Start()
 		c.awaitRunning("web", 4)
 		next := service("web", "sleep infinity; true", 6)
-		if _, err := c.manager.UpdateJob(c.t.Context(), next); err != nil {
+		if _, err := c.manager.UpdateJob(c.t.Context(), next, 0); err != nil {
 			t.Fatal(err)
 		}
 		c.AwaitFor(time.Hour, "the change to be done", func() bool { return c.status("web").Roll == nil })
@@ -207,7 +207,7 @@ func TestStepsFollowEachOther(t *testing.T) {
 		if want := map[string]string{"fetch": "success", "load": "success", "check": "failure", "publish": "skipped", "tell": "success"}; !maps.Equal(states, want) {
 			t.Errorf("the steps ended %v", states)
 		}
-		if _, err := c.manager.UpdateJob(c.t.Context(), jobs.Job{Name: "etl", Type: jobs.DAGType, Steps: []jobs.Step{step("one", "true", "")}}); err == nil {
+		if _, err := c.manager.UpdateJob(c.t.Context(), jobs.Job{Name: "etl", Type: jobs.DAGType, Steps: []jobs.Step{step("one", "true", "")}}, 0); err == nil {
 			t.Error("a job that has ended was updated")
 		}
 	})
@@ -282,7 +282,7 @@ func TestSystemJobIsOnEachAgent(t *testing.T) {
 		c.startManager()
 		c.awaitEach("logs", c.Agent(1), c.Agent(2))
 		logs.Task.Command = "sleep infinity; true"
-		if _, err := c.manager.UpdateJob(c.t.Context(), logs); err != nil {
+		if _, err := c.manager.UpdateJob(c.t.Context(), logs, 0); err != nil {
 			t.Fatal(err)
 		}
 		c.AwaitFor(time.Hour, "the change to be done", func() bool { return c.status("logs").Roll == nil })
@@ -392,7 +392,7 @@ func TestGangBeginsAnew(t *testing.T) {
 			t.Error(err)
 		}
 		more := gang("sim", 7, 1)
-		if _, err := c.manager.UpdateJob(c.t.Context(), more); !api.Is(err, api.Invalid) {
+		if _, err := c.manager.UpdateJob(c.t.Context(), more, 0); !api.Is(err, api.Invalid) {
 			t.Errorf("a gang that runs was given another member: %v", err)
 		}
 		c.Agent(1).Reboot()
@@ -440,7 +440,7 @@ func TestBadChangeGoesBack(t *testing.T) {
 		c := begin(h)
 		c.submit(service("web", "sleep infinity", 3))
 		c.awaitRunning("web", 3)
-		if _, err := c.manager.UpdateJob(c.t.Context(), service("web", "sleep 1; exit 3", 3)); err != nil {
+		if _, err := c.manager.UpdateJob(c.t.Context(), service("web", "sleep 1; exit 3", 3), 0); err != nil {
 			t.Fatal(err)
 		}
 		c.AwaitFor(time.Hour, "it to have gone back", func() bool { return c.status("web").Roll == nil })
@@ -453,7 +453,7 @@ func TestBadChangeGoesBack(t *testing.T) {
 		if err != nil || len(versions) != 2 {
 			t.Errorf("%d versions, %v", len(versions), err)
 		}
-		if version, err := c.manager.RollbackJob(c.t.Context(), "web", 2); err != nil || version.Number != 2 {
+		if version, err := c.manager.RollbackJob(c.t.Context(), "web", 2, 0); err != nil || version.Number != 2 {
 			t.Errorf("version %d, %v", version.Number, err)
 		}
 		if err := c.manager.DeleteJob(c.t.Context(), "web"); err != nil {
@@ -526,10 +526,10 @@ func TestRequestsThatCantBe(t *testing.T) {
 		c.submit(service("web", "sleep infinity", 1)) // the same job again
 		ctx := c.t.Context()
 		_, differs := c.manager.SubmitJob(ctx, service("web", "true", 1))
-		_, unknown := c.manager.UpdateJob(ctx, service("nobody", "true", 1))
-		_, otherType := c.manager.UpdateJob(ctx, batch("web", "true", 1, 1))
+		_, unknown := c.manager.UpdateJob(ctx, service("nobody", "true", 1), 0)
+		_, otherType := c.manager.UpdateJob(ctx, batch("web", "true", 1, 1), 0)
 		_, invalid := c.manager.SubmitJob(ctx, service("a b", "true", 1))
-		_, noVersion := c.manager.RollbackJob(ctx, "web", 7)
+		_, noVersion := c.manager.RollbackJob(ctx, "web", 7, 0)
 		for kind, err := range map[api.Kind][]error{
 			api.Exists: {differs}, api.NotFound: {unknown, c.manager.StopJob(ctx, "nobody")}, api.Invalid: {otherType, invalid, noVersion},
 		} {

@@ -123,7 +123,7 @@ func TestAFullStore(t *testing.T) {
 		}
 		more := large
 		more.Name, more.Task.Env = "large-0", map[string]string{"LARGE": strings.Repeat("y", 2500)}
-		if _, err := c.manager.UpdateJob(c.t.Context(), more); !api.Is(err, api.Limit) {
+		if _, err := c.manager.UpdateJob(c.t.Context(), more, 0); !api.Is(err, api.Limit) {
 			t.Errorf("a new version: %v", err)
 		}
 		before := store.refusals()
@@ -180,7 +180,7 @@ func TestAJobThatIsSetAsideIsDeleted(t *testing.T) {
 		c.awaitRunning("wide", 2)
 		store.refuse("jobs/wide/part/")
 		more := service("wide", "sleep infinity", 3)
-		if _, err := c.manager.UpdateJob(c.t.Context(), more); err != nil && !api.Is(err, api.Limit) {
+		if _, err := c.manager.UpdateJob(c.t.Context(), more, 0); err != nil && !api.Is(err, api.Limit) {
 			t.Fatal(err)
 		}
 		c.Await("the job to be set aside", func() bool { return strings.Contains(c.status("wide").Why, "set aside") })
@@ -202,7 +202,7 @@ func TestAJobThatEndsWhileItIsChanged(t *testing.T) {
 		store.slow = "/version/2"
 		c.submit(batch("brief", "sleep 10", 1, 1))
 		c.awaitRunning("brief", 1)
-		if version, err := c.manager.UpdateJob(c.t.Context(), batch("brief", "sleep 10; true", 1, 1)); !api.Is(err, api.Stale) {
+		if version, err := c.manager.UpdateJob(c.t.Context(), batch("brief", "sleep 10; true", 1, 1), 0); !api.Is(err, api.Stale) {
 			t.Errorf("told %+v, %v", version, err)
 		}
 		if status := c.status("brief"); status.Phase != jobs.Succeeded || status.Version != 1 {

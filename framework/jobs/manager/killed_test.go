@@ -95,7 +95,7 @@ func (p *person) submit(job jobs.Job) {
 
 func (p *person) update(job jobs.Job) {
 	p.ask(func(ctx context.Context, m *manager.Manager) error {
-		_, err := m.UpdateJob(ctx, job)
+		_, err := m.UpdateJob(ctx, job, 0)
 		return err
 	})
 }

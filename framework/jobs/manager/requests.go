@@ -74,8 +74,9 @@ func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 }
 
 // UpdateJob makes a new version of a job. A service changes its tasks step by step; a batch uses the new version for
-// tasks that have not begun. A job that is the same already stays as it is.
-func (m *Manager) UpdateJob(ctx context.Context, job jobs.Job) (jobs.Version, error) {
+// tasks that have not begun. A job that is the same already stays as it is. seen is the version by which the change was
+// decided: if the job has another one by now, the change is refused (Stale). 0: whichever it has. (R77)
+func (m *Manager) UpdateJob(ctx context.Context, job jobs.Job, seen int) (jobs.Version, error) {
 	const op = "job.update"
 	if err := m.checkJob(op, job); err != nil {
 		return jobs.Version{}, err
@@ -86,19 +87,20 @@ func (m *Manager) UpdateJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 				return version, nil, err
 			}
 		}
-		return m.keeper.Update(op, jobs.Version{At: time.Now(), Job: job, Owner: who.scope.Who})
+		return m.keeper.Update(op, jobs.Version{At: time.Now(), Job: job, Owner: who.scope.Who}, seen)
 	})
 }
 
-// RollbackJob makes a job again what one of its versions says; 0 is the version before the present one.
-func (m *Manager) RollbackJob(ctx context.Context, name string, to int) (jobs.Version, error) {
+// RollbackJob makes a job again what one of its versions says; 0 is the version before the present one. seen is as in
+// [Manager.UpdateJob].
+func (m *Manager) RollbackJob(ctx context.Context, name string, to, seen int) (jobs.Version, error) {
 	return m.keepFresh(ctx, "job.rollback", name, func(who caller, there *core.JobMaster) (version jobs.Version, fresh *keeper.Fresh, err error) {
 		if there != nil {
 			if err := m.permit(who, there.Job.Role); err != nil {
 				return version, nil, err
 			}
 		}
-		if version, fresh, err = m.keeper.Rollback("job.rollback", name, to); err == nil {
+		if version, fresh, err = m.keeper.Rollback("job.rollback", name, to, seen); err == nil {
 			_, err = m.settle(who, there, version.Job)
 		}
 		return version, fresh, err
@@ -288,11 +290,18 @@ func (m *Manager) JobStatus(ctx context.Context, name string) (status jobs.Statu
 
 // JobHistory returns the versions of a job that are kept, the newest first. Those of roles whose jobs the caller may not
 // see are left out.
-func (m *Manager) JobHistory(ctx context.Context, name string) (versions []jobs.Version, err error) {
-	err = m.lookAtJob(ctx, "job.history", name, func(master *core.JobMaster) {
+func (m *Manager) JobHistory(ctx context.Context, name string) ([]jobs.Version, error) {
+	versions, _, err := m.statusAndHistory(ctx, "job.history", name)
+	return versions, err
+}
+
+// statusAndHistory returns a job's versions and its status, both as they are at the same moment.
+func (m *Manager) statusAndHistory(ctx context.Context, op, name string) (versions []jobs.Version, status jobs.Status, err error) {
+	err = m.lookAtJob(ctx, op, name, func(master *core.JobMaster) {
+		status = m.statusOf(master, false)
 		versions = slices.DeleteFunc(master.History(), func(version jobs.Version) bool { return !m.maySee(callerOf(ctx), version.Job.Role) })
 	})
-	return versions, err
+	return versions, status, err
 }
 
 // statusOf returns a job as it is shown to people.

@@ -70,12 +70,12 @@ func (s service) UpdateJob(ctx context.Context, r *apiv1.UpdateJobRequest) (*api
 	if err != nil {
 		return nil, err
 	}
-	version, err := s.manager.UpdateJob(ctx, job)
+	version, err := s.manager.UpdateJob(ctx, job, int(r.GetIfVersion()))
 	return showCurrent(version, err)
 }
 
 func (s service) RollbackJob(ctx context.Context, r *apiv1.RollbackJobRequest) (*apiv1.JobVersion, error) {
-	version, err := s.manager.RollbackJob(ctx, r.GetName(), int(r.GetVersion()))
+	version, err := s.manager.RollbackJob(ctx, r.GetName(), int(r.GetVersion()), int(r.GetIfVersion()))
 	return showCurrent(version, err)
 }
 
@@ -99,17 +99,14 @@ func (s service) PlanJob(ctx context.Context, r *apiv1.PlanJobRequest) (*apiv1.P
 	for _, sub := range job.Plan().SubJobs {
 		answer.SubJobs = append(answer.SubJobs, &apiv1.SubJobStatus{Name: sub.Name, Tasks: int32(sub.Tasks)})
 	}
-	versions, err := s.manager.JobHistory(ctx, job.Name)
+	versions, status, err := s.manager.statusAndHistory(ctx, "job.plan", job.Name)
 	switch {
 	case api.Is(err, api.NotFound):
 		return answer, nil
 	case err != nil:
 		return nil, err
 	}
-	status, err := s.manager.JobStatus(ctx, job.Name)
-	if err != nil {
-		return nil, err
-	}
+	answer.Version = int32(status.Version)
 	var current jobs.Job
 	for _, version := range versions {
 		if version.Number == status.Version {
@@ -181,11 +178,7 @@ func (s service) WatchJobs(r *apiv1.WatchJobsRequest, to grpc.ServerStreamingSer
 }
 
 func (s service) GetJobHistory(ctx context.Context, r *apiv1.GetJobHistoryRequest) (*apiv1.GetJobHistoryResponse, error) {
-	versions, err := s.manager.JobHistory(ctx, r.GetName())
-	if err != nil {
-		return nil, err
-	}
-	status, err := s.manager.JobStatus(ctx, r.GetName())
+	versions, status, err := s.manager.statusAndHistory(ctx, "job.history", r.GetName())
 	if err != nil {
 		return nil, err
 	}

@@ -82,14 +82,20 @@ func (c *cluster) denies() {
 		"history":   func() error { _, err := m.JobHistory(c.by("bob", "ops", "GetJobHistory"), "a"); return err },
 		"stop":      func() error { return m.StopJob(c.by("bob", "ops", "StopJob"), "a") },
 		"delete":    func() error { return m.DeleteJob(c.by("bob", "ops", "DeleteJob"), "a") },
-		"roll back": func() error { _, err := m.RollbackJob(c.by("bob", "ops", "RollbackJob"), "a", 1); return err },
+		"roll back": func() error { _, err := m.RollbackJob(c.by("bob", "ops", "RollbackJob"), "a", 1, 0); return err },
 		"run now":   func() error { _, err := m.RunNow(c.by("bob", "ops", "RunJobNow"), "a", 1); return err },
 		"replace":   func() error { _, err := m.SubmitJob(c.by("bob", "ops", "SubmitJob"), team("a", "ops", 1)); return err },
-		"take over": func() error { _, err := m.UpdateJob(c.by("bob", "ops", "UpdateJob"), team("a", "ops", 1)); return err },
+		"take over": func() error {
+			_, err := m.UpdateJob(c.by("bob", "ops", "UpdateJob"), team("a", "ops", 1), 0)
+			return err
+		},
 		"watch": func() error {
 			return m.WatchJob(c.by("bob", "ops", "WatchJob"), "a", func(jobs.Status) error { return nil })
 		},
-		"push": func() error { _, err := m.UpdateJob(c.by("bob", "ops", "UpdateJob"), team("b", "eng", 1)); return err },
+		"push": func() error {
+			_, err := m.UpdateJob(c.by("bob", "ops", "UpdateJob"), team("b", "eng", 1), 0)
+			return err
+		},
 	} {
 		if err := try(); !api.Is(err, api.Denied) || !strings.Contains(err.Error(), "on role eng") {
 			c.t.Errorf("bob tries to %s: %v", what, err)
@@ -97,7 +103,7 @@ func (c *cluster) denies() {
 	}
 	root := team("b", "ops", 1)
 	root.Task.User = "root"
-	if _, err := m.UpdateJob(c.by("bob", "ops", "UpdateJob"), root); !api.Is(err, api.Denied) || !strings.Contains(err.Error(), "--user root") {
+	if _, err := m.UpdateJob(c.by("bob", "ops", "UpdateJob"), root, 0); !api.Is(err, api.Denied) || !strings.Contains(err.Error(), "--user root") {
 		c.t.Errorf("bob wants a task that runs as root: %v", err)
 	}
 }
@@ -106,7 +112,7 @@ func (c *cluster) denies() {
 func (c *cluster) changesHands() {
 	c.t.Helper()
 	both := rights.Scope{Who: "eve", Grants: []rights.Grant{{Verb: rights.Run, Role: "eng"}, {Verb: rights.Run, Role: "ops"}}}
-	if version, err := c.manager.UpdateJob(manager.As(c.t.Context(), "UpdateJob", both), team("a", "", 3)); err != nil || version.Number != 1 {
+	if version, err := c.manager.UpdateJob(manager.As(c.t.Context(), "UpdateJob", both), team("a", "", 3), 0); err != nil || version.Number != 1 {
 		c.t.Errorf("the same job without a role is %v, %v", version, err)
 	}
 	over, moved := errors.New("over"), false
@@ -130,7 +136,7 @@ func (c *cluster) changesHands() {
 		})
 	}()
 	<-begun
-	if _, err := c.manager.UpdateJob(manager.As(c.t.Context(), "UpdateJob", both), team("a", "ops", 3)); err != nil {
+	if _, err := c.manager.UpdateJob(manager.As(c.t.Context(), "UpdateJob", both), team("a", "ops", 3), 0); err != nil {
 		c.t.Error(err)
 	}
 	if err := <-watching; !errors.Is(err, over) {

@@ -128,7 +128,7 @@ func agentFromLog(m *logpb.AgentItem) registry.Agent {
 
 func frameworkToLog(f registry.Framework) *logpb.FrameworkItem {
 	return &logpb.FrameworkItem{
-		Framework: wire.FrameworkToProto(f.Framework), Instance: string(f.Instance), Session: f.Session,
+		Framework: wire.FrameworkToProto(f.Framework), Instance: string(f.Instance), Session: f.Session, Turn: f.Turn,
 		Admitted: wire.TimeToProto(f.Admitted), Removed: wire.TimeToProto(f.Removed), Why: f.Why, StoreVersion: f.StoreVersion,
 		Operations: wire.Each(f.Operations, operationToLog),
 	}
@@ -139,6 +139,7 @@ func frameworkFromLog(m *logpb.FrameworkItem) registry.Framework {
 		Framework:    wire.FrameworkOf(m.Framework),
 		Instance:     api.Nonce(m.Instance),
 		Session:      m.Session,
+		Turn:         m.Turn,
 		Admitted:     wire.TimeOf(m.Admitted),
 		Removed:      wire.TimeOf(m.Removed),
 		Why:          m.Why,

@@ -142,7 +142,7 @@ func (p *manager) submitJob(job jobs.Job, run string, reply func(error)) {
 // updateJob gives a job another version.
 func (p *manager) updateJob(job jobs.Job, reply func(error)) {
 	p.keepFresh(job.Name, reply, func() (*keeper.Fresh, error) {
-		_, fresh, err := p.Update("job.update", jobs.Version{At: p.readClock(), Job: job})
+		_, fresh, err := p.Update("job.update", jobs.Version{At: p.readClock(), Job: job}, 0)
 		return fresh, err
 	})
 }

@@ -31,6 +31,7 @@ type Fresh struct {
 	op      string
 	master  *core.JobMaster // with the version
 	version jobs.Version
+	seen    int      // the version that the job must still have; 0: any
 	records []string // to be written, in this order
 }
 
@@ -64,8 +65,8 @@ func (k *Keeper) Submit(op string, version jobs.Version, run string) (jobs.Versi
 func Same(a, b jobs.Job) bool { return reflect.DeepEqual(a.WithDefaults(), b.WithDefaults()) }
 
 // Update decides what becomes of a new version of a job, which has all but its number and its reason. A job that is the
-// same stays as it is.
-func (k *Keeper) Update(op string, version jobs.Version) (jobs.Version, *Fresh, error) {
+// same stays as it is. seen is the version that whoever asks has seen; 0: whichever it is. (R77)
+func (k *Keeper) Update(op string, version jobs.Version, seen int) (jobs.Version, *Fresh, error) {
 	there, err := k.running(op, version.Job.Name)
 	if err != nil {
 		return version, nil, err
@@ -75,12 +76,12 @@ func (k *Keeper) Update(op string, version jobs.Version) (jobs.Version, *Fresh, 
 		return current, nil, nil
 	}
 	version.Number, version.Why = there.Next(), "updated"
-	return k.change(op, there, current.Job, version)
+	return k.change(op, there, current.Job, version, seen)
 }
 
 // Rollback decides what becomes of a job that is to be again what a version says; 0 is the version before the present
-// one.
-func (k *Keeper) Rollback(op, name string, to int) (version jobs.Version, fresh *Fresh, err error) {
+// one. seen is as in [Keeper.Update].
+func (k *Keeper) Rollback(op, name string, to, seen int) (version jobs.Version, fresh *Fresh, err error) {
 	there, err := k.running(op, name)
 	if err != nil {
 		return version, nil, err
@@ -97,7 +98,7 @@ func (k *Keeper) Rollback(op, name string, to int) (version jobs.Version, fresh 
 	case to == there.Version:
 		return version, nil, nil
 	}
-	return k.change(op, there, there.Job, version)
+	return k.change(op, there, there.Job, version, seen)
 }
 
 // running returns a job that may change.
@@ -112,14 +113,26 @@ func (k *Keeper) running(op, name string) (*core.JobMaster, error) {
 	return there, nil
 }
 
+// checkSeen refuses a change that was decided by another version than the job has.
+func checkSeen(op string, there *core.JobMaster, seen int) error {
+	if seen == 0 || seen == there.Version {
+		return nil
+	}
+	return api.E(op, api.Stale, there.Job.Name, fmt.Errorf("it is version %d by now (%s), and not version %d any more; look at what has changed, and decide anew",
+		there.Version, there.Versions[there.Version].Why, seen))
+}
+
 // change makes a version that a running job can become.
-func (k *Keeper) change(op string, there *core.JobMaster, from jobs.Job, version jobs.Version) (jobs.Version, *Fresh, error) {
+func (k *Keeper) change(op string, there *core.JobMaster, from jobs.Job, version jobs.Version, seen int) (jobs.Version, *Fresh, error) {
+	if err := checkSeen(op, there, seen); err != nil {
+		return version, nil, err
+	}
 	if err := MayBecome(from, version.Job); err != nil {
 		return version, nil, api.E(op, api.Invalid, version.Job.Name, err)
 	}
 	master := there.Clone()
 	master.Versions[version.Number] = version
-	return version, &Fresh{keeper: k, op: op, master: master, version: version, records: []string{core.VersionKey(version.Number)}}, nil
+	return version, &Fresh{keeper: k, op: op, master: master, version: version, seen: seen, records: []string{core.VersionKey(version.Number)}}, nil
 }
 
 // MayBecome returns why a running job can't be changed into the other, or nil.
@@ -155,15 +168,19 @@ func (f *Fresh) Refused(number int) {
 	}
 }
 
-// Stored says that all is written: the job begins, or has the version from now on. One that has ended meanwhile does not
-// know the version, which is deleted again.
+// Stored says that all is written: the job begins, or has the version from now on. One that has ended meanwhile, or has
+// gone back from a bad version that was seen, does not know the version, which is deleted again.
 func (f *Fresh) Stored(now time.Time) error {
 	name := f.master.Job.Name
 	if f.Begins {
 		f.keeper.Add(f.master, now)
 		return nil
 	}
-	if _, err := f.keeper.running(f.op, name); err != nil {
+	there, err := f.keeper.running(f.op, name)
+	if err == nil {
+		err = checkSeen(f.op, there, f.seen)
+	}
+	if err != nil {
 		f.keeper.MarkDirty(name, core.VersionKey(f.version.Number))
 		return err
 	}

@@ -114,26 +114,36 @@ func (e Env) read(name string) (*structpb.Struct, jobs.Job, error) {
 }
 
 func (e Env) changeCommand(verb, short string) *cobra.Command {
-	return &cobra.Command{
+	command := &cobra.Command{
 		Use: verb + " FILE", Short: short, Args: caller.Between(1, "FILE"),
 		Long: short + ". The command returns once a majority of the masters has stored it.\nSubmitting the same file again changes nothing.",
-		RunE: e.with(func(ctx context.Context, s service, args []string) error {
-			object, _, err := e.read(args[0])
-			if err != nil {
-				return err
-			}
-			var version *apiv1.JobVersion
-			if verb == "submit" {
-				version, err = call(ctx, s, s.SubmitJob, &apiv1.SubmitJobRequest{Job: object})
-			} else {
-				version, err = call(ctx, s, s.UpdateJob, &apiv1.UpdateJobRequest{Job: object})
-			}
-			if err != nil {
-				return err
-			}
-			return e.say("%s is version %d (%s)", version.GetName(), version.GetVersion(), version.GetWhy())
-		}),
 	}
+	seen := new(int32)
+	if verb == "update" {
+		seen = ifVersion(command)
+	}
+	command.RunE = e.with(func(ctx context.Context, s service, args []string) error {
+		object, _, err := e.read(args[0])
+		if err != nil {
+			return err
+		}
+		var version *apiv1.JobVersion
+		if verb == "submit" {
+			version, err = call(ctx, s, s.SubmitJob, &apiv1.SubmitJobRequest{Job: object})
+		} else {
+			version, err = call(ctx, s, s.UpdateJob, &apiv1.UpdateJobRequest{Job: object, IfVersion: *seen})
+		}
+		if err != nil {
+			return err
+		}
+		return e.say("%s is version %d (%s)", version.GetName(), version.GetVersion(), version.GetWhy())
+	})
+	return command
+}
+
+// ifVersion adds the flag by which a change is held to the version that its plan was made for.
+func ifVersion(command *cobra.Command) *int32 {
+	return command.Flags().Int32("if-version", 0, "refuse if the job is no longer of this version, which 'tender job plan' prints")
 }
 
 func (e Env) planCommand() *cobra.Command {
@@ -167,7 +177,7 @@ func (e Env) showPlan(job jobs.Job, plan *apiv1.PlanJobResponse) error {
 			}
 		}
 	default:
-		if err := e.say("%s would be updated:", job.Name); err != nil {
+		if err := e.say("%s would be updated from version %d (--if-version %d refuses what comes behind another change):", job.Name, plan.GetVersion(), plan.GetVersion()); err != nil {
 			return err
 		}
 	}
@@ -230,7 +240,7 @@ func (e Env) rollbackCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "rollback NAME [VERSION]", Short: "Return a job to an earlier version", Args: caller.Between(1, "NAME", "VERSION"),
 		Long: "Return a job to an earlier version, by default the previous one. 'tender job history' lists them.",
-		RunE: e.with(func(ctx context.Context, s service, args []string) error {
+		RunE: e.with(func(ctx context.Context, s service, args []string) (err error) {
 			request := &apiv1.RollbackJobRequest{Name: args[0]}
 			if len(args) == 2 {
 				if _, err := fmt.Sscanf(args[1], "%d", &request.Version); err != nil || request.Version < 1 {
@@ -238,11 +248,9 @@ func (e Env) rollbackCommand() *cobra.Command {
 				}
 			}
 			if request.Version == 0 { // the version is set, so that a second copy asks for the same
-				before, err := s.before(ctx, args[0])
-				if err != nil {
+				if request.Version, request.IfVersion, err = s.before(ctx, args[0]); err != nil {
 					return err
 				}
-				request.Version = before
 			}
 			version, err := call(ctx, s, s.RollbackJob, request)
 			if err != nil {
@@ -273,20 +281,21 @@ func (e Env) runNowCommand() *cobra.Command {
 	}
 }
 
-// before returns the version before the current one; 0: there is none, which the manager reports.
-func (s service) before(ctx context.Context, name string) (version int32, err error) {
+// before returns the current version of a job and the one before it.
+func (s service) before(ctx context.Context, name string) (version, current int32, err error) {
 	history, err := call(ctx, s, s.GetJobHistory, &apiv1.GetJobHistoryRequest{Name: name})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	current := false
 	for _, one := range history.GetItems() {
-		if current {
-			return one.GetVersion(), nil
+		if current > 0 {
+			return one.GetVersion(), current, nil
 		}
-		current = one.GetCurrent()
+		if one.GetCurrent() {
+			current = one.GetVersion()
+		}
 	}
-	return 0, api.E("job.rollback", api.NotFound, name, fmt.Errorf("no version before the current one is kept"))
+	return 0, 0, api.E("job.rollback", api.NotFound, name, fmt.Errorf("no version before the current one is kept"))
 }
 
 func (e Env) logsCommand() *cobra.Command {

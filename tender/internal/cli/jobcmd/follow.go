@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -18,42 +19,51 @@ import (
 )
 
 func (e Env) runCommand() *cobra.Command {
-	return &cobra.Command{
+	command := &cobra.Command{
 		Use: "run FILE", Short: "Submit a job, or update it, and follow it", Args: caller.Between(1, "FILE"),
 		Long: "Submit a job, or update it if there is one of its name, and print what happens to it: until it has ended or, if it has\n" +
 			"no end, until all its tasks run as its file says (for a system job, on all agents that there are by then), pass\n" +
 			"their checks, and have done so for the job's proof. Ctrl-C ends only the printing; the job goes on.\n\n" +
 			"The exit code is 1 when the job has failed, when a change of it has gone wrong, and when no further task has proven\n" +
 			"itself for as long as the job's progress_deadline (default 10m); a service that is new is still tried then.",
-		RunE: e.with(func(ctx context.Context, s service, args []string) error {
-			object, job, err := e.read(args[0])
-			if err != nil {
-				return err
-			}
-			version, err := call(ctx, s, s.SubmitJob, &apiv1.SubmitJobRequest{Job: object})
-			if api.Is(err, api.Exists) {
-				version, err = call(ctx, s, s.UpdateJob, &apiv1.UpdateJobRequest{Job: object})
-			}
-			if err != nil {
-				return err
-			}
-			if err := e.say("%s is version %d (%s)", version.GetName(), version.GetVersion(), version.GetWhy()); err != nil {
-				return err
-			}
-			if how := job.WithDefaults().Rolling(); how != nil {
-				if err := e.say("%s; waiting for that, for up to %v without progress", proofOf(job, how), how.ProgressDeadline); err != nil {
-					return err
-				}
-			}
-			told := newNews(version.GetAt().AsTime())
-			return s.follow(ctx, version.GetName(), func(status *apiv1.JobStatus) (over bool, err error) {
-				if err := e.tell("", told.of(status)); err != nil {
-					return true, err
-				}
-				return settled(status, version.GetVersion())
-			})
-		}),
 	}
+	seen := ifVersion(command)
+	command.RunE = e.with(func(ctx context.Context, s service, args []string) error {
+		object, job, err := e.read(args[0])
+		if err != nil {
+			return err
+		}
+		version, err := s.change(ctx, object, *seen)
+		if err != nil {
+			return err
+		}
+		if err := e.say("%s is version %d (%s)", version.GetName(), version.GetVersion(), version.GetWhy()); err != nil {
+			return err
+		}
+		if how := job.WithDefaults().Rolling(); how != nil {
+			if err := e.say("%s; waiting for that, for up to %v without progress", proofOf(job, how), how.ProgressDeadline); err != nil {
+				return err
+			}
+		}
+		told := newNews(version.GetAt().AsTime())
+		return s.follow(ctx, version.GetName(), func(status *apiv1.JobStatus) (over bool, err error) {
+			if err := e.tell("", told.of(status)); err != nil {
+				return true, err
+			}
+			return settled(status, version.GetVersion())
+		})
+	})
+	return command
+}
+
+// change submits a job, or updates it if there is one of its name. A job of which somebody has seen a version is there.
+func (s service) change(ctx context.Context, job *structpb.Struct, seen int32) (version *apiv1.JobVersion, err error) {
+	if seen == 0 {
+		if version, err = call(ctx, s, s.SubmitJob, &apiv1.SubmitJobRequest{Job: job}); !api.Is(err, api.Exists) {
+			return version, err
+		}
+	}
+	return call(ctx, s, s.UpdateJob, &apiv1.UpdateJobRequest{Job: job, IfVersion: seen})
 }
 
 // proofOf says for how long each task of the job has to run well.
