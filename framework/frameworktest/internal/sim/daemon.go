@@ -283,7 +283,7 @@ func (d *daemon) seekLeader() {
 
 // openStream opens a stream to the leader, or to a former leader that still believes that it leads.
 func (d *daemon) openStream() bool {
-	to := d.world.quorum.answering()
+	to := d.world.quorum.findAnswering()
 	if to == nil || d.machine.isolated {
 		return false
 	}

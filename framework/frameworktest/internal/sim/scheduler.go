@@ -224,7 +224,7 @@ func (s *scheduler) hearEnded(err error) {
 
 // dialLeader opens the stream that the core asks for.
 func (s *scheduler) dialLeader() {
-	to := s.world.quorum.answering()
+	to := s.world.quorum.findAnswering()
 	if to == nil || s.isolated {
 		s.stepCore(sdk.Dialed{Err: errOver})
 		return

@@ -250,7 +250,7 @@ func wordsOf(live *attempt, status api.Status, task jobs.Task) string {
 func (r *attempts) settleIndex(sub *subJob, s *slot, done bool) {
 	r.endings.endTasksOfSlot(sub, s)
 	sub.dropSlot(s)
-	sub.settle(s.Index, done)
+	sub.noteEnd(s.Index, done)
 	if sub.foldPart(s.Index / partSlots) {
 		r.saveHeader()
 	}

@@ -120,21 +120,21 @@ func (x *indexes) allAttempts() iter.Seq[*attempt] {
 	}
 }
 
-// insert adds a slot.
-func (x *indexes) insert(s *slot) {
+// addIndex adds a slot.
+func (x *indexes) addIndex(s *slot) {
 	x.partOf(s.Index).Slots[s.Index] = s
 	x.Slots++
 	x.Next = max(x.Next, s.Index+1)
 }
 
-// remove removes a slot.
-func (x *indexes) remove(s *slot) {
+// removeIndex removes a slot.
+func (x *indexes) removeIndex(s *slot) {
 	delete(x.partOf(s.Index).Slots, s.Index)
 	x.Slots--
 }
 
-// settle notes that an index has ended, done or given up.
-func (x *indexes) settle(index int, done bool) {
+// noteEnd notes that an index has ended, done or given up.
+func (x *indexes) noteEnd(index int, done bool) {
 	p := x.partOf(index)
 	if done {
 		p.Done.set(index % partSlots)

@@ -38,7 +38,7 @@ func (sub *subJob) beginSlot(index, version int) *slot {
 
 // insertSlot adds a slot.
 func (sub *subJob) insertSlot(s *slot) {
-	sub.insert(s)
+	sub.addIndex(s)
 	sub.add(s, 1)
 	sub.Survey.Touch(s.Index)
 }
@@ -49,7 +49,7 @@ func (sub *subJob) dropSlot(s *slot) {
 	sub.endPause(s)
 	sub.add(s, -1)
 	sub.Survey.Touch(s.Index)
-	sub.remove(s)
+	sub.removeIndex(s)
 	if sub.AtAgent[s.Agent] == s.Index {
 		delete(sub.AtAgent, s.Agent)
 	}
