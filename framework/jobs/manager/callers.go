@@ -62,8 +62,8 @@ type admitted struct {
 // Context returns the context of the admitted call.
 func (a admitted) Context() context.Context { return a.ctx }
 
-// object returns what a job in the role is to a grant.
-func (m *Manager) object(role api.Role) rights.Object {
+// objectOf returns what a job in the role is to a grant.
+func (m *Manager) objectOf(role api.Role) rights.Object {
 	object := rights.Object{Role: role, Name: m.config.Name}
 	if m.client != nil {
 		object.Framework = m.client.FrameworkID()
@@ -72,10 +72,10 @@ func (m *Manager) object(role api.Role) rights.Object {
 }
 
 // maySee reports whether the caller may do to a job in the role what the call does.
-func (m *Manager) maySee(who caller, role api.Role) bool { return who.scope.Covers(m.object(role)) }
+func (m *Manager) maySee(who caller, role api.Role) bool { return who.scope.Covers(m.objectOf(role)) }
 
-// permit returns why the caller may not do to a job in the role what the call does, or nil.
-func (m *Manager) permit(who caller, role api.Role) error {
+// permitCaller returns why the caller may not do to a job in the role what the call does, or nil.
+func (m *Manager) permitCaller(who caller, role api.Role) error {
 	if m.maySee(who, role) {
 		return nil
 	}
@@ -88,18 +88,18 @@ type roles struct {
 	refused map[api.Role]error // those in which it can't run, though jobs need it
 }
 
-// settle returns the job in the role in which it is to run: the one that it names, or else the one that it has already,
-// or else the manager's. It returns an error if the caller may not have it run there, as the users that its tasks name,
-// or in the place of the job of this name that there is; nil: there is none.
-func (m *Manager) settle(who caller, there *core.JobMaster, job jobs.Job) (jobs.Job, error) {
+// settleRole returns the job in the role in which it is to run: the one that it names, or else the one that it has
+// already, or else the manager's. It returns an error if the caller may not have it run there, as the users that its
+// tasks name, or in the place of the job of this name that there is; nil: there is none.
+func (m *Manager) settleRole(who caller, there *core.JobMaster, job jobs.Job) (jobs.Job, error) {
 	if there != nil {
 		job.Role = cmp.Or(job.Role, there.Job.Role)
-		if err := m.permit(who, there.Job.Role); err != nil {
+		if err := m.permitCaller(who, there.Job.Role); err != nil {
 			return job, err
 		}
 	}
 	job.Role = cmp.Or(job.Role, m.roles.home)
-	if err := m.permit(who, job.Role); err != nil {
+	if err := m.permitCaller(who, job.Role); err != nil {
 		return job, err
 	}
 	users := []string{job.Task.User}
@@ -107,18 +107,18 @@ func (m *Manager) settle(who caller, there *core.JobMaster, job jobs.Job) (jobs.
 		users = append(users, step.Task.User)
 	}
 	for _, user := range users {
-		if user != "" && !who.scope.MayRunAs(m.object(job.Role), user) {
+		if user != "" && !who.scope.MayRunAs(m.objectOf(job.Role), user) {
 			return job, rights.RefuseUser(who.scope.Who, job.Role, user)
 		}
 	}
 	return job, nil
 }
 
-// settled is settle for a job that is only planned.
-func (m *Manager) settled(ctx context.Context, job jobs.Job) (jobs.Job, error) {
+// settlePlanned is settleRole for a job that is only planned.
+func (m *Manager) settlePlanned(ctx context.Context, job jobs.Job) (jobs.Job, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.settle(callerOf(ctx), m.keeper.Job(job.Name), job)
+	return m.settleRole(callerOf(ctx), m.keeper.Job(job.Name), job)
 }
 
 // joinRole makes the manager run in the role of a job. m.mu must not be held.
@@ -127,7 +127,7 @@ func (m *Manager) joinRole(ctx context.Context, op string, client masters, job j
 		return nil
 	}
 	err := client.Join(ctx, job.Role)
-	m.do(func(time.Time) {
+	m.runWork(func(time.Time) {
 		if m.roles.refused[job.Role] = err; err == nil {
 			delete(m.roles.refused, job.Role)
 			m.keeper.Restate(job.Role) // the masters may have known it, and forgotten it when the role was left

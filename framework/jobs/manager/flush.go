@@ -66,7 +66,7 @@ func (m *Manager) writeBatches() {
 		b := m.keeper.TakeBatch()
 		m.mu.Unlock()
 		err := writeBatch(client, b)
-		m.do(func(now time.Time) {
+		m.runWork(func(now time.Time) {
 			if err != nil { // Run has ended, or others have the jobs
 				m.config.Logger.Error("jobs are not written", "error", err)
 				m.keeper.Unwritten(err)

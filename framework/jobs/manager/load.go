@@ -19,7 +19,7 @@ func (m *Manager) loadJobs(ctx context.Context, client masters) error {
 	if err != nil {
 		return err
 	}
-	m.do(func(now time.Time) {
+	m.runWork(func(now time.Time) {
 		for _, loaded := range loads {
 			m.loadJob(loaded, now)
 		}

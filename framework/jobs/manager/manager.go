@@ -95,8 +95,8 @@ func New(config Config) *Manager {
 	return m
 }
 
-// do runs work on the jobs under the lock, and performs what follows from it.
-func (m *Manager) do(work func(now time.Time)) {
+// runWork runs work on the jobs under the lock, and performs what follows from it.
+func (m *Manager) runWork(work func(now time.Time)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
@@ -123,8 +123,8 @@ var (
 	errStandby = errors.New("this instance stands by; ask the active one, or again in a moment")
 )
 
-// serves reports whether this instance is the one that keeps the jobs.
-func (m *Manager) serves() bool { return m.turn.loaded && m.client != nil && !m.client.StandsBy() }
+// isServing reports whether this instance is the one that keeps the jobs.
+func (m *Manager) isServing() bool { return m.turn.loaded && m.client != nil && !m.client.StandsBy() }
 
 // armTimer sets the timer to when the keeper next has something to do.
 func (m *Manager) armTimer(now time.Time) {
@@ -137,7 +137,7 @@ func (m *Manager) armTimer(now time.Time) {
 	}
 	wait := max(next.Sub(now), pause.Soonest)
 	if m.timer == nil {
-		m.timer = time.AfterFunc(wait, func() { m.do(m.keeper.Ring) })
+		m.timer = time.AfterFunc(wait, func() { m.runWork(m.keeper.Ring) })
 		return
 	}
 	m.timer.Reset(wait)
@@ -154,7 +154,7 @@ func (m *Manager) beginSession(ctx context.Context, client masters) error {
 	loaded := m.turn.loaded && m.turn.number == number
 	m.mu.Unlock()
 	if !loaded {
-		m.forget(number)
+		m.forgetJobs(number)
 		m.roles.home = client.Roles()[0]
 		for _, role := range client.Roles() {
 			if err := client.Demand(api.Demand{Role: role}); err != nil { // nothing is wanted until it is known what runs
@@ -166,16 +166,16 @@ func (m *Manager) beginSession(ctx context.Context, client masters) error {
 		}
 	}
 	m.joinAll(ctx, client)
-	m.do(func(time.Time) {
+	m.runWork(func(time.Time) {
 		m.client = client
 		m.keeper.Begin(client)
 	})
 	return nil
 }
 
-// forget forgets all jobs, because another manager may have kept them meanwhile, and waits until nothing is written any
-// more that would undo what that one has done. In the first session there is nothing to forget.
-func (m *Manager) forget(number uint64) {
+// forgetJobs forgets all jobs, because another manager may have kept them meanwhile, and waits until nothing is written
+// any more that would undo what that one has done. In the first session there is nothing to forget.
+func (m *Manager) forgetJobs(number uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.endSession()
@@ -191,12 +191,12 @@ func (m *Manager) forget(number uint64) {
 
 // Settled implements [framework.Settler]: the states of all tasks that the leader knows have been told.
 func (m *Manager) Settled(context.Context) {
-	m.do(func(time.Time) { m.keeper.Settle() })
+	m.runWork(func(time.Time) { m.keeper.Settle() })
 }
 
 // Update implements [framework.Scheduler]. What a status has changed is in the store before the status is acknowledged.
 func (m *Manager) Update(_ context.Context, status api.Status) (err error) {
-	m.do(func(now time.Time) {
+	m.runWork(func(now time.Time) {
 		if !m.turn.loaded {
 			err = api.E("jobs.update", api.Unavailable, status.Task, errStandby)
 		} else if m.keeper.Hear(status, now) {
@@ -208,11 +208,11 @@ func (m *Manager) Update(_ context.Context, status api.Status) (err error) {
 
 // Offers implements [framework.Scheduler]: it assigns the waiting tasks.
 func (m *Manager) Offers(_ context.Context, offers []api.Offer) (answers []api.Answer) {
-	m.do(func(now time.Time) { answers = m.keeper.Offers(offers, now) })
+	m.runWork(func(now time.Time) { answers = m.keeper.Offers(offers, now) })
 	return answers
 }
 
 // Rescinded implements [framework.Rescinder]: held offers may be rescinded.
 func (m *Manager) Rescinded(_ context.Context, offers []api.OfferID, _ string) {
-	m.do(func(time.Time) { m.keeper.Rescind(offers) })
+	m.runWork(func(time.Time) { m.keeper.Rescind(offers) })
 }

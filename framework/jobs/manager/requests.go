@@ -25,7 +25,7 @@ const runBytes = 6
 // claimName reserves a name, so that only one request at a time changes the job of that name; releaseName ends that.
 func (m *Manager) claimName(op, name string) (master *core.JobMaster, err error) {
 	switch {
-	case !m.serves():
+	case !m.isServing():
 		return nil, api.E(op, api.Unavailable, name, errStandby)
 	case !m.keeper.Claim(name):
 		return nil, api.E(op, api.Unavailable, name, errBusy)
@@ -65,7 +65,7 @@ func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 		return jobs.Version{}, err
 	}
 	return m.keepFresh(ctx, op, job.Name, func(who caller, there *core.JobMaster) (version jobs.Version, fresh *keeper.Fresh, err error) {
-		if job, err = m.settle(who, there, job); err != nil {
+		if job, err = m.settleRole(who, there, job); err != nil {
 			return version, nil, err
 		}
 		version = jobs.Version{At: time.Now(), Job: job, Owner: who.scope.Who}
@@ -83,7 +83,7 @@ func (m *Manager) UpdateJob(ctx context.Context, job jobs.Job, seen int) (jobs.V
 	}
 	return m.keepFresh(ctx, op, job.Name, func(who caller, there *core.JobMaster) (version jobs.Version, fresh *keeper.Fresh, err error) {
 		if there != nil {
-			if job, err = m.settle(who, there, job); err != nil {
+			if job, err = m.settleRole(who, there, job); err != nil {
 				return version, nil, err
 			}
 		}
@@ -96,12 +96,12 @@ func (m *Manager) UpdateJob(ctx context.Context, job jobs.Job, seen int) (jobs.V
 func (m *Manager) RollbackJob(ctx context.Context, name string, to, seen int) (jobs.Version, error) {
 	return m.keepFresh(ctx, "job.rollback", name, func(who caller, there *core.JobMaster) (version jobs.Version, fresh *keeper.Fresh, err error) {
 		if there != nil {
-			if err := m.permit(who, there.Job.Role); err != nil {
+			if err := m.permitCaller(who, there.Job.Role); err != nil {
 				return version, nil, err
 			}
 		}
 		if version, fresh, err = m.keeper.Rollback("job.rollback", name, to, seen); err == nil {
-			_, err = m.settle(who, there, version.Job)
+			_, err = m.settleRole(who, there, version.Job)
 		}
 		return version, fresh, err
 	})
@@ -139,7 +139,7 @@ func (m *Manager) keepFresh(ctx context.Context, op, name string, decide func(ca
 		return version, err
 	}
 	var done <-chan error
-	m.do(func(now time.Time) {
+	m.runWork(func(now time.Time) {
 		if m.turn.number != turn { // another manager may have taken it over, and it was read from the store
 			err = api.E(op, api.Unavailable, name, errLeft)
 		} else if err = fresh.Stored(now); err == nil && !fresh.Begins {
@@ -158,7 +158,7 @@ func (m *Manager) putFresh(ctx context.Context, op, name string, client masters,
 	for i, change := range list {
 		err = putNew(ctx, op, client, name, change)
 		if api.Is(err, api.Limit) || api.Is(err, api.Invalid) { // surely not written
-			m.do(func(time.Time) { fresh.Refused(i) })
+			m.runWork(func(time.Time) { fresh.Refused(i) })
 		}
 		if err != nil {
 			break
@@ -199,7 +199,7 @@ func (m *Manager) RunNow(ctx context.Context, name string, number int) (int, err
 func (m *Manager) tellJob(ctx context.Context, op, name string, happened core.Event, refuse func(*core.JobMaster) error) error {
 	var done <-chan error
 	var err error = api.E(op, api.NotFound, name, keeper.ErrNoJob)
-	m.do(func(now time.Time) {
+	m.runWork(func(now time.Time) {
 		if master := m.keeper.Job(name); master != nil && m.client != nil {
 			if err = refuse(master); err != nil {
 				return
@@ -229,7 +229,7 @@ func (m *Manager) endJob(ctx context.Context, op, name string, how core.Asked) e
 	master, err := m.claimName(op, name)
 	var denied error
 	if err == nil && master != nil {
-		denied = m.permit(callerOf(ctx), master.Job.Role)
+		denied = m.permitCaller(callerOf(ctx), master.Job.Role)
 	}
 	m.mu.Unlock()
 	if err != nil {
@@ -258,7 +258,7 @@ type ListQuery struct {
 func (m *Manager) ListJobs(ctx context.Context, query ListQuery) (list []jobs.Status, more bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.serves() {
+	if !m.isServing() {
 		return nil, false, api.E("job.list", api.Unavailable, "", errStandby)
 	}
 	who := callerOf(ctx)
@@ -319,14 +319,14 @@ func (m *Manager) statusOf(master *core.JobMaster, tasks bool) jobs.Status {
 func (m *Manager) lookAtJob(ctx context.Context, op, name string, see func(*core.JobMaster)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.serves() {
+	if !m.isServing() {
 		return api.E(op, api.Unavailable, name, errStandby)
 	}
 	master := m.keeper.Job(name)
 	if master == nil {
 		return api.E(op, api.NotFound, name, keeper.ErrNoJob)
 	}
-	if err := m.permit(callerOf(ctx), master.Job.Role); err != nil {
+	if err := m.permitCaller(callerOf(ctx), master.Job.Role); err != nil {
 		return err
 	}
 	see(master)
@@ -338,7 +338,7 @@ func (m *Manager) lookAtJob(ctx context.Context, op, name string, see func(*core
 func (m *Manager) Active() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.serves()
+	return m.isServing()
 }
 
 // frameworkID returns the ID of the framework that runs the tasks; "": this instance stands by.

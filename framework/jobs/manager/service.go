@@ -92,7 +92,7 @@ func (s service) PlanJob(ctx context.Context, r *apiv1.PlanJobRequest) (*apiv1.P
 	if err := s.manager.checkJob("job.plan", job); err != nil {
 		return nil, err
 	}
-	if job, err = s.manager.settled(ctx, job); err != nil {
+	if job, err = s.manager.settlePlanned(ctx, job); err != nil {
 		return nil, err
 	}
 	answer := &apiv1.PlanJobResponse{Action: "submit"}
@@ -153,7 +153,7 @@ func (s service) ListJobs(ctx context.Context, r *apiv1.ListJobsRequest) (*apiv1
 	if more {
 		answer.NextPageToken = list[len(list)-1].Name
 	}
-	answer.Items = s.show(ctx, list...)
+	answer.Items = s.showJobs(ctx, list...)
 	return answer, nil
 }
 
@@ -162,18 +162,18 @@ func (s service) GetJob(ctx context.Context, r *apiv1.GetJobRequest) (*apiv1.Job
 	if err != nil {
 		return nil, err
 	}
-	return s.show(ctx, status)[0], nil
+	return s.showJobs(ctx, status)[0], nil
 }
 
 func (s service) WatchJob(r *apiv1.GetJobRequest, to grpc.ServerStreamingServer[apiv1.JobStatus]) error {
 	return s.manager.WatchJob(to.Context(), r.GetName(), func(status jobs.Status) error {
-		return to.Send(s.show(to.Context(), status)[0])
+		return to.Send(s.showJobs(to.Context(), status)[0])
 	})
 }
 
 func (s service) WatchJobs(r *apiv1.WatchJobsRequest, to grpc.ServerStreamingServer[apiv1.WatchJobsResponse]) error {
 	return s.manager.WatchJobs(to.Context(), r.GetPrefix(), func(news JobsNews) error {
-		return to.Send(&apiv1.WatchJobsResponse{Items: s.show(to.Context(), news.Changed...), RemovedNames: news.Removed, Complete: news.Complete})
+		return to.Send(&apiv1.WatchJobsResponse{Items: s.showJobs(to.Context(), news.Changed...), RemovedNames: news.Removed, Complete: news.Complete})
 	})
 }
 
@@ -219,8 +219,9 @@ func showVersion(version jobs.Version) (*apiv1.JobVersion, error) {
 		Proven: version.Proven, Bad: version.Bad, Owner: version.Owner}, nil
 }
 
-// show returns the statuses of jobs as messages. The masters are not asked for longer than waitsAsked why tasks wait.
-func (s service) show(ctx context.Context, statuses ...jobs.Status) (shown []*apiv1.JobStatus) {
+// showJobs returns the statuses of jobs as messages. The masters are not asked for longer than waitsAsked why tasks
+// wait.
+func (s service) showJobs(ctx context.Context, statuses ...jobs.Status) (shown []*apiv1.JobStatus) {
 	ctx, stop := context.WithTimeout(ctx, waitsAsked)
 	defer stop()
 	for _, status := range statuses {

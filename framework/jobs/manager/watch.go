@@ -151,7 +151,7 @@ func (m *Manager) beginWatch(who caller, prefix string) (*jobsWatch, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case !m.serves():
+	case !m.isServing():
 		return nil, api.E(op, api.Unavailable, "", errStandby)
 	case len(m.watches.all) >= watchersMax:
 		return nil, api.E(op, api.Limit, "", errWatchers)
@@ -178,7 +178,7 @@ func (m *Manager) endWatch(watch *jobsWatch) {
 func (m *Manager) newsOf(watch *jobsWatch) (names []string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.serves() {
+	if !m.isServing() {
 		return nil, api.E("job.watch", api.Unavailable, "", errStandby)
 	}
 	names = slices.Sorted(maps.Keys(watch.news))

@@ -114,8 +114,8 @@ func (q *quorum) recordChange(change registry.Change) {
 	q.proposeCommand(q.leader, registry.Command{At: q.leader.readClock().Round(0), Change: change})
 }
 
-// findAnswering returns the leader that somebody reaches who looks for it: mostly the present one, while another still believes
-// that it leads. nil: nobody leads.
+// findAnswering returns the leader that somebody reaches who looks for it: mostly the present one, while another still
+// believes that it leads. nil: nobody leads.
 func (q *quorum) findAnswering() *leader {
 	if q.former != nil && (q.leader == nil || q.world.drawChance(4)) {
 		return q.former

@@ -67,7 +67,7 @@ func Same(a, b jobs.Job) bool { return reflect.DeepEqual(a.WithDefaults(), b.Wit
 // Update decides what becomes of a new version of a job, which has all but its number and its reason. A job that is the
 // same stays as it is. seen is the version that whoever asks has seen; 0: whichever it is. (R77)
 func (k *Keeper) Update(op string, version jobs.Version, seen int) (jobs.Version, *Fresh, error) {
-	there, err := k.running(op, version.Job.Name)
+	there, err := k.runningJob(op, version.Job.Name)
 	if err != nil {
 		return version, nil, err
 	}
@@ -76,13 +76,13 @@ func (k *Keeper) Update(op string, version jobs.Version, seen int) (jobs.Version
 		return current, nil, nil
 	}
 	version.Number, version.Why = there.Next(), "updated"
-	return k.change(op, there, current.Job, version, seen)
+	return k.changeJob(op, there, current.Job, version, seen)
 }
 
 // Rollback decides what becomes of a job that is to be again what a version says; 0 is the version before the present
 // one. seen is as in [Keeper.Update].
 func (k *Keeper) Rollback(op, name string, to, seen int) (version jobs.Version, fresh *Fresh, err error) {
-	there, err := k.running(op, name)
+	there, err := k.runningJob(op, name)
 	if err != nil {
 		return version, nil, err
 	}
@@ -98,11 +98,11 @@ func (k *Keeper) Rollback(op, name string, to, seen int) (version jobs.Version, 
 	case to == there.Version:
 		return version, nil, nil
 	}
-	return k.change(op, there, there.Job, version, seen)
+	return k.changeJob(op, there, there.Job, version, seen)
 }
 
-// running returns a job that may change.
-func (k *Keeper) running(op, name string) (*core.JobMaster, error) {
+// runningJob returns a job that may change.
+func (k *Keeper) runningJob(op, name string) (*core.JobMaster, error) {
 	there := k.Job(name)
 	switch {
 	case there == nil:
@@ -122,8 +122,8 @@ func checkSeen(op string, there *core.JobMaster, seen int) error {
 		there.Version, there.Versions[there.Version].Why, seen))
 }
 
-// change makes a version that a running job can become.
-func (k *Keeper) change(op string, there *core.JobMaster, from jobs.Job, version jobs.Version, seen int) (jobs.Version, *Fresh, error) {
+// changeJob makes a version that a running job can become.
+func (k *Keeper) changeJob(op string, there *core.JobMaster, from jobs.Job, version jobs.Version, seen int) (jobs.Version, *Fresh, error) {
 	if err := checkSeen(op, there, seen); err != nil {
 		return version, nil, err
 	}
@@ -176,7 +176,7 @@ func (f *Fresh) Stored(now time.Time) error {
 		f.keeper.Add(f.master, now)
 		return nil
 	}
-	there, err := f.keeper.running(f.op, name)
+	there, err := f.keeper.runningJob(f.op, name)
 	if err == nil {
 		err = checkSeen(f.op, there, f.seen)
 	}
