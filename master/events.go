@@ -13,6 +13,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/history"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/watching"
@@ -127,6 +128,9 @@ func eventsQuery(r *apiv1.ListEventsRequest) (q history.Query, err error) {
 	}
 	if _, name, named := strings.Cut(q.Of, "/"); q.Of != "" && (!named || name == "") {
 		return q, api.E(op, api.Invalid, "of", fmt.Errorf("%.80q is not KIND/NAME", q.Of))
+	}
+	if err := change.CheckKinds(op, q.Kinds); err != nil {
+		return q, err
 	}
 	if token := r.GetPageToken(); token != "" {
 		if _, err := fmt.Sscanf(token, "%d.%d.%d", &q.Before.Term.Epoch, &q.Before.Term.Number, &q.Before.Number); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/change"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/outbox"
 	"github.com/tenderhq/tender/master/internal/raftlog"
@@ -41,6 +42,9 @@ func (w *watchLogs) logOf(r *apiv1.WatchRequest) *watching.Log {
 // Watch tells what there is, and then every change, from what this master knows of it.
 func (s watchService) Watch(r *apiv1.WatchRequest, stream grpc.ServerStreamingServer[apiv1.WatchResponse]) error {
 	const op = "watch"
+	if err := change.CheckKinds(op, r.GetKinds()); err != nil {
+		return err
+	}
 	serving := outbox.Serving{Beside: s.leading.beside.Go, Over: s.watches.over, Ended: func(op string) *api.Error {
 		return api.E(op, api.Unavailable, s.config.ID, errors.New("this master ends"))
 	}}
@@ -68,6 +72,9 @@ func (s *httpServer) serveWatch(w http.ResponseWriter, r *http.Request) {
 	err := fromQuery(query, request)
 	if err == nil && last != "" {
 		request.After, err = cursorFrom(last)
+	}
+	if err == nil {
+		err = change.CheckKinds("watch", request.GetKinds())
 	}
 	if err != nil {
 		writeError(w, err)

@@ -10,6 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
@@ -46,6 +50,29 @@ func TestAWatchTellsWhatOneMaySee(t *testing.T) {
 			if id, first := w.firstEvent(who, "/v1/watch?kinds=framework"); id == "" || strings.Contains(first, own) != slices.Contains(sees, own) {
 				t.Errorf("%s is told by HTTP, with the id %q: %s", who, id, first)
 			}
+		}
+	})
+}
+
+// TestAKindThatDoesNotExistIsRefused: who watches, or looks for, a kind that nobody has would see nothing for ever.
+func TestAKindThatDoesNotExistIsRefused(t *testing.T) {
+	behindWalls(t, "off", func(w *walled) {
+		for _, path := range []string{"/v1/watch?kinds=agent&kinds=tasks", "/v1/watch?kinds=tasks&events_only=true"} {
+			if code, text := w.fetch("viewer", http.MethodGet, path, ""); code != http.StatusBadRequest || !strings.Contains(text, "tasks") || !strings.Contains(text, "there are agent, ") {
+				t.Errorf("%s is answered with %d: %s", path, code, text)
+			}
+		}
+		if _, err := eventsQuery(&apiv1.ListEventsRequest{Kinds: []string{"tasks"}}); !api.Is(err, api.Invalid) {
+			t.Errorf("the past of it is refused with %v", err)
+		}
+		conn := w.from("viewer")
+		defer conn.Close()
+		stream, err := apiv1.NewWatchServiceClient(conn).Watch(w.ctx, &apiv1.WatchRequest{Kinds: []string{"tasks"}})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		if status.Code(err) != codes.InvalidArgument {
+			t.Errorf("a watch of it by gRPC ends with %v", err)
 		}
 	})
 }

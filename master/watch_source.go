@@ -45,9 +45,13 @@ const (
 	// sourceRest is the least time between two looks of the leader's source, so that changes that follow each other are
 	// told together.
 	sourceRest = 50 * time.Millisecond
+	// sourceBusyRest is the same for the source of views behind a look that found sourceBusy changes and more: what begins
+	// and ends within it is shown once or not at all, which is most of what watchers cost a leader at full lives.
+	sourceBusyRest = 250 * time.Millisecond
+	sourceBusy     = 512
 	// sourceRecordsMax bounds the changes that are told together, and the views that are read in one round of the
 	// leader's loop, which waits meanwhile.
-	sourceRecordsMax = 2048
+	sourceRecordsMax = 8192
 	sourceViewsMax   = 512
 	// sourceAgain is how long a source rests when it has failed, as while there is no leader.
 	sourceAgain = 200 * time.Millisecond
@@ -192,6 +196,7 @@ type feeder struct {
 	views   bool
 	place   uint64
 	dirty   map[any]bool // what is to be read again, by the names that change.Record.Touches gives
+	busy    bool         // the last look found many changes
 	lists   bool         // the short lists are to be read again
 	listed  time.Time    // when they were read last
 }
@@ -230,7 +235,11 @@ func (f *feeder) run(ctx context.Context) {
 		if more {
 			continue
 		}
-		pause.For(ctx, sourceRest)
+		if f.busy {
+			pause.For(ctx, sourceBusyRest)
+		} else {
+			pause.For(ctx, sourceRest)
+		}
 		f.rest(ctx)
 	}
 }
@@ -253,25 +262,28 @@ func (f *feeder) rest(ctx context.Context) {
 // step tells the next changes. more says that there are more already.
 func (f *feeder) step(ctx context.Context) (more bool, err error) {
 	if !f.views {
-		batch, next, known := f.leader.changes.Next(f.place, sourceRecordsMax, nil)
+		records, next, known := f.leader.changes.Read(f.place, sourceRecordsMax)
 		if !known {
 			return false, errMissed
 		}
 		more = next-f.place == sourceRecordsMax
 		f.place = next
+		batch := records.Batch(false)
 		f.log.Put(batch.Entries, batch.At, true)
 		return more, nil
 	}
-	var batch watching.Batch
+	var records watching.Records
 	var read []func() *apiv1.Change
 	known := true
 	err = f.leader.read(ctx, "watch", func(c view.Cluster, _ time.Time) {
 		c.Sees = rights.All()
 		var next uint64
-		batch, next, known = f.leader.changes.Next(f.place, sourceRecordsMax, f.touch)
+		records, next, known = f.leader.changes.Read(f.place, sourceRecordsMax)
 		if !known {
 			return
 		}
+		records.Each(f.touch)
+		f.busy = next-f.place >= sourceBusy
 		f.place = next
 		read = f.read(c)
 		head, _ := f.leader.changes.Head()
@@ -283,6 +295,7 @@ func (f *feeder) step(ctx context.Context) (more bool, err error) {
 	if !known {
 		return false, errMissed
 	}
+	batch := records.Batch(true)
 	for _, show := range read {
 		batch.Attach(show())
 	}

@@ -1,6 +1,8 @@
 package change
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tenderhq/tender/api"
@@ -34,6 +36,16 @@ const (
 // Kinds are all kinds, in the order in which people are shown them.
 var Kinds = []Kind{Agent, Framework, Task, Executor, Offer, Operation, Job, Role, Volume, Reservation, Maintenance, Master, Election, Secret,
 	Token, Principal, Authority}
+
+// CheckKinds refuses kinds that do not exist: who asks for one would wait for ever.
+func CheckKinds(op string, kinds []string) error {
+	for _, kind := range kinds {
+		if !slices.Contains(Kinds, Kind(kind)) {
+			return api.E(op, api.Invalid, "kinds", fmt.Errorf("kind %.40q is unknown; there are %s", kind, strings.ReplaceAll(strings.Trim(fmt.Sprint(Kinds), "[]"), " ", ", ")))
+		}
+	}
+	return nil
+}
 
 // What is what has happened to a thing, in one word. Each kind has a closed list: [Whats]. Only of jobs their frameworks
 // say it in their own words.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
@@ -20,6 +21,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/framework/executor"
+	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/tools/devcluster"
@@ -53,6 +55,9 @@ func watchedLives(ctx context.Context, cluster *devcluster.Cluster, o options) e
 			if err != nil {
 				return err
 			}
+			if n == 0 && i > 0 {
+				pause.For(ctx, unwatchedAfter)
+			}
 			profile := startProfile(ctx, leader)
 			before := ownCPU(leader.PID)
 			rate, _, err := throughput(ctx, cluster, &load{task: func(int) api.Task { return api.Task{Executor: self} }, total: o.tasks, window: 2000})
@@ -75,6 +80,9 @@ func watchedLives(ctx context.Context, cluster *devcluster.Cluster, o options) e
 	atMost("% that ten who watch add to a leader's time", 100*(median(costs[10])/median(costs[0])-1), 10)
 	return nil
 }
+
+// unwatchedAfter is how long after the last watcher has left a leader still prepares for one that comes back.
+const unwatchedAfter = 31 * time.Second
 
 // watchers read everything that a master tells of the cluster, each by a connection of its own, and decode none of it: the
 // processors are the masters'.

@@ -46,10 +46,11 @@ func BenchmarkEvents(b *testing.B) {
 			leader.Forget(wire.Cursor{Term: stream.Term}, "")
 			tell := func() {
 				stream.Append(records)
-				batch, next, known := stream.Next(place, together, nil)
+				records, next, known := stream.Read(place, together)
 				if place = next; !known {
 					b.Fatal("forgotten")
 				}
+				batch := records.Batch(false)
 				leader.Put(batch.Entries, batch.At, true)
 				if _, _, err := r.step(b.Context()); err != nil {
 					b.Fatal(err)

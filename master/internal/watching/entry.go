@@ -324,40 +324,54 @@ type Batch struct {
 	latest  map[string]int // by the name of a thing: its latest entry; nil: no views are attached
 }
 
-// Next returns what has happened from a place on, up to most records, and the place behind them. With records, what they
-// touch can be told too, and views be attached to the batch. It returns false if the records there are forgotten.
-func (s *Stream) Next(from uint64, most int, records func(*change.Record)) (batch Batch, next uint64, known bool) {
-	found, next, number, known := s.read(from, most)
-	if !known {
-		return batch, 0, false
-	}
-	batch = Batch{At: wire.Cursor{Term: s.Term, Number: number}, Entries: make([]Entry, 0, len(found))}
-	if records != nil {
+// Batch returns the events among the records. With latest, views can be attached to it.
+func (r *Records) Batch(latest bool) Batch {
+	r.encode()
+	batch := Batch{At: r.at, Entries: make([]Entry, 0, len(r.all))}
+	if latest {
 		batch.latest = make(map[string]int)
 	}
-	t := describer{stream: s, told: s.toldBefore(found)}
-	encoded := make([]byte, 0, eventBytes*len(found))
-	for i := range found {
-		if records != nil {
-			records(&found[i].Record)
-		}
-		if !found[i].IsEvent() {
+	for i := range r.all {
+		one := &r.all[i]
+		if !one.IsEvent() {
 			continue
 		}
-		event := t.eventOf(&found[i])
-		start := len(encoded)
-		encoded = event.Append(encoded)
-		if records != nil {
-			batch.latest[event.Kind+"/"+event.Name] = len(batch.Entries)
+		if latest {
+			name, within := one.Of()
+			if within != "" {
+				name += "/" + within
+			}
+			batch.latest[string(one.Kind)+"/"+name] = len(batch.Entries)
 		}
-		batch.Entries = append(batch.Entries, Entry{cursor: event.Cursor, event: encoded[start:]})
+		batch.Entries = append(batch.Entries, Entry{cursor: wire.Cursor{Term: r.at.Term, Number: one.number}, event: one.event})
 	}
-	exact := bytes.Clone(encoded) // a log keeps it for long
-	for i := range batch.Entries {
-		n := len(batch.Entries[i].event)
-		batch.Entries[i].event, exact = exact[:n:n], exact[n:]
+	return batch
+}
+
+// encode encodes those of the events that no source has wanted before.
+func (r *Records) encode() {
+	t := describer{stream: r.stream, told: r.stream.toldBefore(r.all)}
+	var encoded []byte
+	ends := make([]int, len(r.all)) // where each ends in encoded; 0: it is not there
+	for i := range r.all {
+		if one := &r.all[i]; one.IsEvent() && one.event == nil {
+			if encoded == nil {
+				encoded = make([]byte, 0, eventBytes*(len(r.all)-i))
+			}
+			encoded = t.eventOf(one).Append(encoded)
+			ends[i] = len(encoded)
+		}
 	}
-	return batch, next, true
+	if encoded == nil {
+		return
+	}
+	exact, begin := bytes.Clone(encoded), 0 // a log keeps it for long
+	for i, end := range ends {
+		if end > 0 {
+			r.all[i].event, begin = exact[begin:end:end], end
+		}
+	}
+	r.keepEvents()
 }
 
 // eventBytes is about what an encoded event takes.

@@ -1,6 +1,7 @@
 package watching
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -357,7 +358,8 @@ func TestAnEndIsToldOnce(t *testing.T) {
 			records[i].Kind, records[i].Framework, records[i].What = change.Task, "f1", change.StateOfTask(api.TaskFinished)
 		}
 		stream.Append(records)
-		batch, _, _ := stream.Next(0, len(records), nil)
+		heard, _, _ := stream.Read(0, len(records))
+		batch := heard.Batch(false)
 		for _, e := range batch.Entries {
 			var event wire.Event
 			if err := event.Read(e.event); err != nil {
@@ -372,6 +374,32 @@ func TestAnEndIsToldOnce(t *testing.T) {
 	got := tell(2, change.Record{Task: "t1", Heard: &time.Time{}}, change.Record{Task: "t2", Heard: &time.Time{}})
 	if want := []string{"f1/t1 reported", "f1/t2 finished"}; !slices.Equal(got, want) {
 		t.Errorf("told are %q, want %q", got, want)
+	}
+}
+
+// TestSourcesShareEvents: an event is encoded once for the two sources of a master, whichever comes first and however far
+// each of them reads.
+func TestSourcesShareEvents(t *testing.T) {
+	stream := &Stream{Term: api.Term{Number: 1}}
+	for _, many := range []int{3, streamRecordsMax} {
+		stream.Append(make([]change.Record, 1)) // figures only
+		for range many {
+			stream.Append([]change.Record{{Kind: change.Task, What: change.Launched, Framework: "f1", Task: "t1"}})
+		}
+		head, _ := stream.Head()
+		begun, _, _ := stream.Read(head-3, 2)
+		all, _, _ := stream.Read(head-3, 3)
+		first, both := begun.Batch(false).Entries, all.Batch(true).Entries
+		late, _, _ := stream.Read(head-3, 3)
+		for i, entry := range late.Batch(false).Entries {
+			if &entry.event[0] != &both[i].event[0] || entry.cursor != both[i].cursor {
+				t.Errorf("event %d of the last three of %d is encoded again by who comes last", i, many)
+			}
+			// Who has read it before it was encoded has to encode it.
+			if i < len(first) && !bytes.Equal(first[i].event, both[i].event) {
+				t.Errorf("event %d of the last three of %d is told as %q and %q", i, many, first[i].event, both[i].event)
+			}
+		}
 	}
 }
 
@@ -400,7 +428,8 @@ func TestEventsSayInFieldsWhatWasSet(t *testing.T) {
 	} {
 		stream := &Stream{Term: api.Term{Number: 1}}
 		stream.Append([]change.Record{one.record})
-		batch, _, _ := stream.Next(0, 1, nil)
+		records, _, _ := stream.Read(0, 1)
+		batch := records.Batch(false)
 		got := &apiv1.Event{}
 		if err := proto.Unmarshal(batch.Entries[0].event, got); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/change"
 )
 
@@ -40,7 +41,7 @@ type End struct {
 func (s *Stream) toldBefore(records []numbered) map[string]bool {
 	var ends []End
 	for i := range records {
-		if r := &records[i].Record; r.Heard != nil && s.Told != nil {
+		if r := &records[i]; r.Heard != nil && r.event == nil && s.Told != nil {
 			ends = append(ends, End{string(r.Framework) + "/" + string(r.Task), string(r.What), *r.Heard})
 		}
 	}
@@ -54,6 +55,7 @@ func (s *Stream) toldBefore(records []numbered) map[string]bool {
 type numbered struct {
 	change.Record
 	number uint64
+	event  []byte // encoded, once a source has wanted it; nil: none has, or it is no event
 }
 
 // Append adds records, in order.
@@ -67,7 +69,7 @@ func (s *Stream) Append(records []change.Record) {
 		if records[i].IsEvent() {
 			s.events++
 		}
-		one := numbered{records[i], s.events}
+		one := numbered{Record: records[i], number: s.events}
 		one.Wanted = nil // for metrics only
 		if len(s.ring) < streamRecordsMax {
 			s.ring = append(s.ring, one)
@@ -89,22 +91,49 @@ func (s *Stream) Head() (place, number uint64) {
 	return s.next, s.events
 }
 
-// read returns up to most records from a place on, the place behind them, and the number of the latest event before that
-// place. It returns false if the records there are forgotten.
-func (s *Stream) read(from uint64, most int) (records []numbered, next, number uint64, known bool) {
+// Records are some that follow each other in a stream.
+type Records struct {
+	stream *Stream
+	from   uint64
+	all    []numbered
+	at     wire.Cursor // behind the last event
+}
+
+// Read returns up to most records from a place on, and the place behind them. It returns false if the records there are
+// forgotten.
+func (s *Stream) Read(from uint64, most int) (r Records, next uint64, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if oldest := s.next - uint64(len(s.ring)); from < oldest {
-		return nil, 0, 0, false
+		return r, 0, false
 	}
-	records = make([]numbered, 0, min(uint64(most), s.next-from))
-	for next = from; next < s.next && len(records) < most; next++ {
-		records = append(records, s.ring[next%streamRecordsMax])
+	r = Records{stream: s, from: from, all: make([]numbered, 0, min(uint64(most), s.next-from)), at: wire.Cursor{Term: s.Term}}
+	for next = from; next < s.next && len(r.all) < most; next++ {
+		r.all = append(r.all, s.ring[next%streamRecordsMax])
 	}
 	if next > 0 && len(s.ring) > 0 {
-		number = s.ring[(next-1)%streamRecordsMax].number
+		r.at.Number = s.ring[(next-1)%streamRecordsMax].number
 	}
-	return records, next, number, true
+	return r, next, true
+}
+
+// Each calls look with each record.
+func (r *Records) Each(look func(*change.Record)) {
+	for i := range r.all {
+		look(&r.all[i].Record)
+	}
+}
+
+// keepEvents keeps what was encoded of the records, for the other source of this master.
+func (r *Records) keepEvents() {
+	s := r.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range r.all {
+		if place := r.from + uint64(i); place+uint64(len(s.ring)) >= s.next {
+			s.ring[place%streamRecordsMax].event = r.all[i].event
+		}
+	}
 }
 
 // Begun returns the place of the first record of the term; false when that is forgotten.

@@ -107,8 +107,9 @@ func TestAStoryUpToAMoment(t *testing.T) {
 		t.Errorf("later: %s, %q", head, s.Lines())
 	}
 	s.At = began
-	if head := s.Head(); head != "task/f1/web.0 at 2026-01-02T03:04:05Z:" {
-		t.Errorf("before: %s", head)
+	s.Events = s.Events[1:]
+	if head, lines := s.Head(), s.Lines(); head != "task/f1/web.0 at 2026-01-02T03:04:05Z: nothing had happened to it yet" || lines[0] != "afterwards:" || len(lines) != 4 {
+		t.Errorf("before: %s, %q", head, lines)
 	}
 	if head := (&Story{Answer: &Answer{}, Of: "task/x", At: began}).Head(); !strings.Contains(head, "nothing is known") {
 		t.Errorf("of nothing: %s", head)

@@ -75,6 +75,9 @@ func (s *Story) Head() string {
 		if len(s.Events) == 0 {
 			return fmt.Sprintf("%s: nothing is known of it before %s", s.Of, at)
 		}
+		if kind == string(change.Task) {
+			return fmt.Sprintf("%s at %s: nothing had happened to it yet", s.Of, at)
+		}
 		return fmt.Sprintf("%s at %s:", s.Of, at)
 	}
 	text := fmt.Sprintf("%s at %s: %s", s.Of, at, last.GetWhat())
@@ -92,7 +95,7 @@ func (s *Story) Head() string {
 func (s *Story) Lines() (lines []string) {
 	after := false
 	for _, e := range s.Events {
-		if !after && e.GetAt().AsTime().After(s.At) && len(lines) > 0 {
+		if !after && e.GetAt().AsTime().After(s.At) {
 			after = true
 			lines = append(lines, "afterwards:")
 		}
