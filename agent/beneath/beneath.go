@@ -122,20 +122,28 @@ func (p Place) steps() ([]string, error) {
 
 // Open opens the place. What is in it is then accessed with the rights of this process.
 func (p Place) Open() (*os.Root, error) {
-	return p.walk(func(here *os.Root, name string, _ bool) (*os.Root, error) { return enter(here, name) })
+	if root, err := p.openAtOnce(); err == nil {
+		return root, nil
+	}
+	return p.walk(func(here *os.Root, name string, _ bool) (*os.Root, error) { return p.enter(here, name) })
 }
 
-// walk opens one step after the other.
+// walk opens one step after the other, or only the last one if the folder around it is there, as it mostly is.
 func (p Place) walk(step func(here *os.Root, name string, last bool) (*os.Root, error)) (*os.Root, error) {
 	steps, err := p.steps()
 	if err != nil {
 		return nil, err
 	}
-	top, err := p.folder.open()
-	if err != nil {
-		return nil, err
+	here, err := p.Parent().openAtOnce()
+	if err == nil && len(steps) > 0 {
+		steps = steps[len(steps)-1:]
+	} else {
+		top, failed := p.folder.open()
+		if failed != nil {
+			return nil, failed
+		}
+		here, err = top.OpenRoot(".")
 	}
-	here, err := top.OpenRoot(".")
 	for i, name := range steps {
 		if err != nil {
 			break
@@ -155,14 +163,14 @@ func (p Place) walk(step func(here *os.Root, name string, last bool) (*os.Root, 
 // errNoFolder says that something else was found in the place of a folder.
 var errNoFolder = errors.New("something else stands where a folder of the agent should be, perhaps a link that a task has made")
 
-// enter opens a folder in a folder. It makes sure that what it opened is what the name stood for before, and not a
-// link.
-func enter(here *os.Root, name string) (*os.Root, error) {
+// enter opens a folder in a folder on the way to the place. It makes sure that what it opened is what the name stood for
+// before, and not a link.
+func (p Place) enter(here *os.Root, name string) (*os.Root, error) {
 	info, err := here.Lstat(name)
 	if err != nil {
 		return nil, err
 	}
-	wrong := &fs.PathError{Op: "open", Path: filepath.Join(here.Name(), name), Err: errNoFolder}
+	wrong := &fs.PathError{Op: "open", Path: name + " of " + p.path, Err: errNoFolder}
 	if !info.IsDir() {
 		return nil, wrong
 	}
@@ -230,14 +238,17 @@ func AsOwner(root *os.Root, work func() error) error {
 // of the folder that they are in. A place that belonged to another user is given to this one with everything in it.
 func (p Place) Make(user entry.User, mode fs.FileMode) (*os.Root, error) {
 	return p.walk(func(here *os.Root, name string, last bool) (*os.Root, error) {
-		next, err := enter(here, name)
-		if errors.Is(err, fs.ErrNotExist) {
-			next, err = makeFolder(here, name, Passage)
+		next, err := p.enter(here, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && last:
+			next, err = p.makeFolder(here, name, mode)
+		case errors.Is(err, fs.ErrNotExist):
+			next, err = p.makeFolder(here, name, Passage)
 		}
 		if err != nil || !last {
 			return next, err
 		}
-		if err := settle(here, next, name, user, mode); err != nil {
+		if err := p.settle(next, user, mode); err != nil {
 			return nil, errors.Join(err, next.Close())
 		}
 		return next, nil
@@ -248,24 +259,24 @@ func (p Place) Make(user entry.User, mode fs.FileMode) (*os.Root, error) {
 // exists keeps its owner.
 func (p Place) Ensure() (*os.Root, error) {
 	return p.walk(func(here *os.Root, name string, last bool) (*os.Root, error) {
-		next, err := enter(here, name)
+		next, err := p.enter(here, name)
 		switch {
 		case !errors.Is(err, fs.ErrNotExist):
 			return next, err
 		case last:
-			return makeFolder(here, name, Private)
+			return p.makeFolder(here, name, Private)
 		}
-		return makeFolder(here, name, Passage)
+		return p.makeFolder(here, name, Passage)
 	})
 }
 
 // makeFolder makes a folder with the owner of the folder that it is in.
-func makeFolder(here *os.Root, name string, mode fs.FileMode) (*os.Root, error) {
+func (p Place) makeFolder(here *os.Root, name string, mode fs.FileMode) (*os.Root, error) {
 	err := AsOwner(here, func() error { return here.Mkdir(name, Private) })
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	next, err := enter(here, name)
+	next, err := p.enter(here, name)
 	if err != nil {
 		return nil, err
 	}
@@ -275,8 +286,8 @@ func makeFolder(here *os.Root, name string, mode fs.FileMode) (*os.Root, error) 
 	return next, nil
 }
 
-// settle gives an open folder to the user. It sets the mode, unless the folder belonged to another user.
-func settle(here, folder *os.Root, name string, user entry.User, mode fs.FileMode) error {
+// settle gives the place, which is open, to the user. It sets the mode, unless the folder belonged to another user.
+func (p Place) settle(folder *os.Root, user entry.User, mode fs.FileMode) error {
 	info, err := folder.Stat(".")
 	if err != nil {
 		return err
@@ -291,7 +302,7 @@ func settle(here, folder *os.Root, name string, user entry.User, mode fs.FileMod
 		return nil
 	}
 	if err := entry.Give(folder, owner, user); err != nil {
-		return fmt.Errorf("%s can't be given to user %d: %w", filepath.Join(here.Name(), name), user.UID, err)
+		return fmt.Errorf("%s can't be given to user %d: %w", p.path, user.UID, err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -29,6 +30,17 @@ func (p Place) lookAt(flags uint64) (fd int, err error) {
 		fd, err = unix.Openat2(int(top), way, &unix.OpenHow{Flags: flags | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: onlyFolders})
 	})
 	return fd, errors.Join(failed, err)
+}
+
+// openAtOnce opens the place as walk does, but with three calls of the kernel for the whole way instead of five for each
+// step. If it returns an error the place has to be walked to.
+func (p Place) openAtOnce() (*os.Root, error) {
+	fd, err := p.lookAt(unix.O_PATH)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(fd))
 }
 
 // IsMade says whether Make would find the place as it should be, and change nothing. group is the group of the place.
