@@ -237,9 +237,10 @@ func runtimeFolder(folder string) error {
 	return os.Chmod(folder, beneath.Passage)
 }
 
-// remove deletes a sandbox. Its path is free for the next task when this returns; the content is deleted later.
-func (f *dataFolder) remove(path string) {
-	away, err := f.launcher.MoveAway(path)
+// remove deletes a sandbox. Its path is free for the next task when this returns; the content is deleted later. free says
+// that no process can have it open.
+func (f *dataFolder) remove(path string, free bool) {
+	away, err := f.launcher.MoveAway(path, free)
 	if err != nil {
 		f.log.Error().Err(err).Str("folder", path).Msg("a sandbox was not deleted")
 	}
@@ -277,14 +278,14 @@ func (f *dataFolder) sweep(known map[string]bool) {
 		f.shutSandbox(framework, beneath.Passage)
 		for _, executor := range f.list(framework) {
 			if !known[executor] {
-				f.remove(executor)
+				f.remove(executor, false)
 				continue
 			}
 			f.shutSandbox(executor, beneath.Passage)
 			f.shutSandbox(filepath.Join(executor, "tasks"), beneath.Passage)
 			for _, task := range f.list(filepath.Join(executor, "tasks")) {
 				if !known[task] {
-					f.remove(task)
+					f.remove(task, false)
 					continue
 				}
 				f.shutSandbox(task, beneath.Private)

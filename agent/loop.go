@@ -204,7 +204,7 @@ func (a *Agent) performWork(work core.Work) {
 	case core.DropSecrets:
 		a.preparing.dropSecrets(e.Task, "")
 	case core.RemoveFolder:
-		a.folder.remove(e.Path)
+		a.folder.remove(e.Path, e.Free && a.walls.cells.Holds())
 	case core.CreateVolume:
 		a.inbox.fail(a.folder.createVolume(e))
 	case core.DestroyVolume:

@@ -119,8 +119,12 @@ type (
 	// wanted.
 	DropSecrets struct{ Task api.TaskRef }
 	// RemoveFolder deletes a sandbox. The same path may be created again at once, so the shell moves the folder out of
-	// the way before it performs the next effect.
-	RemoveFolder struct{ Path string }
+	// the way before it performs the next effect. Free says that no process can have it open, or anything in it: its
+	// executor has ended, and so has each that ran at the same time.
+	RemoveFolder struct {
+		Path string
+		Free bool
+	}
 
 	// CreateVolume makes a volume's folder if it does not exist. New says that the agent had no such volume before: a
 	// folder that exists already is then somebody else's data and is put aside.

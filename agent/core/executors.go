@@ -308,6 +308,7 @@ func (x *executors) forgetExecutor(e *executor) {
 		x.statuses.setStatus(t, state, reason, why)
 	}
 	x.writeRecord(ExecutorForgotten{e.run()})
+	x.sandboxes.noteEnd(ref)
 	x.statuses.volumes.release(volumesIn(e.starting.Executor.Resources))
 	for _, t := range again {
 		x.placeTask(t)

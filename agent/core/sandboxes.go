@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -23,6 +24,25 @@ type sandboxes struct {
 	sum   int64
 	// emptied has the tasks whose sandbox was removed, though nobody has acknowledged their end.
 	emptied map[api.TaskRef]bool
+	// ended has the executors that have ended in this process and whose folders are still there, each with the number
+	// of the last run by then. firstRun is the lowest number of a run that has outlived the last of these.
+	ended    map[api.ExecutorRef]uint64
+	firstRun uint64
+}
+
+// noteEnd notes that no process of an executor is left.
+func (sb *sandboxes) noteEnd(ref api.ExecutorRef) {
+	sb.ended[ref], sb.firstRun = sb.state.runs, math.MaxUint64
+	for _, e := range sb.state.executors { // order: irrelevant because it is a minimum
+		sb.firstRun = min(sb.firstRun, e.run().Number)
+	}
+}
+
+// free reports whether no process can have a folder of the executor open: neither the executor and its tasks, nor any
+// to which these could have passed it on.
+func (sb *sandboxes) free(ref api.ExecutorRef) bool {
+	last, known := sb.ended[ref]
+	return known && last < sb.firstRun
 }
 
 // keepStub counts the stub that a settled task has become, and drops the oldest when there are too many. A stub's
@@ -76,7 +96,7 @@ func (sb *sandboxes) dropStub(stub protocol.TaskStub) {
 	delete(sb.kept, stub.TaskRef)
 	sb.sum -= sb.bytes[stub.TaskRef]
 	delete(sb.bytes, stub.TaskRef)
-	sb.emit(RemoveFolder{sb.taskFolder(ref, stub.Task)})
+	sb.emit(RemoveFolder{sb.taskFolder(ref, stub.Task), sb.free(ref)})
 	if sb.stubsOf[ref]--; sb.stubsOf[ref] <= 0 {
 		delete(sb.stubsOf, ref)
 	}
@@ -104,7 +124,8 @@ func (sb *sandboxes) sweepFolder(ref api.ExecutorRef) {
 			return // the task has ended and will become a stub
 		}
 	}
-	sb.emit(RemoveFolder{sb.executorFolder(ref)})
+	sb.emit(RemoveFolder{sb.executorFolder(ref), sb.free(ref)})
+	delete(sb.ended, ref)
 }
 
 // keepMeasures notes the sizes of ended tasks' sandboxes, and drops the oldest when they are too large together.
@@ -138,7 +159,7 @@ func (sb *sandboxes) makeRoom(full bool) {
 	for _, t := range sb.state.tasksInOrder() {
 		if _, shares := sb.state.sharers[t.ref]; t.ended() && sb.now.Sub(t.latest.At) > time.Minute && t.durable == nil && !sb.emptied[t.ref] && !shares {
 			sb.emptied[t.ref] = true
-			sb.emit(RemoveFolder{sb.taskFolder(t.executor, t.ref.Task)})
+			sb.emit(RemoveFolder{sb.taskFolder(t.executor, t.ref.Task), false})
 			return
 		}
 	}

@@ -83,6 +83,9 @@ func (w *world) show(effect Effect) string {
 	case DropSecrets:
 		return "drop the secrets of " + e.Task.String()
 	case RemoveFolder:
+		if e.Free {
+			return "remove " + e.Path + ", which nobody has open"
+		}
 		return "remove " + e.Path
 	case CreateVolume:
 		if e.New {

@@ -90,8 +90,8 @@ type Launcher interface {
 	HideSecrets(folder string) error
 	// MoveAway frees the path of a folder at once, and returns where the folder is now; "" if there was no folder, or
 	// if nothing of it needs to be deleted. Delete deletes the folder that was moved away, which may take long.
-	// Whatever is mounted in it stays, with the folders that lead to it.
-	MoveAway(path string) (away string, err error)
+	// Whatever is mounted in it stays, with the folders that lead to it. free says that no process can have it open.
+	MoveAway(path string, free bool) (away string, err error)
 	Delete(away string) error
 }
 

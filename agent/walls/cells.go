@@ -171,6 +171,9 @@ func (c *Cells) Found() Found {
 	return found
 }
 
+// Holds reports whether no process of an executor can be left when it has ended.
+func (c *Cells) Holds() bool { return c != nil && c.tree.Makes }
+
 // Sweep ends all executors except the known ones, with their tasks: the others are left over, and no agent knows them
 // any more. (R41)
 func (c *Cells) Sweep(ctx context.Context, known []api.ExecutorRef) error {

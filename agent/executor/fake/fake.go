@@ -168,7 +168,7 @@ func (l *Launcher) Secrets(folder string) map[string]protocol.Hidden {
 }
 
 // MoveAway does nothing: there are no folders.
-func (l *Launcher) MoveAway(string) (string, error) { return "", nil }
+func (l *Launcher) MoveAway(string, bool) (string, error) { return "", nil }
 
 // Delete does nothing.
 func (l *Launcher) Delete(string) error { return nil }

@@ -47,7 +47,7 @@ func TestDeleteStopsAtMounts(t *testing.T) {
 	mount(treasure, "bound/deep/in", "", unix.MS_BIND)
 	mount(treasure+"/gold", "file", "", unix.MS_BIND)
 
-	moved, err := l.MoveAway(path)
+	moved, err := l.MoveAway(path, false)
 	if err != nil {
 		t.Fatal(err)
 	}

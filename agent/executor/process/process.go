@@ -339,7 +339,7 @@ func (p *forked) Wait(ctx context.Context) (string, bool) {
 
 // MoveAway moves a folder into a new folder in the trash, whose name is never used twice. A sandbox that is kept for
 // the next task need not be deleted, and "" is returned for it.
-func (l *Launcher) MoveAway(path string) (string, error) {
+func (l *Launcher) MoveAway(path string, free bool) (string, error) {
 	if l.at(path).IsMissing() {
 		return "", nil
 	}
@@ -356,15 +356,18 @@ func (l *Launcher) MoveAway(path string) (string, error) {
 	if err := os.MkdirAll(trash, 0o700); err != nil {
 		return "", err
 	}
+	if free {
+		home = anyHome
+	}
 	if l.spare(folder, home, name, trash) {
 		return "", nil
 	}
-	return l.discard(folder, path, trash)
+	return l.discard(folder, path, trash, free)
 }
 
-// discard moves the folder at path into a new folder in the trash, together with the spares whose home was in it.
-// folder is the open folder that holds it.
-func (l *Launcher) discard(folder *os.File, path, trash string) (string, error) {
+// discard moves the folder at path into a new folder in the trash, together with the spares whose home was in it. If it is
+// free these serve any task instead, as far as there is room. folder is the open folder that holds it.
+func (l *Launcher) discard(folder *os.File, path, trash string, free bool) (string, error) {
 	away, err := os.MkdirTemp(trash, "removed-")
 	if datafolder.IsDiskFull(err) {
 		return l.discardInPlace(folder, path, trash)
@@ -387,6 +390,10 @@ func (l *Launcher) discard(folder *os.File, path, trash string) (string, error) 
 	}
 	var failed error
 	for _, spare := range l.spares.takeBelow(path) {
+		if free && l.spares.hasRoom(anyHome) {
+			l.spares.put(anyHome, spare)
+			continue
+		}
 		err := unix.Renameat(unix.AT_FDCWD, spare, int(to.Fd()), filepath.Base(spare))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			failed = errors.Join(failed, &os.PathError{Op: "rename", Path: spare, Err: err})

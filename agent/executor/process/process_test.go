@@ -436,7 +436,7 @@ func TestMoveAwayAndDelete(t *testing.T) {
 		if err := errors.Join(os.Symlink(folder, filepath.Join(locked, "link")), os.Chmod(locked, 0)); err != nil {
 			t.Fatal(err)
 		}
-		away, err := l.MoveAway(path)
+		away, err := l.MoveAway(path, false)
 		if err != nil || away == "" {
 			t.Fatal(away, err)
 		}
@@ -456,7 +456,7 @@ func TestMoveAwayAndDelete(t *testing.T) {
 			t.Errorf("the new folder: %v", err)
 		}
 	}
-	if away, err := l.MoveAway(filepath.Join(folder, "nothing")); away != "" || err != nil {
+	if away, err := l.MoveAway(filepath.Join(folder, "nothing"), false); away != "" || err != nil {
 		t.Error(away, err)
 	}
 	if err := l.Delete(filepath.Join(folder, "nothing", "there")); err != nil {

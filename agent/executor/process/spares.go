@@ -3,6 +3,7 @@ package process
 import (
 	"crypto/rand"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,14 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How many spares are kept at most for one executor, and in all. Each takes a folder and two empty files on the disk.
+// How many spares are kept at most for one executor, for any, and in all. Each takes a folder and two empty files on the
+// disk.
 const (
 	sparesOfOneMax = 256
+	sparesOfAnyMax = 1024
 	sparesMax      = 4096
 )
 
+// anyHome is the home of spares that may serve any executor.
+const anyHome = ""
+
 // spares are sandboxes of ended tasks that were emptied instead of deleted. They wait in the trash until the same
-// executor is given another task. To make a folder with two files and to delete it again is most of what a short task
+// executor is given another task, or any executor if no process can have them open. To make a folder with two files and to delete it again is most of what a short task
 // costs a file system: ext4 without a journal looks past all inodes that were deleted within the last minutes before it
 // takes one.
 //
@@ -26,7 +32,7 @@ const (
 // emptied without its knowledge.
 type spares struct {
 	mutex  sync.Mutex
-	byHome map[string][]string // the paths of spares, by their home: the folder that they were in and go back to
+	byHome map[string][]string // the paths of spares, by their home: the folder that they were in and go back to, or anyHome
 	count  int
 }
 
@@ -34,7 +40,11 @@ type spares struct {
 func (s *spares) hasRoom(home string) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	return s.count < sparesMax && len(s.byHome[home]) < sparesOfOneMax
+	most := sparesOfOneMax
+	if home == anyHome {
+		most = sparesOfAnyMax
+	}
+	return s.count < sparesMax && len(s.byHome[home]) < most
 }
 
 func (s *spares) put(home, path string) {
@@ -47,22 +57,25 @@ func (s *spares) put(home, path string) {
 	s.count++
 }
 
-// take removes and returns the spare with this home that was put last, whose inodes are the most likely to be cached.
-// It returns "" if there is none.
-func (s *spares) take(home string) string {
+// take removes and returns the spare with this home that was put last, whose inodes are the most likely to be cached,
+// else one for any executor. It returns "" if there is none. from is its home.
+func (s *spares) take(home string) (path, from string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
+	if len(s.byHome[home]) == 0 {
+		home = anyHome
+	}
 	here := s.byHome[home]
 	if len(here) == 0 {
-		return ""
+		return "", ""
 	}
 	last := len(here) - 1
-	path := here[last]
+	path = here[last]
 	if s.byHome[home] = here[:last]; last == 0 {
 		delete(s.byHome, home)
 	}
 	s.count--
-	return path
+	return path, home
 }
 
 // takeBelow removes and returns all spares whose home is in a folder.
@@ -93,18 +106,23 @@ func (l *Launcher) spare(folder *os.File, home, name, trash string) bool {
 	return true
 }
 
-// reuse makes a spare of the same executor the sandbox of a task, if there is a spare, and nothing at the task's path.
+// reuse makes a spare the sandbox of a task, if there is one for its executor, and nothing at the task's path. It may
+// still belong to another user.
 func (l *Launcher) reuse(task string) error {
 	home := filepath.Dir(task)
-	spare := l.spares.take(home)
+	spare, from := l.spares.take(home)
 	if spare == "" {
 		return nil
 	}
 	if !l.at(task).IsMissing() { // the start is repeated, and the task has its sandbox
-		l.spares.put(home, spare)
+		l.spares.put(from, spare)
 		return nil
 	}
 	folder, err := l.at(home).OpenFolder()
+	if errors.Is(err, fs.ErrNotExist) { // the first task of its executor, with which its home is made
+		l.spares.put(from, spare)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

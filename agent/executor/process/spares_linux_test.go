@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/walls/entry"
 )
 
 // A plain sandbox is emptied and given to the next task of the same executor. One in which anything could matter to
@@ -64,7 +66,7 @@ func TestSparesAreWhatNobodyCanHaveKept(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := w.inode(t, ended)
-			away, err := w.launcher.MoveAway(ended)
+			away, err := w.launcher.MoveAway(ended, false)
 			if err != nil || (away == "") != c.kept {
 				t.Fatalf("moved to %q, %v; kept should be %v", away, err, c.kept)
 			}
@@ -90,7 +92,7 @@ func TestSparesStayWithTheirExecutor(t *testing.T) {
 	w := newSparesWorld(t)
 	first, repeated := w.make(t, "first"), w.make(t, "repeated")
 	was, stays := w.inode(t, first), w.inode(t, repeated)
-	if away, err := w.launcher.MoveAway(first); away != "" || err != nil {
+	if away, err := w.launcher.MoveAway(first, false); away != "" || err != nil {
 		t.Fatal(away, err)
 	}
 	if w.prepare(t, "repeated"); w.inode(t, repeated) != stays {
@@ -104,7 +106,7 @@ func TestSparesStayWithTheirExecutor(t *testing.T) {
 	if w.inode(t, other.prepare(t, "x")) == was {
 		t.Error("another executor was given it")
 	}
-	away, err := w.launcher.MoveAway(w.sandbox)
+	away, err := w.launcher.MoveAway(w.sandbox, false)
 	if err != nil || away == "" {
 		t.Fatal(away, err)
 	}
@@ -116,10 +118,55 @@ func TestSparesStayWithTheirExecutor(t *testing.T) {
 	}
 }
 
+// A sandbox that no process can have open serves any executor, whoever its user was; so do the spares of an executor that
+// is gone, if no process can have these open. (R82)
+func TestFreeSparesServeAnyExecutor(t *testing.T) {
+	w := newSparesWorld(t)
+	first, second := w.make(t, "first"), w.make(t, "second")
+	if os.Getuid() == 0 {
+		for _, path := range []string{first + "/stdout", first + "/stderr", first} {
+			if err := os.Chown(path, 4321, 4321); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	was := []uint64{w.inode(t, first), w.inode(t, second)}
+	for _, removed := range []struct {
+		path string
+		free bool
+	}{{second, false}, {first, true}, {w.sandbox, true}} {
+		away, err := w.launcher.MoveAway(removed.path, removed.free)
+		if err == nil && away != "" {
+			err = w.launcher.Delete(away)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := *w
+	other.sandbox = filepath.Join(filepath.Dir(w.sandbox), "other")
+	other.prepare(t, "first") // it makes the folder of these
+	for i, name := range []string{"x", "y"} { // the one that was put last is taken first
+		next := other.prepare(t, name)
+		if w.inode(t, next) != was[1-i] {
+			t.Errorf("%s has a folder of its own", name)
+		}
+		for _, path := range []string{next, next + "/stdout", next + "/stderr"} {
+			info, err := os.Stat(path)
+			if err != nil || entry.OwnerOf(info).UID != os.Getuid() || info.Mode().Perm()&0o077 != 0 || !info.IsDir() && info.Size() > 0 {
+				t.Errorf("%s is %+v, %v", path, info, err)
+			}
+		}
+	}
+	if next := other.prepare(t, "z"); slices.Contains(was, w.inode(t, next)) {
+		t.Error("two tasks have one sandbox")
+	}
+}
+
 // It does not matter if a spare was deleted, as by an agent that empties its trash when it starts.
 func TestSparesMayBeGone(t *testing.T) {
 	w := newSparesWorld(t)
-	if away, err := w.launcher.MoveAway(w.make(t, "ended")); away != "" || err != nil {
+	if away, err := w.launcher.MoveAway(w.make(t, "ended"), false); away != "" || err != nil {
 		t.Fatal(away, err)
 	}
 	if err := os.RemoveAll(w.launcher.Trash); err != nil {
@@ -143,10 +190,13 @@ func TestSparesAreBounded(t *testing.T) {
 	if got := fill("0"); got != sparesOfOneMax {
 		t.Errorf("%d of one executor", got)
 	}
+	if got := fill(anyHome); got != sparesOfAnyMax {
+		t.Errorf("%d of any executor", got)
+	}
 	if s.take("0"); fill("0") != 1 {
 		t.Error("one that is taken makes no room for one")
 	}
-	sum := sparesOfOneMax
+	sum := sparesOfOneMax + sparesOfAnyMax
 	for i := range sparesMax {
 		sum += fill(strconv.Itoa(i + 1))
 	}
