@@ -1,7 +1,6 @@
 package upkeep
 
 import (
-	"io"
 	"math"
 	"os"
 	"syscall"
@@ -51,7 +50,7 @@ func (w *walk) folder(root *os.Root, depth int) {
 			}
 			w.entry(root, name, depth)
 		}
-		if err == io.EOF || err != nil || len(names) == 0 {
+		if err != nil || len(names) < namesRead { // that was the end
 			return
 		}
 	}

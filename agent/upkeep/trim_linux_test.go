@@ -13,7 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/tail"
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
@@ -216,4 +218,21 @@ func TestAProcessThatPrintsForEver(t *testing.T) {
 func lastLine(text []byte) []byte {
 	text = text[:bytes.LastIndexByte(text, '\n')]
 	return text[bytes.LastIndexByte(text, '\n')+1:]
+}
+
+// What an ended task has written beyond the limit since the last look is trimmed when its sandbox is measured.
+func TestEndedOutputsAreTrimmed(t *testing.T) {
+	folder := t.TempDir()
+	const keep = 1 << 20
+	trimIn(t, folder, "stdout", keep) // it skips the test where nothing can be trimmed
+	write(t, 8*keep, folder, "stdout")
+	task := api.TaskRef{Framework: "f1", Task: "t1"}
+	k := New(Config{OutputMax: keep})
+	if excess := k.trimAll([]core.Sandbox{{Task: task, Folder: folder, Ended: true}}); excess != 0 {
+		t.Errorf("it was looked at before it is measured, and has %d bytes too much", excess)
+	}
+	measured := k.measureAll([]core.Sandbox{{Task: task, Folder: folder, Ended: true}})
+	if bytes := measured.Sandboxes[task]; bytes < keep || bytes > 2*keep {
+		t.Errorf("it has %d bytes", bytes)
+	}
 }

@@ -96,21 +96,17 @@ func restAfter(excess, most int64, took time.Duration) time.Duration {
 	return max(rest, (trimShare-1)*took)
 }
 
-// trimAll trims the outputs in all folders. It returns by how much the largest one exceeded what is to be kept.
+// trimAll trims the outputs of tasks and executors that live; those of ended tasks are trimmed when they are measured. It
+// returns by how much the largest one exceeded what is to be kept.
 func (k *Keeper) trimAll(sandboxes []core.Sandbox) (excess int64) {
 	if k.config.OutputMax <= 0 {
 		return 0
 	}
 	for _, sandbox := range sandboxes {
-		if sandbox.Volume != "" {
-			continue // there are no outputs in it, whatever its files are called
+		if sandbox.Volume != "" || sandbox.Ended {
+			continue // there are no outputs in a volume, whatever its files are called
 		}
-		over, err := k.trimFolder(sandbox.Folder)
-		excess = max(excess, over)
-		if errors.Is(err, errors.ErrUnsupported) && !k.unable {
-			k.unable = true
-			k.config.Log.Warn().Err(err).Msg("outputs of tasks are not limited: this file system can't release the beginning of a file")
-		}
+		excess = max(excess, k.trimFolder(sandbox.Folder))
 	}
 	return excess
 }
@@ -129,20 +125,24 @@ func (k *Keeper) mayTrim(folder string) bool {
 	return slices.ContainsFunc(outputs, func(name string) bool { return isOverfull(look, name, k.config.OutputMax) })
 }
 
-func (k *Keeper) trimFolder(folder string) (excess int64, err error) {
-	if !k.mayTrim(folder) {
-		return 0, nil
+// trimFolder trims the outputs in a folder, and returns by how much the larger one exceeded what is to be kept.
+func (k *Keeper) trimFolder(folder string) (excess int64) {
+	if k.config.OutputMax <= 0 || !k.mayTrim(folder) {
+		return 0
 	}
 	root, err := k.config.Open(folder)
 	if err != nil {
-		return 0, nil // it does not exist any more
+		return 0 // it does not exist any more
 	}
 	defer root.Close()
 	for _, name := range outputs {
 		over, failed := trim(root, name, k.config.OutputMax)
-		excess, err = max(excess, over), errors.Join(err, failed)
+		if excess = max(excess, over); errors.Is(failed, errors.ErrUnsupported) && !k.unable {
+			k.unable = true
+			k.config.Log.Warn().Err(failed).Msg("outputs of tasks are not limited: this file system can't release the beginning of a file")
+		}
 	}
-	return excess, err
+	return excess
 }
 
 // measureAll measures the living sandboxes that have a limit, those of ended tasks, and volumes.
@@ -155,7 +155,11 @@ func (k *Keeper) measureAll(sandboxes []core.Sandbox) core.Measured {
 		case sandbox.Volume != "":
 			measured.Volumes[sandbox.Volume] = k.measure(sandbox)
 		case sandbox.Task != api.TaskRef{}:
-			measured.Sandboxes[sandbox.Task] = k.measure(sandbox)
+			bytes := k.measure(sandbox)
+			if sandbox.Ended && bytes > k.config.OutputMax && k.trimFolder(sandbox.Folder) > 0 {
+				bytes = k.measure(sandbox)
+			}
+			measured.Sandboxes[sandbox.Task] = bytes
 		}
 	}
 	return measured

@@ -51,7 +51,7 @@ func (l *Launcher) makePlace(place executor.Place) (beneath.Place, error) {
 	if err := ensure(l.at(place.Sandbox), owner, mode); err != nil || place.Task == "" {
 		return l.at(place.Sandbox), err
 	}
-	if err := l.reuse(place.Task); err != nil {
+	if err := l.reuse(place.Task, user); err != nil {
 		return beneath.Place{}, err
 	}
 	return l.at(place.Task), ensure(l.at(place.Task), user, beneath.Private)

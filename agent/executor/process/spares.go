@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tenderhq/tender/agent/walls/entry"
 )
 
 // How many spares are kept at most for one executor, for any, and in all. Each takes a folder and two empty files on the
@@ -106,9 +108,8 @@ func (l *Launcher) spare(folder *os.File, home, name, trash string) bool {
 	return true
 }
 
-// reuse makes a spare the sandbox of a task, if there is one for its executor, and nothing at the task's path. It may
-// still belong to another user.
-func (l *Launcher) reuse(task string) error {
+// reuse makes a spare the sandbox of a task of the user, if there is one for its executor, and nothing at the task's path.
+func (l *Launcher) reuse(task string, user entry.User) error {
 	home := filepath.Dir(task)
 	spare, from := l.spares.take(home)
 	if spare == "" {
@@ -127,9 +128,20 @@ func (l *Launcher) reuse(task string) error {
 		return err
 	}
 	defer folder.Close()
+	if from == anyHome {
+		give(spare, user)
+	}
 	err = unix.Renameat(unix.AT_FDCWD, spare, int(folder.Fd()), filepath.Base(task))
 	if err != nil && !errors.Is(err, unix.ENOENT) { // the trash may have been emptied
 		return &os.LinkError{Op: "rename", Old: spare, New: task, Err: err}
 	}
 	return nil
+}
+
+// give gives a spare in the trash, where only the agent reaches it, to a user. What could not be given is seen when the
+// folder is looked at in its new place.
+func give(spare string, user entry.User) {
+	for _, name := range []string{"stdout", "stderr", ".tmp", ""} {
+		_ = unix.Lchown(filepath.Join(spare, name), user.UID, user.GID) // mostly there is no .tmp
+	}
 }

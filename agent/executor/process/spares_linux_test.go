@@ -145,7 +145,7 @@ func TestFreeSparesServeAnyExecutor(t *testing.T) {
 	}
 	other := *w
 	other.sandbox = filepath.Join(filepath.Dir(w.sandbox), "other")
-	other.prepare(t, "first") // it makes the folder of these
+	other.prepare(t, "first")                 // it makes the folder of these
 	for i, name := range []string{"x", "y"} { // the one that was put last is taken first
 		next := other.prepare(t, name)
 		if w.inode(t, next) != was[1-i] {
