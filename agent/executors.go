@@ -73,9 +73,10 @@ type executorStream = grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.Execut
 
 // executorLink is an executor's stream as the loop has it.
 type executorLink struct {
-	conn   core.Conn
-	out    *outbox[outgoing]
-	cancel context.CancelFunc // ends the stream, even while a write waits for the executor to read
+	conn    core.Conn
+	builtin bool // it is the agent's own for commands
+	out     *outbox[outgoing]
+	cancel  context.CancelFunc // ends the stream, even while a write waits for the executor to read
 }
 
 // executorStreams are the streams of all executors: who may open one, how much is read from it, and what waits for it.
@@ -148,7 +149,7 @@ func (s *executorServer) Session(stream executorStream) error {
 	end := func() { cancel(nil) }
 	defer context.AfterFunc(s.ctx, end)()
 	link := &executorLink{
-		conn: s.executors.inbox.nextConn(), cancel: end,
+		conn: s.executors.inbox.nextConn(), builtin: first.Executor == api.CommandExecutor, cancel: end,
 		out: newOutbox(outboxLimits{executorEventsMax, executorBytesMax}, outgoing.bytes),
 	}
 	link.out.common = s.executors.telling
@@ -443,7 +444,11 @@ func (e *executorStreams) send(conn core.Conn, out outgoing) {
 		}
 		return
 	}
-	if !link.out.put(out) {
+	put := link.out.put
+	if _, is := out.event.(protocol.ExecutorAcknowledged); is && link.builtin { // those of frameworks may wait for it: Task.Flush
+		put = link.out.putLater
+	}
+	if !put(out) {
 		link.cancel()
 	}
 }

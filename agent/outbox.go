@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 )
@@ -17,10 +18,11 @@ type outbox[T any] struct {
 	common *commonRoom // room that it shares with other outboxes; nil: it shares none
 
 	mutex  sync.Mutex
-	items  []T        // guarded by mutex
-	bytes  int        // guarded by mutex
-	closed bool       // guarded by mutex
-	err    *api.Error // guarded by mutex
+	late   *time.Timer // signals when items have waited for long enough; nil: there was none for putLater; guarded by mutex
+	items  []T         // guarded by mutex
+	bytes  int         // guarded by mutex
+	closed bool        // guarded by mutex
+	err    *api.Error  // guarded by mutex
 }
 
 // outboxLimits limit what waits in an outbox (R34).
@@ -40,15 +42,38 @@ func (o *outbox[T]) putSpare(item T) bool {
 }
 
 func (o *outbox[T]) putWithin(limits outboxLimits, item T) bool {
-	size := o.size(item)
 	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.signal()
+	return o.add(limits, item)
+}
+
+// laterWait is how long an item of putLater waits.
+const laterWait = 5 * time.Millisecond
+
+// putLater queues an item for which nobody waits: it is taken with the next one, or after a moment. Otherwise it is as
+// put.
+func (o *outbox[T]) putLater(item T) bool {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	switch {
+	case len(o.items) > 0: // these are to be taken already
+	case o.late == nil:
+		o.late = time.AfterFunc(laterWait, o.signal)
+	default:
+		o.late.Reset(laterWait)
+	}
+	return o.add(o.limits, item)
+}
+
+// add queues an item, unless the queue is full. Callers hold mutex.
+func (o *outbox[T]) add(limits outboxLimits, item T) bool {
+	size := o.size(item)
 	full := len(o.items) >= limits.items || o.bytes+size > limits.bytes || !o.closed && !o.common.take(size)
 	if !full && !o.closed {
 		o.items = append(o.items, item)
 		o.bytes += size
 	}
-	o.mutex.Unlock()
-	o.signal()
 	return !full
 }
 
@@ -72,17 +97,17 @@ func (o *outbox[T]) signal() {
 // take waits for items. more is false with the last ones of a closed outbox, and when the context ends.
 func (o *outbox[T]) take(ctx context.Context) (items []T, more bool) {
 	for {
+		select {
+		case <-o.wake:
+		case <-ctx.Done():
+			return nil, false
+		}
 		o.mutex.Lock()
 		items = o.empty()
 		closed := o.closed
 		o.mutex.Unlock()
 		if len(items) > 0 || closed {
 			return items, !closed
-		}
-		select {
-		case <-o.wake:
-		case <-ctx.Done():
-			return nil, false
 		}
 	}
 }

@@ -1,7 +1,10 @@
 package agent
 
 import (
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
@@ -104,4 +107,33 @@ func TestStatusesEndASessionThatTakesNothing(t *testing.T) {
 	if ended == 0 || link.out.bytes > leaderBytesMax {
 		t.Errorf("the session ended %d times, with %d bytes waiting", ended, link.out.bytes)
 	}
+}
+
+// What nobody waits for is taken with the next item, or after a moment.
+func TestItemsForLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutbox(outboxLimits{4, 4}, func(int) int { return 1 })
+		began := time.Now()
+		take := func(after time.Duration, want ...int) {
+			t.Helper()
+			if items, more := o.take(t.Context()); !slices.Equal(items, want) || !more || time.Since(began) != after {
+				t.Errorf("%v after %v, want %v after %v", items, time.Since(began), want, after)
+			}
+			began = time.Now()
+		}
+		for range 2 { // the timer serves again
+			o.putLater(1)
+			take(laterWait, 1)
+		}
+		o.putLater(2)
+		o.putLater(3)
+		o.put(4)
+		take(0, 2, 3, 4)
+		for i := range 4 {
+			o.put(i)
+		}
+		if o.putLater(4) {
+			t.Error("a full queue took one more")
+		}
+	})
 }

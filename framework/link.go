@@ -153,7 +153,8 @@ type outbox struct {
 
 	mu     sync.Mutex
 	calls  []waitingCall
-	acks   int // in the calls
+	acks   int         // in the calls
+	late   *time.Timer // rings when acknowledgements have waited for long enough; nil: none has been queued yet
 	closed bool
 }
 
@@ -173,6 +174,10 @@ func (o *outbox) put(number uint64, call protocol.SchedulerCall) {
 	o.ring()
 }
 
+// ackWait is how long an acknowledgement waits for others, and for a call, to be sent with them. Nobody waits for it: it
+// lets the agent forget a status. Each message costs three processes more than what is in it.
+const ackWait = 5 * time.Millisecond
+
 // acknowledge queues an acknowledgement. Acknowledgements that follow one another are sent as one call, with the number
 // of the last one.
 func (o *outbox) acknowledge(number uint64, ack protocol.Acknowledgement) {
@@ -185,8 +190,13 @@ func (o *outbox) acknowledge(number uint64, ack protocol.Acknowledgement) {
 	}
 	o.calls[last].Number = number
 	o.calls[last].acks = append(o.calls[last].acks, ack)
-	o.acks++
-	o.ring()
+	switch o.acks++; {
+	case o.acks > 1 || len(o.calls) > 1: // it is to ring already
+	case o.late == nil:
+		o.late = time.AfterFunc(ackWait, o.ring)
+	default:
+		o.late.Reset(ackWait)
+	}
 }
 
 func (o *outbox) close() {
