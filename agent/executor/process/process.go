@@ -343,8 +343,8 @@ func (l *Launcher) MoveAway(path string, free bool) (string, error) {
 	if l.at(path).IsMissing() {
 		return "", nil
 	}
-	home, name := filepath.Dir(path), filepath.Base(path)
-	folder, err := l.at(home).OpenFolder()
+	around := filepath.Dir(path)
+	folder, err := l.at(around).OpenFolder()
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -352,14 +352,11 @@ func (l *Launcher) MoveAway(path string, free bool) (string, error) {
 		return "", err
 	}
 	defer folder.Close()
-	trash := cmp.Or(l.Trash, home)
+	trash := cmp.Or(l.Trash, around)
 	if err := os.MkdirAll(trash, 0o700); err != nil {
 		return "", err
 	}
-	if free {
-		home = anyHome
-	}
-	if l.spare(folder, home, name, trash) {
+	if l.spare(folder, path, trash, free) {
 		return "", nil
 	}
 	return l.discard(folder, path, trash, free)

@@ -22,11 +22,17 @@ const (
 	sparesMax      = 4096
 )
 
-// anyHome is the home of spares that may serve any executor.
-const anyHome = ""
+// home is whom spares serve: the tasks of one executor with one user, or all.
+type home struct {
+	folder string // that they were in and go back to
+	user   int
+}
+
+// anyHome is the home of spares that may serve any task.
+var anyHome = home{}
 
 // spares are sandboxes of ended tasks that were emptied instead of deleted. They wait in the trash until the same
-// executor is given another task, or any executor if no process can have them open. To make a folder with two files and to delete it again is most of what a short task
+// executor is given another task of their user, or any executor a task if no process can have them open. To make a folder with two files and to delete it again is most of what a short task
 // costs a file system: ext4 without a journal looks past all inodes that were deleted within the last minutes before it
 // takes one.
 //
@@ -34,84 +40,90 @@ const anyHome = ""
 // emptied without its knowledge.
 type spares struct {
 	mutex  sync.Mutex
-	byHome map[string][]string // the paths of spares, by their home: the folder that they were in and go back to, or anyHome
+	byHome map[home][]string // the paths of spares
 	count  int
 }
 
 // hasRoom reports whether one more spare with this home would be kept.
-func (s *spares) hasRoom(home string) bool {
+func (s *spares) hasRoom(at home) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	most := sparesOfOneMax
-	if home == anyHome {
+	if at == anyHome {
 		most = sparesOfAnyMax
 	}
-	return s.count < sparesMax && len(s.byHome[home]) < most
+	return s.count < sparesMax && len(s.byHome[at]) < most
 }
 
-func (s *spares) put(home, path string) {
+func (s *spares) put(at home, path string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.byHome == nil {
-		s.byHome = map[string][]string{}
+		s.byHome = map[home][]string{}
 	}
-	s.byHome[home] = append(s.byHome[home], path)
+	s.byHome[at] = append(s.byHome[at], path)
 	s.count++
 }
 
 // take removes and returns the spare with this home that was put last, whose inodes are the most likely to be cached,
-// else one for any executor. It returns "" if there is none. from is its home.
-func (s *spares) take(home string) (path, from string) {
+// else one for any task. It returns "" if there is none. from is its home.
+func (s *spares) take(at home) (path string, from home) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if len(s.byHome[home]) == 0 {
-		home = anyHome
+	if len(s.byHome[at]) == 0 {
+		at = anyHome
 	}
-	here := s.byHome[home]
+	here := s.byHome[at]
 	if len(here) == 0 {
-		return "", ""
+		return "", at
 	}
 	last := len(here) - 1
 	path = here[last]
-	if s.byHome[home] = here[:last]; last == 0 {
-		delete(s.byHome, home)
+	if s.byHome[at] = here[:last]; last == 0 {
+		delete(s.byHome, at)
 	}
 	s.count--
-	return path, home
+	return path, at
 }
 
 // takeBelow removes and returns all spares whose home is in a folder.
 func (s *spares) takeBelow(folder string) (paths []string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	for home, here := range s.byHome {
-		if strings.HasPrefix(home, folder+string(filepath.Separator)) {
+	for at, here := range s.byHome {
+		if strings.HasPrefix(at.folder, folder+string(filepath.Separator)) {
 			paths = append(paths, here...)
-			delete(s.byHome, home)
+			delete(s.byHome, at)
 		}
 	}
 	s.count -= len(paths)
 	return paths
 }
 
-// spare keeps the sandbox called name in an open folder for the next task there, if it is fit for that, and reports
-// whether it did.
-func (l *Launcher) spare(folder *os.File, home, name, trash string) bool {
-	if !l.spares.hasRoom(home) || !emptySandbox(folder, name) {
+// spare keeps the sandbox at path for the next task of its user there, or for any task if it is free, if it is fit for
+// that, and reports whether it did. folder is the open folder that holds it.
+func (l *Launcher) spare(folder *os.File, path, trash string, free bool) bool {
+	name := filepath.Base(path)
+	user, fit := emptySandbox(folder, name)
+	at := home{filepath.Dir(path), user}
+	if free {
+		at = anyHome
+	}
+	if !fit || !l.spares.hasRoom(at) {
 		return false
 	}
 	to := filepath.Join(trash, "spare-"+rand.Text())
 	if unix.Renameat(int(folder.Fd()), name, unix.AT_FDCWD, to) != nil {
 		return false
 	}
-	l.spares.put(home, to)
+	l.spares.put(at, to)
 	return true
 }
 
 // reuse makes a spare the sandbox of a task of the user, if there is one for its executor, and nothing at the task's path.
 func (l *Launcher) reuse(task string, user entry.User) error {
-	home := filepath.Dir(task)
-	spare, from := l.spares.take(home)
+	around := filepath.Dir(task)
+	spare, from := l.spares.take(home{around, user.UID})
 	if spare == "" {
 		return nil
 	}
@@ -119,7 +131,7 @@ func (l *Launcher) reuse(task string, user entry.User) error {
 		l.spares.put(from, spare)
 		return nil
 	}
-	folder, err := l.at(home).OpenFolder()
+	folder, err := l.at(around).OpenFolder()
 	if errors.Is(err, fs.ErrNotExist) { // the first task of its executor, with which its home is made
 		l.spares.put(from, spare)
 		return nil

@@ -13,35 +13,35 @@ import (
 const spareBytesMax = 1 << 20
 
 // emptySandbox empties the sandbox called name in an open folder, if nothing in it could matter to the next task, and
-// reports whether it did. The sandbox may hold the task's two outputs and an empty /tmp. All must belong to the
+// reports whether it did, and whose it is. The sandbox may hold the task's two outputs and an empty /tmp. All must belong to the
 // sandbox's user, with the usual modes and no attributes, and the outputs must have no other names. No process may have
 // the outputs open, neither one that the task has handed them to nor one that reads them. So these files tell the next
 // task nothing of this one, and nobody can read in them what the next task writes.
-func emptySandbox(parent *os.File, name string) bool {
+func emptySandbox(parent *os.File, name string) (user int, fit bool) {
 	folder, err := openFolder(parent, name)
 	if err != nil {
-		return false
+		return 0, false
 	}
 	defer folder.Close()
 	var own unix.Stat_t
 	if unix.Fstat(int(folder.Fd()), &own) != nil || own.Mode != unix.S_IFDIR|0o700 || hasAttributes(int(folder.Fd())) {
-		return false
+		return 0, false
 	}
 	names, err := folder.Readdirnames(-1)
 	if err != nil {
-		return false
+		return 0, false
 	}
 	for _, name := range names {
 		switch {
 		case name == "stdout", name == "stderr":
 			if !emptyOutput(folder, name, own) {
-				return false
+				return 0, false
 			}
 		case name != ".tmp" || !isEmptyTemporary(folder, name, own):
-			return false
+			return 0, false
 		}
 	}
-	return true
+	return int(own.Uid), true
 }
 
 // emptyOutput truncates an output, if it is a plain file of the folder's owner that no process has open. It reports

@@ -163,6 +163,27 @@ func TestFreeSparesServeAnyExecutor(t *testing.T) {
 	}
 }
 
+// A spare of one user is not given to another one's task of the same executor: the former may have the folder open. (R60)
+func TestSparesStayWithTheirUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	w := newSparesWorld(t)
+	ended := w.make(t, "ended")
+	for _, path := range []string{ended + "/stdout", ended + "/stderr", ended} {
+		if err := os.Chown(path, 4321, 4321); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was := w.inode(t, ended)
+	if away, err := w.launcher.MoveAway(ended, false); away != "" || err != nil {
+		t.Fatal(away, err)
+	}
+	if w.inode(t, w.prepare(t, "next")) == was {
+		t.Error("the next task has the folder of another user's")
+	}
+}
+
 // It does not matter if a spare was deleted, as by an agent that empties its trash when it starts.
 func TestSparesMayBeGone(t *testing.T) {
 	w := newSparesWorld(t)
@@ -180,25 +201,25 @@ func TestSparesMayBeGone(t *testing.T) {
 // The number of spares is bounded, of one executor and in all. There is room again when one is taken.
 func TestSparesAreBounded(t *testing.T) {
 	var s spares
-	fill := func(home string) (count int) {
-		for s.hasRoom(home) {
-			s.put(home, home)
+	fill := func(at home) (count int) {
+		for s.hasRoom(at) {
+			s.put(at, at.folder)
 			count++
 		}
 		return count
 	}
-	if got := fill("0"); got != sparesOfOneMax {
+	if got := fill(home{"0", 1}); got != sparesOfOneMax {
 		t.Errorf("%d of one executor", got)
 	}
 	if got := fill(anyHome); got != sparesOfAnyMax {
 		t.Errorf("%d of any executor", got)
 	}
-	if s.take("0"); fill("0") != 1 {
+	if s.take(home{"0", 1}); fill(home{"0", 1}) != 1 {
 		t.Error("one that is taken makes no room for one")
 	}
 	sum := sparesOfOneMax + sparesOfAnyMax
 	for i := range sparesMax {
-		sum += fill(strconv.Itoa(i + 1))
+		sum += fill(home{strconv.Itoa(i + 1), 1})
 	}
 	if sum != sparesMax {
 		t.Errorf("%d in all", sum)
