@@ -47,7 +47,7 @@ func New(config Config, records []Record) *Core {
 	b.state.allRead()
 	c := &Core{base: b}
 	c.leader = &leader{base: b, interval: config.HeartbeatInterval, timeout: config.SessionTimeout}
-	c.sandboxes = &sandboxes{base: b, stubsOf: map[api.ExecutorRef]int{}, kept: map[api.TaskRef]time.Time{}, bytes: map[api.TaskRef]int64{}, emptied: map[api.TaskRef]bool{}, ended: map[api.ExecutorRef]uint64{}}
+	c.sandboxes = &sandboxes{base: b, stubsOf: map[api.ExecutorRef]int{}, kept: map[api.TaskRef]time.Time{}, bytes: map[api.TaskRef]int64{}, emptied: map[api.TaskRef]bool{}, quiet: map[api.ExecutorRef]uint64{}}
 	c.reports = &reports{base: b, leader: c.leader}
 	c.volumes = &volumes{base: b, leader: c.leader, destroying: map[api.VolumeID]uint64{}, held: map[api.VolumeID]int64{}}
 	c.pressure = &pressure{base: b, leader: c.leader, reports: c.reports}

@@ -120,7 +120,7 @@ type (
 	DropSecrets struct{ Task api.TaskRef }
 	// RemoveFolder deletes a sandbox. The same path may be created again at once, so the shell moves the folder out of
 	// the way before it performs the next effect. Free says that no process can have it open, or anything in it: its
-	// executor has ended, and so has each that ran at the same time.
+	// executor has ended, and so has each that ran beside the executor's tasks.
 	RemoveFolder struct {
 		Path string
 		Free bool

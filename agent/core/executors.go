@@ -31,6 +31,7 @@ func (x *executors) placeTask(t *task) {
 		e = x.startExecutor(t)
 	}
 	e.addTask(t)
+	x.sandboxes.noteTasks(e)
 	e.idleSince = x.now
 }
 

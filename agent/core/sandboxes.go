@@ -24,25 +24,39 @@ type sandboxes struct {
 	sum   int64
 	// emptied has the tasks whose sandbox was removed, though nobody has acknowledged their end.
 	emptied map[api.TaskRef]bool
-	// ended has the executors that have ended in this process and whose folders are still there, each with the number
-	// of the last run by then. firstRun is the lowest number of a run that has outlived the last of these.
-	ended    map[api.ExecutorRef]uint64
+	// quiet has the executors of which, as this process has seen, no foreign process is left and whose folders are still
+	// there: those that have ended, and those for commands that have no tasks. Each has the number of the last run by
+	// then. firstRun is the lowest number of a run that has outlived the executor that ended last.
+	quiet    map[api.ExecutorRef]uint64
 	firstRun uint64
 }
 
 // noteEnd notes that no process of an executor is left.
 func (sb *sandboxes) noteEnd(ref api.ExecutorRef) {
-	sb.ended[ref], sb.firstRun = sb.state.runs, math.MaxUint64
+	if _, known := sb.quiet[ref]; !known {
+		sb.quiet[ref] = sb.state.runs
+	}
+	sb.firstRun = math.MaxUint64
 	for _, e := range sb.state.executors { // order: irrelevant because it is a minimum
 		sb.firstRun = min(sb.firstRun, e.run().Number)
+	}
+}
+
+// noteTasks notes how many tasks an executor has now. The one for commands is the agent's own and keeps nothing open.
+func (sb *sandboxes) noteTasks(e *executor) {
+	switch {
+	case len(e.tasks) > 0:
+		delete(sb.quiet, e.ref())
+	case e.starting.Builtin:
+		sb.quiet[e.ref()] = sb.state.runs
 	}
 }
 
 // free reports whether no process can have a folder of the executor open: neither the executor and its tasks, nor any
 // to which these could have passed it on.
 func (sb *sandboxes) free(ref api.ExecutorRef) bool {
-	last, known := sb.ended[ref]
-	return known && last < sb.firstRun
+	last, known := sb.quiet[ref]
+	return known && sb.state.executors[ref] == nil && last < sb.firstRun
 }
 
 // keepStub counts the stub that a settled task has become, and drops the oldest when there are too many. A stub's
@@ -125,7 +139,7 @@ func (sb *sandboxes) sweepFolder(ref api.ExecutorRef) {
 		}
 	}
 	sb.emit(RemoveFolder{sb.executorFolder(ref), sb.free(ref)})
-	delete(sb.ended, ref)
+	delete(sb.quiet, ref)
 }
 
 // keepMeasures notes the sizes of ended tasks' sandboxes, and drops the oldest when they are too large together.

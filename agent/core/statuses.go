@@ -70,6 +70,7 @@ func (st *statuses) takeOffExecutor(t *task) {
 	placed := e != nil && e.tasks[t.ref.Task] == t
 	if placed {
 		unneeded := e.removeTask(t)
+		st.sandboxes.noteTasks(e)
 		st.volumes.release(unneeded)
 		if t.launch.Task.Executor != nil {
 			ended.Volumes = unneeded
