@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -82,6 +83,8 @@ func (s *Server) agent(r *http.Request) (page, error) {
 		{"Attributes", text(words.Pairs(agent.GetAttributes()))}, {"Total", text(resourcesText(agent.GetTotal()))},
 		{"Allocated", text(resourcesText(agent.GetAllocated()))}, {"Offered", text(resourcesText(agent.GetOffered()))}, {"Free", text(resourcesText(agent.GetFree()))},
 		{"Really used", text(usageText(agent.GetUsage()))}, {"Admitted", since(timeOf(agent.GetAdmitted()))}, {"Version", text(agent.GetVersion())},
+		{"Revocable", text(resourcesText(agent.GetRevocable()))}, {"Volumes", text(strings.Join(slices.Sorted(maps.Keys(agent.GetVolumes())), ", "))},
+		{"Orphaned", text(orphansText(agent.GetOrphaned()))}, {"Asked to leave", text(words.Pairs(agent.GetLeaving()))},
 		{"Waits for", text(strings.Join(agent.GetUnacknowledged(), ", "))}, {"Set apart", text(strings.Join(agent.GetApart(), ", "))},
 	}
 	if window := agent.GetMaintenance(); window != nil {
@@ -99,6 +102,15 @@ func (s *Server) agent(r *http.Request) (page, error) {
 			{key: "tasks", title: "Its tasks", wide: true, command: "tender get tasks --agent " + words.Quote(agent.GetId()), body: tableView(tasks)},
 		},
 	}, nil
+}
+
+// orphansText names the volumes that only the agent knows, and why they are there.
+func orphansText(volumes []*apiv1.OrphanedVolume) string {
+	said := make([]string, len(volumes))
+	for i, o := range volumes {
+		said[i] = fmt.Sprintf("%s of role %s, %d MB: %s", o.GetVolume(), o.GetRole(), o.GetSizeMb(), o.GetWhy())
+	}
+	return strings.Join(said, "; ")
 }
 
 func missing(noun, id string) error {

@@ -118,6 +118,19 @@ func TestTheStateIsReadBeforeTheFirstLook(t *testing.T) {
 	})
 }
 
+// TestSharesOfAnEmptyCluster: where nobody holds anything there is a sentence, and no empty picture.
+func TestSharesOfAnEmptyCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		page := web.New(web.Config{Cluster: large(1, 0)})
+		defer page.End()
+		page.Begin(t.Context())
+		<-time.After(time.Minute)
+		if body := ask(page.Handler(), http.MethodGet, "/shares").Body.String(); !strings.Contains(body, "Nobody has held any cpus in this time.") || strings.Contains(body, `class="chart"`) {
+			t.Errorf("it says %s", body)
+		}
+	})
+}
+
 // TestNotYetIsTriedAgain: a task that its agent has yet to report is not one that is not there.
 func TestNotYetIsTriedAgain(t *testing.T) {
 	cluster := answering("x")

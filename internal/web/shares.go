@@ -84,6 +84,9 @@ func (m *mirror) draw(c *chart, one *copied, before []sample) (events []*apiv1.E
 	names := of.paint()
 	c.of = of.of
 	c.legend = of.legend(c.size)
+	if len(names) == 0 {
+		c.empty = "Nobody has held any " + c.size + " in this time."
+	}
 	x := func(at time.Time) float64 {
 		return chartWidth * at.Sub(c.from).Seconds() / max(1, c.to.Sub(c.from).Seconds())
 	}

@@ -125,7 +125,7 @@ func (s *Server) jobList(r *http.Request) (page, error) {
 	if err != nil && noManager(err) {
 		return page{
 			title: "Jobs", nav: "/jobs", command: "tender job list",
-			blocks: []block{{key: "list", title: "Jobs", body: tableView(table{empty: sentenceOf(err), next: "tender jobs"}), wide: true}},
+			blocks: []block{{key: "list", title: "Jobs", body: tableView(table{empty: sentence(sentenceOf(err)) + ".", next: "tender jobs"}), wide: true}},
 		}, nil
 	}
 	if err != nil {
@@ -339,13 +339,9 @@ func (s *Server) whyElse(ctx context.Context, name string) []string {
 func decisions(answer *apiv1.ExplainResponse) table {
 	shown := table{columns: []string{"When", "Offer", "Of", "Resources", "What became of it"}, empty: "It was offered nothing since this leader leads."}
 	for i, one := range slices.Backward(answer.GetDecisions()) {
-		what := one.GetOutcome()
-		if one.GetLaunched() > 0 {
-			what += ": " + words.Count(int(one.GetLaunched()), "task") + " launched"
-		}
 		shown.rows = append(shown.rows, row{fmt.Sprint(i), []cell{
 			since(timeOf(one.GetAt())), text(one.GetOfferId()), to(one.GetAgentId(), agentPath(one.GetAgentId())), text(resourcesText(one.GetResources())),
-			text(strings.TrimSuffix(what+"; "+one.GetWhy(), "; ")),
+			text(strings.TrimSuffix(one.GetOutcome()+": "+one.GetWhy(), ": ")),
 		}})
 	}
 	return shown

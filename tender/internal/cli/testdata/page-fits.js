@@ -9,5 +9,7 @@
   for (const e of document.querySelectorAll(".scroll:has(table)")) {
     if (e.scrollWidth > e.clientWidth + 1) wrong.push(`a table is ${e.scrollWidth} wide, and its place is ${e.clientWidth}: ` + name(e));
   }
+  const named = [...document.querySelectorAll("td:empty")].find(e => e.offsetHeight && getComputedStyle(e.closest("table")).display === "block");
+  if (named) wrong.push("a list names a cell in which nothing is: " + name(named));
   return wrong;
 })();
