@@ -44,11 +44,13 @@ func (sb *sandboxes) noteEnd(ref api.ExecutorRef) {
 
 // noteTasks notes how many tasks an executor has now. The one for commands is the agent's own and keeps nothing open.
 func (sb *sandboxes) noteTasks(e *executor) {
-	switch {
-	case len(e.tasks) > 0:
+	switch len(e.tasks) {
+	case 1: // or it had one more
 		delete(sb.quiet, e.ref())
-	case e.starting.Builtin:
-		sb.quiet[e.ref()] = sb.state.runs
+	case 0:
+		if e.starting.Builtin {
+			sb.quiet[e.ref()] = sb.state.runs
+		}
 	}
 }
 
