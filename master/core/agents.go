@@ -89,9 +89,13 @@ func (t *task) lives() int {
 }
 
 // become sets the latest status of a task of an agent.
-func (t *task) become(status api.Status) {
+func (t *task) become(s api.Status) {
 	t.agent.living -= t.lives()
-	t.status = status
+	t.status = status{State: s.State, Reason: s.Reason, Source: s.Source, Number: s.Number, Previous: s.Previous, At: s.At}
+	if t.saysMore(&s) {
+		whole := s // the parameter does not escape otherwise
+		t.status.whole = &whole
+	}
 	t.agent.living += t.lives()
 }
 

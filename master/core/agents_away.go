@@ -74,7 +74,7 @@ func (r *agents) goneByOperator(a *agent, t *task, why string) {
 		if !t.status.State.Terminal() { // an end that is known stays; the framework may not have been told of it
 			r.tasks.moveTask(t, api.Status{State: api.TaskGoneByOperator, Reason: api.ReasonAgentGone, Message: "agent " + string(a.id) + ": " + why})
 		}
-		r.tasks.tellStatus(t.framework, t.status)
+		r.tasks.tellStatus(t.framework, t.latest())
 	}
 	r.tasks.forgetTask(t)
 }

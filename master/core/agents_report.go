@@ -459,17 +459,16 @@ func (r *tasks) noteReported(t *task, before api.TaskState) {
 func (r *tasks) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.ReportedTask) *task {
 	t := &task{
 		ref:       ref,
-		task:      rt.Task,
+		name:      rt.Task.Name,
 		framework: fw,
 		agent:     a,
 		role:      rt.Role,
 		resources: rt.Resources,
 		launch:    rt.Status.Launch,
 		launched:  rt.LaunchedAt,
-		status:    api.Status{Framework: ref.Framework, Task: ref.Task, Agent: a.id, Executor: rt.Task.ExecutorID()},
 		proven:    r.isProven(a.id, rt),
 	}
-	fw.launches.alike.share(t)
+	fw.launches.alike.share(t, rt.Task)
 	a.addTask(t)
 	first := fw.tasks[ref.Task]
 	switch {

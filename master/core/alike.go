@@ -2,6 +2,7 @@ package core
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/tenderhq/tender/api"
@@ -15,24 +16,30 @@ type alike struct {
 	command   shared[*api.Command]
 	executor  shared[*api.Executor]
 	labels    shared[map[string]string]
+	tasks     shared[*api.Task]
 }
 
-// share lets the task have what an earlier one has, as far as the two are equal.
-func (a *alike) share(t *task) {
+// share describes the task by what an earlier one has, as far as the two are equal.
+func (a *alike) share(t *task, wish api.Task) {
 	a.resources.share(&t.resources, api.Resources.Equal)
-	a.resources.share(&t.task.Resources, api.Resources.Equal)
-	if t.task.Command != nil {
-		a.command.share(&t.task.Command, func(one, other *api.Command) bool {
+	a.resources.share(&wish.Resources, api.Resources.Equal)
+	if wish.Command != nil {
+		a.command.share(&wish.Command, func(one, other *api.Command) bool {
 			return one == other || launching.SameCommand(*one, *other) && slices.Equal(one.URIs, other.URIs)
 		})
 	}
-	if t.task.Executor != nil {
-		a.executor.share(&t.task.Executor, func(one, other *api.Executor) bool {
+	if wish.Executor != nil {
+		a.executor.share(&wish.Executor, func(one, other *api.Executor) bool {
 			return one == other || launching.SameExecutor(*one, *other) && slices.Equal(one.Command.URIs, other.Command.URIs)
 		})
 	}
-	if len(t.task.Labels) > 0 {
-		a.labels.share(&t.task.Labels, maps.Equal)
+	if len(wish.Labels) > 0 {
+		a.labels.share(&wish.Labels, maps.Equal)
+	}
+	wish.ID, wish.Name = "", ""
+	t.task = &wish
+	if len(wish.Data) == 0 { // hardly two have the same
+		a.tasks.share(&t.task, func(one, other *api.Task) bool { return reflect.DeepEqual(one, other) })
 	}
 }
 

@@ -23,8 +23,9 @@ type kills struct {
 
 // kill says that a task is to end. It is sent again when the agent comes back.
 type kill struct {
-	graces protocol.KillGraces
-	reason api.Reason
+	graces  protocol.KillGraces
+	reason  api.Reason
+	waiters []RequestID // operators who wait until the agent has it
 }
 
 // killCalled handles a scheduler's kill. The SDK repeats the kill in every session until the task is terminal or
@@ -103,11 +104,11 @@ func (r *kills) kept(k keepKill, result registry.Result) {
 
 // keepWaiting keeps a kill for which operators wait, because its agent has left before it has taken the kill.
 func (r *kills) keepWaiting(t *task) {
-	if len(t.waiters) == 0 || t.kill == nil {
+	if t.kill == nil || len(t.kill.waiters) == 0 {
 		return
 	}
-	waiting := t.waiters
-	t.waiters = nil
+	waiting := t.kill.waiters
+	t.kill.waiters = nil
 	for i, grace := range t.kill.graces.Each() {
 		if i > 0 {
 			waiting = nil // they are answered once
@@ -167,18 +168,21 @@ func (r *kills) killTaken(a *agent, taken protocol.KillTaken) {
 
 // killOver tells the operators who wait that the task has ended, by the kill or before it.
 func (r *kills) killOver(t *task) {
-	t.kill = nil
 	r.replyKill(t, KillTaskAnswer{Task: t.ref, Already: t.status.State})
+	t.kill = nil
 	if t.agent.phase.Reported() { // of one that is away it is not certain
 		r.forgetKept(t)
 	}
 }
 
 func (r *kills) replyKill(t *task, answer KillTaskAnswer) {
-	for _, id := range t.waiters {
+	if t.kill == nil {
+		return
+	}
+	for _, id := range t.kill.waiters {
 		r.emit(Reply{ID: id, Answer: answer})
 	}
-	t.waiters = nil
+	t.kill.waiters = nil
 }
 
 // waitersPerTaskMax bounds the operators who wait for one kill. One more is refused (Limit).
@@ -219,7 +223,7 @@ func (action KillTask) request(c *Core, id RequestID, by rights.Scope) *api.Erro
 	case t.status.State.Terminal():
 		c.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: t.ref, Already: t.status.State}})
 		return nil
-	case len(t.waiters) >= waitersPerTaskMax:
+	case t.kill != nil && len(t.kill.waiters) >= waitersPerTaskMax:
 		return api.E(op, api.Limit, t.ref.String(), errors.New("too many wait for this kill already"))
 	}
 	c.info("task kill", field("task", t.ref.String()), field("agent", t.agent.id), field("reason", api.ReasonKilledByOperator.String()))
@@ -227,7 +231,7 @@ func (action KillTask) request(c *Core, id RequestID, by rights.Scope) *api.Erro
 		c.kills.keepKill(t.agent.id, t.ref, action.Grace, id)
 		return nil
 	}
-	t.waiters = append(t.waiters, id)
 	c.kills.wishKill(t, action.Grace, api.ReasonKilledByOperator)
+	t.kill.waiters = append(t.kill.waiters, id)
 	return nil
 }

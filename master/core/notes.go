@@ -60,7 +60,7 @@ func (b *base) noteTask(t *task, what change.What, why string, reason api.Reason
 
 // noteStatus notes the status that a task has now.
 func (b *base) noteStatus(t *task) {
-	b.noteTask(t, change.StateOfTask(t.status.State), t.status.Message, t.status.Reason)
+	b.noteTask(t, change.StateOfTask(t.status.State), t.latest().Message, t.status.Reason)
 }
 
 // noteOffer notes a change of an offer, whose end has a decision.

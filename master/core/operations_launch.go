@@ -41,19 +41,18 @@ func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launching.Pla
 	r.launched++
 	t := &task{
 		ref:       api.TaskRef{Framework: fw.id, Task: wish.ID},
-		task:      wish,
+		name:      wish.Name,
 		framework: fw,
 		agent:     x.agent,
 		role:      x.role,
 		resources: plan.Task,
 		launch:    api.LaunchID{Term: r.term, Number: r.launched},
 		launched:  r.now,
+		status:    status{State: api.TaskStaging, Source: api.MoverMaster, At: r.now},
 		held:      true,
 		proven:    true,
 	}
-	fw.launches.alike.share(t)
-	t.status = api.Status{Framework: fw.id, Task: wish.ID, Agent: x.agent.id, Executor: wish.ExecutorID(),
-		Launch: t.launch, State: api.TaskStaging, Source: api.MoverMaster, At: r.now}
+	fw.launches.alike.share(t, wish)
 	fw.tasks[wish.ID] = t
 	x.agent.addTask(t)
 	x.agent.meter.Add(t.metered())

@@ -250,7 +250,7 @@ func (fw *framework) visitTasks(yield func(view.TaskBrief) bool) bool {
 }
 
 func (t *task) brief() view.TaskBrief {
-	return view.TaskBrief{Ref: t.ref, Name: t.task.Name, Agent: t.agent.id, Role: t.role, Owner: t.task.Owner, State: t.status.State}
+	return view.TaskBrief{Ref: t.ref, Name: t.name, Agent: t.agent.id, Role: t.role, Owner: t.task.Owner, State: t.status.State}
 }
 
 func (r reader) FindTask(ref api.TaskRef) (view.TaskBrief, bool) {
@@ -262,7 +262,7 @@ func (r reader) FindTask(ref api.TaskRef) (view.TaskBrief, bool) {
 
 func (r reader) Task(ref api.TaskRef) view.Task {
 	t := r.core.frameworkByID[ref.Framework].tasks[ref.Task]
-	return view.Task{Task: t.task, Role: t.role, Resources: t.resources, Status: t.status, Launched: t.launched, Usage: t.agent.meter.Last().Tasks[ref]}
+	return view.Task{Task: t.whole(), Role: t.role, Resources: t.resources, Status: t.latest(), Launched: t.launched, Usage: t.agent.meter.Last().Tasks[ref]}
 }
 
 func (r reader) TaskStates() iter.Seq[api.TaskState] {

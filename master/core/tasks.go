@@ -34,7 +34,8 @@ type tasks struct {
 // task is a task that runs, may run, or whose end is not acknowledged yet.
 type task struct {
 	ref       api.TaskRef
-	task      api.Task
+	name      string
+	task      *api.Task // without ID and name, so that tasks which are alike have it in common; never edited
 	framework *framework
 	agent     *agent
 	role      api.Role
@@ -44,18 +45,54 @@ type task struct {
 	account   *accounting.Account // in which its resources are counted while they are booked
 	counted   time.Time           // until when they were counted before
 
-	status api.Status // the latest
-	number uint64     // the number of the latest status that its agent has made
-	held   bool       // its resources are booked
-	runs   time.Time  // when the first sample arrived while it was RUNNING; zero before
+	status status
+	number uint64    // the number of the latest status that its agent has made
+	held   bool      // its resources are booked
+	runs   time.Time // when the first sample arrived while it was RUNNING; zero before
 	// duplicate: another agent has the first launch of this ID. This launch is killed, and nobody is told its statuses
 	// (R9).
 	duplicate bool
 	// proven: its secrets are certainly those with which a leader has launched it.
 	proven bool
 
-	kill    *kill       // the kill that was asked for; nil if there is none
-	waiters []RequestID // operators who wait until the agent has the kill
+	kill *kill // the kill that was asked for; nil if there is none
+}
+
+// whole returns the task as its framework has described it.
+func (t *task) whole() api.Task {
+	whole := *t.task
+	whole.ID, whole.Name = t.ref.Task, t.name
+	return whole
+}
+
+// status is what a task's latest status says. What its task knows, too, is not kept twice.
+type status struct {
+	State            api.TaskState
+	Reason           api.Reason
+	Source           api.Mover
+	Number, Previous uint64
+	At               time.Time
+	whole            *api.Status // nil: it says no more than that
+}
+
+// latest returns the latest status of the task.
+func (t *task) latest() api.Status {
+	if t.status.whole != nil {
+		whole := *t.status.whole
+		whole.Previous = t.status.Previous
+		return whole
+	}
+	return api.Status{
+		Framework: t.ref.Framework, Task: t.ref.Task, Agent: t.agent.id, Executor: t.task.ExecutorID(), Launch: t.launch,
+		State: t.status.State, Reason: t.status.Reason, Source: t.status.Source, Number: t.status.Number, Previous: t.status.Previous, At: t.status.At,
+	}
+}
+
+// saysMore reports whether a status says anything that the task does not know and that type status has no field for.
+func (t *task) saysMore(s *api.Status) bool {
+	return s.Message != "" || s.Data != nil || s.ExitCode != nil || s.Healthy != nil || s.Output != nil || s.Image != "" || s.GPUs != nil ||
+		s.Hostname != "" || s.Region != "" || s.Zone != "" || s.Labels != nil || s.Ports != nil ||
+		s.Ref() != t.ref || s.Agent != t.agent.id || s.Executor != t.task.ExecutorID() || s.Launch != t.launch
 }
 
 // claim returns the task as the policy counts it.
@@ -99,7 +136,7 @@ func (r *tasks) moveTask(t *task, status api.Status) {
 func (r *tasks) endTask(t *task, status api.Status) {
 	r.releaseTask(t)
 	r.moveTask(t, status)
-	r.tellStatus(t.framework, t.status)
+	r.tellStatus(t.framework, t.latest())
 	r.forgetTask(t)
 }
 
@@ -118,7 +155,7 @@ func (r *tasks) forgetTask(t *task) {
 	if t.framework.tasks[t.ref.Task] == t {
 		delete(t.framework.tasks, t.ref.Task)
 		t.framework.share.Take(view.Tally{Tasks: 1})
-		r.remember(t.agent, protocol.TaskStub{TaskRef: t.ref, Name: t.task.Name, Role: t.role, Owner: t.task.Owner, Status: t.status, LaunchedAt: t.launched})
+		r.remember(t.agent, protocol.TaskStub{TaskRef: t.ref, Name: t.name, Role: t.role, Owner: t.task.Owner, Status: t.latest(), LaunchedAt: t.launched})
 	}
 	r.frameworks.forgetRemoved(t.framework)
 	r.maintenance.checkDrained(t.agent)
@@ -375,7 +412,7 @@ func (r *answers) sendAgain(t *task) {
 // not acknowledged is told as the agent reported it, so that a scheduler that knows what came before can acknowledge it
 // at once.
 func toldStatus(t *task, reason api.Reason) api.Status {
-	status := t.status
+	status := t.latest()
 	if status.State == api.TaskUnreachable && reason != api.ReasonReconciliation {
 		return status
 	}

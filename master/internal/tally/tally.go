@@ -17,6 +17,7 @@ type Tally struct {
 	counts           Counts
 	frameworks, jobs guard.Names
 	began            map[api.TaskRef]beginning // launched, and not RUNNING yet
+	most             int                       // entries of began since it was made
 	waits            waits
 	jobWants         map[api.FrameworkID]map[string]Wants // by job, as its manager has told last
 	started          func(time.Duration)
@@ -116,13 +117,14 @@ func (t *Tally) countTask(r *change.Record) {
 	if r.What == change.Launched {
 		t.countStart(r, Starts{Launched: 1})
 		t.began[ref] = beginning{t.waits.launch(r), r.At}
+		t.most = max(t.most, len(t.began))
 		return
 	}
 	if r.What == running {
 		if began, is := t.began[ref]; is {
 			t.started(r.At.Sub(began.launched))
 			t.countStart(r, Starts{Ran: 1, Waited: r.At.Sub(began.asked)})
-			delete(t.began, ref)
+			t.forgetBeginning(ref)
 		}
 		return
 	}
@@ -130,12 +132,24 @@ func (t *Tally) countTask(r *change.Record) {
 	if !is {
 		return
 	}
-	delete(t.began, ref)
+	t.forgetBeginning(ref)
 	t.counts.Ends[Ends{t.frameworks.Of(string(r.Framework)), state, r.Reason}]++
 	if r.Job != "" {
 		t.counts.JobEnds[Ends{t.jobs.Of(r.Job), state, r.Reason}]++
 	}
 }
+
+// forgetBeginning forgets that a task was launched. After a burst of launches the map is made anew, because one that is
+// emptied keeps its memory.
+func (t *Tally) forgetBeginning(ref api.TaskRef) {
+	delete(t.began, ref)
+	if len(t.began) == 0 && t.most > burst {
+		t.began, t.most = make(map[api.TaskRef]beginning), 0
+	}
+}
+
+// burst is how many launches under way are many.
+const burst = 1024
 
 // countWants takes in what all jobs of a framework want from now on.
 func (t *Tally) countWants(r *change.Record) {
