@@ -4,20 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/keepalive"
 
 	"github.com/rs/zerolog"
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/visitors"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/direct"
 	"github.com/tenderhq/tender/internal/lookout"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -38,9 +36,6 @@ const (
 	// openTimeout limits the opening of a stream. A master that accepts and then says nothing is left by the core's
 	// session timeout.
 	openTimeout = 5 * time.Second
-	// keepaliveTime is for connections that are dead. The core's session timeout, which knows what was agreed, is what
-	// leaves a silent master.
-	keepaliveTime = 30 * time.Second
 )
 
 var errNoAnswer = errors.New("no answer in time")
@@ -209,31 +204,23 @@ func (l *leaderSession) hold(ctx context.Context, s *seeker, address string) (he
 
 // open opens a stream to a master.
 func (l *leaderSession) open(ctx context.Context, s *seeker, address string) (*wire.Link[apiv1.AgentCalls, apiv1.AgentEvents], error) {
-	dial, refused := l.dialer(), new(atomic.Bool)
+	dial, refused := l.dialer(), false
 	if s.LeaderOnly() {
-		dial = l.folder.holder().LeaderDialer(l.config.Dial, func() { refused.Store(true) })
+		dial = l.folder.holder().LeaderDialer(l.config.Dial, func() { refused = true })
 	}
-	var replaced atomic.Pointer[error] // gRPC keeps only the text of the error that the dialer returns
-	connection, err := l.dialMasterBy(wire.Once(func(ctx context.Context, address string) (net.Conn, error) {
-		conn, err := l.config.Nearby.Dialer(dial, l.startAgain())(ctx, address)
-		if errors.Is(err, nearby.ErrReplaced) {
-			replaced.Store(&err)
-		}
-		return conn, err
-	}), address)
-	if err != nil {
-		return nil, api.E("agent.connect", api.Invalid, address, err)
-	}
+	dial = l.config.Nearby.Dialer(dial, l.startAgain())
 	opening, opened := context.WithTimeoutCause(ctx, openTimeout, errNoAnswer)
 	defer opened()
-	stream, err := wire.Open(ctx, opening, connection, apiv1.NewAgentServiceClient(connection).Session)
-	switch why := replaced.Load(); {
+	stream, err := wire.Open(ctx, opening, nil, func(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiStreamingClient[apiv1.AgentCalls, apiv1.AgentEvents], error) {
+		return direct.Open[apiv1.AgentCalls, apiv1.AgentEvents](ctx, dial, address, api.MessageBytesMax+messageSlackBytes)
+	})
+	switch {
 	case err == nil:
 		return stream, nil
-	case refused.Load():
+	case refused:
 		return nil, lookout.ErrNotLeading
-	case why != nil:
-		return nil, *why
+	case errors.Is(err, nearby.ErrReplaced):
+		return nil, err
 	}
 	return nil, wire.Error(err)
 }
@@ -257,18 +244,9 @@ func (l *leaderSession) dialer() trust.Dial {
 	return l.folder.holder().Dialer(l.config.Dial, trust.Master)
 }
 
+// dialMaster prepares a connection to a master for calls.
 func (l *leaderSession) dialMaster(address string) (*grpc.ClientConn, error) {
-	return l.dialMasterBy(l.dialer(), address)
-}
-
-func (l *leaderSession) dialMasterBy(dial wire.Dialer, address string) (*grpc.ClientConn, error) {
-	return transport.Connect(address, dial,
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: 5 * time.Second}),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: openTimeout}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(api.MessageBytesMax+messageSlackBytes)),
-		grpc.WithInitialWindowSize(wire.StreamWindowBytes),
-		grpc.WithInitialConnWindowSize(wire.ConnWindowBytes),
-	)
+	return transport.Connect(address, l.dialer())
 }
 
 // noticed notes what a master says about itself and others. registered means that it leads and has registered this

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/direct"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/hang"
 	"github.com/tenderhq/tender/internal/wire"
@@ -59,9 +61,12 @@ func newScript(t *testing.T) *script {
 
 func serveScript(t testing.TB, listener net.Listener, patience time.Duration) *script {
 	s := &script{
-		t: t, address: listener.Addr().String(), patience: patience, changed: make(chan struct{}), term: api.Term{Number: 1}, server: grpc.NewServer(),
+		t: t, address: listener.Addr().String(), patience: patience, changed: make(chan struct{}), term: api.Term{Number: 1},
 	}
-	apiv1.RegisterAgentServiceServer(s.server, s)
+	sessions := direct.NewServer(api.MessageBytesMax, func(stream grpc.ServerStream) error {
+		return s.Session(&grpc.GenericServerStream[apiv1.AgentCalls, apiv1.AgentEvents]{ServerStream: stream})
+	})
+	s.server = grpc.NewServer(grpc.Creds(sessions.Credentials(insecure.NewCredentials())))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -70,6 +75,8 @@ func serveScript(t testing.TB, listener net.Listener, patience time.Duration) *s
 	t.Cleanup(func() {
 		s.server.Stop()
 		<-ended
+		sessions.Close()
+		sessions.Wait()
 	})
 	return s
 }

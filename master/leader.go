@@ -49,7 +49,7 @@ type leader struct {
 	lead    *raftlog.Leadership
 	inbox   *intake.Lanes[arrival]
 	reads   chan func(*core.Core, time.Time)
-	over    chan struct{} // closed when this leadership stops serving
+	serving service
 	round   watchdog.Loop
 	stores  *storeNews
 	changes *watching.Stream // what the core notes, for those who watch
@@ -95,7 +95,6 @@ func (m *Master) newLeader(lead *raftlog.Leadership, policy allocator.Allocator)
 		lead:   lead,
 		inbox:  intake.NewLanes[arrival](),
 		reads:  make(chan func(*core.Core, time.Time), readsMax),
-		over:   make(chan struct{}),
 		stores: &storeNews{writes: intake.NewBudget(storeWriteBytesMax), watched: make(map[api.FrameworkID]*watched)},
 		core:   core.New(config, lead.State, lead.Term, policy, now),
 		peers:  newPeers(m.metrics.dropped),
@@ -104,6 +103,8 @@ func (m *Master) newLeader(lead *raftlog.Leadership, policy allocator.Allocator)
 
 		changes: &watching.Stream{Term: lead.Term, Leader: m.config.ID, Told: m.watches.endsTold(lead.Term)},
 	}
+	serving, end := context.WithCancel(context.Background())
+	l.serving = service{serving, end}
 	l.changes.Append(l.core.Changes())
 	return l
 }
@@ -458,7 +459,7 @@ func (l *leader) broken() {
 // stopServing sends new callers to the next leader, and ends the calls that wait for this one.
 func (l *leader) stopServing() {
 	if l.leading.now.CompareAndSwap(l, nil) { // once: after a stuck loop was abandoned, its end comes here again
-		close(l.over)
+		l.serving.end()
 	}
 }
 
@@ -487,10 +488,19 @@ func (l *leader) close() {
 	l.peers.close(err, api.E("master.request", api.Unknown, l.config.ID, errors.New("the leadership ended before the outcome was known")))
 }
 
+// service is a context that ends when a leadership stops serving.
+type service struct {
+	context.Context
+	end func()
+}
+
+// over returns a channel that is closed when this leadership stops serving.
+func (l *leader) over() <-chan struct{} { return l.serving.Done() }
+
 // send puts an arrival into the loop through an inlet. It returns false when the leadership or ctx has ended.
 func (l *leader) send(ctx context.Context, by *intake.Inlet[arrival], arrived arrival) bool {
 	arrived.at = time.Now()
-	return by.Put(ctx, l.over, arrived, arrived.bytes)
+	return by.Put(ctx, l.over(), arrived, arrived.bytes)
 }
 
 // read runs a function in the loop, between two batches.
@@ -498,7 +508,7 @@ func (l *leader) read(ctx context.Context, op string, read func(view.Cluster, ti
 	done := make(chan struct{})
 	select {
 	case l.reads <- func(c *core.Core, now time.Time) { defer close(done); read(c.View(), now) }:
-	case <-l.over:
+	case <-l.over():
 		return l.leading.notLeader(op)
 	case <-ctx.Done():
 		return ctx.Err()
@@ -506,7 +516,7 @@ func (l *leader) read(ctx context.Context, op string, read func(view.Cluster, ti
 	select {
 	case <-done:
 		return nil
-	case <-l.over:
+	case <-l.over():
 		return l.leading.notLeader(op)
 	}
 }
@@ -542,7 +552,7 @@ func (l *leader) replied(ctx context.Context, reply <-chan core.Reply) (core.Rep
 		return r, true
 	case <-ctx.Done():
 		return core.Reply{}, false
-	case <-l.over:
+	case <-l.over():
 		select { // the reply may have come at the same moment
 		case r := <-reply:
 			return r, true

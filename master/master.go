@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/direct"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/transport"
 	"github.com/tenderhq/tender/master/internal/forward"
@@ -46,6 +47,7 @@ type Master struct {
 	watches   *watchLogs
 	services  *services
 	server    *grpc.Server
+	agents    *direct.Server
 	http      *httpServer // nil: none
 
 	stuck  atomic.Int32 // how many abandoned loops are still stuck
@@ -183,6 +185,7 @@ func (m *Master) build() {
 		hash: statehash.New(m.leading.index, m.raft.Registry, registrycodec.Hash),
 	}
 	m.services.watch = watchService{config: m.config, raft: m.raft, leading: m.leading, watches: m.watches}
+	m.agents = m.newAgents()
 	m.server = m.newServer()
 	if m.listeners.http != nil {
 		m.http = &httpServer{
@@ -371,6 +374,7 @@ func (m *Master) stopServing() {
 	go func() {
 		defer close(done)
 		m.server.GracefulStop()
+		m.agents.Wait()
 	}()
 	if m.http != nil {
 		m.http.stop(graceToServe)
@@ -381,6 +385,7 @@ func (m *Master) stopServing() {
 	case <-done:
 	case <-timer.C:
 		m.server.Stop()
+		m.agents.Close()
 		<-done
 	}
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
@@ -104,13 +106,21 @@ func (p *proof) followAuthority() error {
 	return p.renew()
 }
 
-// credentials returns the options by which gRPC accepts callers that have a certificate, or a token to get one.
-func (p *proof) credentials() []grpc.ServerOption {
+// credentials admit callers that have a certificate, or a token to get one.
+func (p *proof) credentials() credentials.TransportCredentials {
+	if p.holder == nil {
+		return insecure.NewCredentials()
+	}
+	door := trust.Door{Joiners: true, Tickets: p.config.Trust.Key, Seen: p.registrar.Met, Ended: p.sayEnded(), Leads: p.leading.awaitLeader}
+	return transport.ServerCredentials(p.holder, door)
+}
+
+// taps returns the options by which gRPC serves such callers.
+func (p *proof) taps() []grpc.ServerOption {
 	if p.holder == nil {
 		return []grpc.ServerOption{grpc.ReadBufferSize(readBufferBytes)}
 	}
-	door := trust.Door{Joiners: true, Tickets: p.config.Trust.Key, Seen: p.registrar.Met, Ended: p.sayEnded(), Leads: p.leading.awaitLeader}
-	return []grpc.ServerOption{grpc.Creds(transport.ServerCredentials(p.holder, door)), grpc.InTapHandle(onlyMembers), grpc.ReadBufferSize(0)}
+	return []grpc.ServerOption{grpc.InTapHandle(onlyMembers), grpc.ReadBufferSize(0)}
 }
 
 // sayEnded returns a function that logs who came with a certificate that is no longer valid, and what remedies that.

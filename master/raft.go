@@ -92,7 +92,7 @@ func (s raftService) SaveSnapshot(_ *apiv1.SaveSnapshotRequest, stream grpc.Serv
 		err := fmt.Errorf("%d snapshots are being saved, which is the most; come back in %v", snapshotsMax, slowRetry)
 		return api.E(op, api.Limit, s.config.ID, err).RetryIn(slowRetry)
 	}
-	return outbox.SendUntil(l.serving(), op, func(slow *outbox.Patience) error { return s.raft.Snapshots.Write(&chunks{stream, slow}) })
+	return outbox.SendUntil(l.streams(), op, func(slow *outbox.Patience) error { return s.raft.Snapshots.Write(&chunks{stream, slow}) })
 }
 
 // chunks sends what is written to it on a stream, in pieces.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/direct"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/internal/forward"
 )
@@ -24,9 +25,8 @@ const (
 	// streamWindowBytes is how much may arrive on a stream before it is read. While a larger message is being read, the
 	// rest of it may arrive too. All streams have the same window, so it is the least that gRPC allows.
 	streamWindowBytes = 64 << 10
-	// readBufferBytes is the size of the read buffer of a connection without TLS, which it has even when it is idle. With
-	// gRPC's default of 32 KiB ten thousand agents would have 320 MB. Larger reads bypass the buffer. With TLS there is
-	// none, because TLS has a buffer of its own.
+	// readBufferBytes is the size of the read buffer of a connection without TLS, which it has even when it is idle. Larger
+	// reads bypass the buffer. With TLS there is none, because TLS has a buffer of its own.
 	readBufferBytes = 4 << 10
 )
 
@@ -39,7 +39,8 @@ type services struct {
 }
 
 func (m *Master) newServer() *grpc.Server {
-	server := grpc.NewServer(append(m.proof.credentials(),
+	server := grpc.NewServer(append(m.proof.taps(),
+		grpc.Creds(m.agents.Credentials(m.proof.credentials())),
 		grpc.MaxRecvMsgSize(receiveBytesMax),
 		grpc.ForceServerCodecV2(wire.Codec()),
 		experimental.BufferPool(wire.Buffers()),
@@ -72,6 +73,15 @@ func (m *Master) newServer() *grpc.Server {
 	healthv1.RegisterHealthServer(server, healthService{leading: m.leading})
 	reflection.Register(server)
 	return server
+}
+
+// newAgents makes the server for the sessions of agents, which have connections of their own and no HTTP/2. (Protocol rule R85.)
+func (m *Master) newAgents() *direct.Server {
+	session := apiv1.AgentService_ServiceDesc.Streams[0]
+	info := &grpc.StreamServerInfo{FullMethod: apiv1.AgentService_Session_FullMethodName, IsClientStream: true, IsServerStream: true}
+	return direct.NewServer(receiveBytesMax, func(stream grpc.ServerStream) error {
+		return m.calls.streaming(agentService{leading: m.leading}, stream, info, session.Handler)
+	})
 }
 
 // keepaliveTime is how long a peer may be silent before a keepalive probe. It is so long that a peer that sends

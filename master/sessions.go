@@ -1,6 +1,7 @@
 package master
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/direct"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/trust/rights"
 	"github.com/tenderhq/tender/internal/trust/transport"
@@ -21,9 +23,10 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// The handler of a stream runs in gRPC's goroutine; when it returns, the stream ends. Two goroutines run beside it: a
-// reader, and a writer while there is something to send. The reader brings calls into the loop and says at the end that
-// the stream is closed. The writer sends what the loop queues, in as few messages as fit.
+// A reader brings the calls of a stream into the loop, and says at the end that the stream is closed. A writer, which runs
+// only while there is something to send, sends what the loop queues, in as few messages as fit. gRPC ends a stream only
+// when its handler returns, so the reader runs beside the handler. A direct stream, as the thousands of agents have, can be
+// ended from outside, so there the reader is the handler. (Protocol rule R85.)
 
 type schedulerStream struct {
 	*outbox.Queue[protocol.SchedulerEvent]
@@ -72,16 +75,19 @@ func (s schedulerService) Session(stream grpc.BidiStreamingServer[apiv1.Schedule
 	}
 	conn := core.Conn(l.ids.Add(1))
 	ctx, by := stream.Context(), intake.SenderOf(stream.Context())
-	out := &schedulerStream{outbox.New(protocol.SchedulerEventBytes, messageToScheduler), by}
+	out := &schedulerStream{by: by}
+	out.Queue = outbox.New(protocol.SchedulerEventBytes, messageToScheduler, outbox.Stream[protocol.SchedulerEvent]{
+		Beside: l.leading.beside.Go, Send: func(slow *outbox.Patience, events []protocol.SchedulerEvent) (err error) {
+			var batches []*apiv1.SchedulerEvents
+			if !l.leading.intake.Desk.During(ctx, by, eventWeight*len(events), func() { batches, err = wire.SchedulerEventBatches(l.lead.Term, events) }) {
+				return ctx.Err()
+			}
+			return l.sendAll(slow, len(batches), func(i int) error { return stream.Send(batches[i]) }, err)
+		},
+	})
+	defer context.AfterFunc(l.serving, func() { out.Close(l.leading.notLeader("scheduler.session")) })()
 	l.leading.beside.Go(func() { out.Close(l.readScheduler(conn, out, stream)) })
-	return wire.Status(outbox.WriteAll(ctx, l.serving(), out.Queue, func(slow *outbox.Patience, events []protocol.SchedulerEvent) error {
-		var batches []*apiv1.SchedulerEvents
-		var err error
-		if !l.leading.intake.Desk.During(ctx, by, eventWeight*len(events), func() { batches, err = wire.SchedulerEventBatches(l.lead.Term, events) }) {
-			return ctx.Err()
-		}
-		return l.sendAll(slow, len(batches), func(i int) error { return stream.Send(batches[i]) }, err)
-	}))
+	return wire.Status(out.Wait(ctx))
 }
 
 // Session serves one agent.
@@ -92,29 +98,40 @@ func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, 
 	}
 	conn := core.Conn(l.ids.Add(1))
 	ctx, by := stream.Context(), intake.SenderOf(stream.Context())
-	out := &agentStream{outbox.New(func(e agentEvent) int { return protocol.AgentEventBytes(e.event) }, messageToAgent), by}
-	l.leading.beside.Go(func() { out.Close(l.readAgent(conn, out, stream)) })
-	return wire.Status(outbox.WriteAll(ctx, l.serving(), out.Queue, func(slow *outbox.Patience, events []agentEvent) error {
-		for len(events) > 0 {
-			one, rest := sameSession(events)
-			batch := protocol.AgentEvents{Term: l.lead.Term, Session: events[0].session, Events: one}
-			var batches []*apiv1.AgentEvents
-			var err error
-			if !l.leading.intake.Desk.During(ctx, by, eventWeight*len(one), func() { batches, err = wire.AgentEventBatches(batch) }) {
-				return ctx.Err()
+	out := &agentStream{by: by}
+	out.Queue = outbox.New(agentEventBytes, messageToAgent, outbox.Stream[agentEvent]{
+		Beside: l.leading.beside.Go, HangUp: direct.HangUp(ctx), Send: func(slow *outbox.Patience, events []agentEvent) error {
+			for len(events) > 0 {
+				one, rest := sameSession(events)
+				batch := protocol.AgentEvents{Term: l.lead.Term, Session: events[0].session, Events: one}
+				var batches []*apiv1.AgentEvents
+				var err error
+				if !l.leading.intake.Desk.During(ctx, by, eventWeight*len(one), func() { batches, err = wire.AgentEventBatches(batch) }) {
+					return ctx.Err()
+				}
+				if err := l.sendAll(slow, len(batches), func(i int) error { return stream.Send(batches[i]) }, err); err != nil {
+					return err
+				}
+				events = rest
 			}
-			if err := l.sendAll(slow, len(batches), func(i int) error { return stream.Send(batches[i]) }, err); err != nil {
-				return err
-			}
-			events = rest
-		}
-		return nil
-	}))
+			return nil
+		},
+	})
+	defer context.AfterFunc(l.serving, func() { out.Close(l.leading.notLeader("agent.session")) })()
+	read := func() { out.Close(l.readAgent(conn, out, stream)) }
+	if direct.HangUp(ctx) == nil {
+		l.leading.beside.Go(read)
+	} else {
+		read()
+	}
+	return wire.Status(out.Wait(ctx))
 }
 
-// serving describes this leadership to the functions that send on its streams.
-func (l *leader) serving() outbox.Serving {
-	return outbox.Serving{Beside: l.leading.beside.Go, Over: l.over, Ended: l.leading.notLeader}
+func agentEventBytes(e agentEvent) int { return protocol.AgentEventBytes(e.event) }
+
+// streams describes this leadership to functions that send on streams until it is over.
+func (l *leader) streams() outbox.Serving {
+	return outbox.Serving{Beside: l.leading.beside.Go, Over: l.over(), Ended: l.leading.notLeader}
 }
 
 // cutOff returns the reason that the core is given when a stream ends because its peer read too slowly; "" when it ends
@@ -212,7 +229,7 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 			if wait, ok := from.PayForSession(ctx, 1); !ok {
 				return tooManySessions(op, wait)
 			}
-			place, entered := l.inbox.Gate.Enter(ctx, l.over)
+			place, entered := l.inbox.Gate.Enter(ctx, l.over())
 			if !entered {
 				return l.comeLater()
 			}
@@ -248,7 +265,7 @@ const eventWeight = 256
 // comeLater returns the error for an agent that got no place in time and should retry.
 func (l *leader) comeLater() *api.Error {
 	select {
-	case <-l.over:
+	case <-l.over():
 		return l.leading.notLeader("agent.session")
 	default:
 		return manyAgents("very many agents come back at once", l.config.ID)

@@ -230,7 +230,7 @@ func (s storeService) Watch(r *apiv1.StoreWatchRequest, stream grpc.ServerStream
 	if err != nil {
 		return err
 	}
-	return outbox.SendUntil(l.serving(), op, func(slow *outbox.Patience) error { return s.watch(l, slow, r, stream) })
+	return outbox.SendUntil(l.streams(), op, func(slow *outbox.Patience) error { return s.watch(l, slow, r, stream) })
 }
 
 func (s storeService) watch(l *leader, slow *outbox.Patience, r *apiv1.StoreWatchRequest, stream grpc.ServerStreamingServer[apiv1.StoreEntry]) error {
@@ -272,7 +272,7 @@ func (s storeService) watch(l *leader, slow *outbox.Patience, r *apiv1.StoreWatc
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-l.over:
+		case <-l.over():
 			return s.leading.notLeader("store.watch")
 		case <-news:
 		}
@@ -284,7 +284,7 @@ func (s storeService) watch(l *leader, slow *outbox.Patience, r *apiv1.StoreWatc
 // not have any more.
 func (s storeService) sendFirst(ctx context.Context, l *leader, slow *outbox.Patience, r *apiv1.StoreWatchRequest,
 	stream grpc.ServerStreamingServer[apiv1.StoreEntry], changed []*apiv1.StoreEntry) (entries, rest []*apiv1.StoreEntry, err error) {
-	leave, ok := intake.SenderOf(ctx).SendValues(ctx, l.over)
+	leave, ok := intake.SenderOf(ctx).SendValues(ctx, l.over())
 	if !ok {
 		return nil, nil, l.notSent(ctx, "store.watch")
 	}
@@ -306,7 +306,7 @@ func (s storeService) sendFirst(ctx context.Context, l *leader, slow *outbox.Pat
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-l.over:
+		case <-l.over():
 			return s.leading.notLeader("store.watch")
 		}
 	})
@@ -392,7 +392,7 @@ const (
 // answered, even if the caller no longer waits.
 func (l *leader) writeStore(ctx context.Context, op string, action core.StoreWrite, bytes int) (any, error) {
 	weight := min(max(bytes, storeWriteBytesMin), storeWriteBytesMax)
-	if !l.stores.writes.Take(ctx, l.over, intake.SenderOf(ctx), weight) {
+	if !l.stores.writes.Take(ctx, l.over(), intake.SenderOf(ctx), weight) {
 		return nil, l.notSent(ctx, op)
 	}
 	reply := make(chan core.Reply, 1)
@@ -411,7 +411,7 @@ func (l *leader) writeStore(ctx context.Context, op string, action core.StoreWri
 		defer l.stores.writes.Give(weight)
 		select {
 		case <-reply:
-		case <-l.over:
+		case <-l.over():
 		}
 	})
 	return nil, l.noReply(ctx, op)

@@ -177,7 +177,7 @@ func (w *watchLogs) feedFrom(ctx context.Context, l *leader, log *watching.Log, 
 	defer cancel()
 	go func() {
 		select {
-		case <-l.over:
+		case <-l.over():
 			cancel()
 		case <-ctx.Done():
 		}

@@ -12,14 +12,15 @@ import (
 // Link is the client's end of a stream that has a connection of its own. One goroutine reads and one writes. Both end
 // with the stream, and the reader returns why it has ended.
 type Link[Up, Down any] struct {
-	conn   *grpc.ClientConn
+	conn   *grpc.ClientConn // nil: the stream has a connection that ends with it
 	stream grpc.BidiStreamingClient[Up, Down]
 	ctx    context.Context
 	end    context.CancelCauseFunc
 }
 
 // Open opens a stream. It gives up when opening ends, with that context's cause as the error. The stream lives until
-// life ends. The link owns the connection, also if the stream can't be opened.
+// life ends. The link owns the connection, also if the stream can't be opened; it is nil for a stream that has one of its
+// own, which ends with the stream's context.
 func Open[Up, Down any](
 	life, opening context.Context, conn *grpc.ClientConn,
 	session func(context.Context, ...grpc.CallOption) (grpc.BidiStreamingClient[Up, Down], error),
@@ -51,7 +52,9 @@ func (l *Link[Up, Down]) Leave(why error) { l.end(why) }
 // Close ends the stream and its connection.
 func (l *Link[Up, Down]) Close() {
 	l.end(nil)
-	_ = l.conn.Close() // it fails only if it is closed already
+	if l.conn != nil {
+		_ = l.conn.Close() // it fails only if it is closed already
+	}
 }
 
 // Read passes each message to hear until the stream ends or hear fails, and returns why. If this side has left, that is

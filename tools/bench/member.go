@@ -9,13 +9,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/direct"
 	"github.com/tenderhq/tender/internal/lookout"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -88,31 +88,29 @@ func (m *member) plainly(ctx context.Context, to string) (net.Conn, error) {
 	return loopback.Dialer(m.from).DialContext(ctx, "tcp", to)
 }
 
-// dial connects to a master, whether it leads or not.
+// dial prepares a connection to a master for calls.
 func (m *member) dial(address string) (*grpc.ClientConn, error) {
-	return m.dialBy(m.holder.Dialer(m.plainly, trust.Master), address)
+	return transport.Connect(address, m.holder.Dialer(m.plainly, trust.Master), grpc.WithReadBufferSize(4<<10)) // ten thousand members share this process
 }
 
-// dialNext connects to the master that is tried next for a session, as an agent does; refused is called if it does not
-// lead.
-func (m *member) dialNext(address string, refused func()) (*grpc.ClientConn, error) {
-	if m.holder == nil || !m.seek.LeaderOnly() {
-		return m.dial(address)
+// openSession opens a session with the master that is tried next, as an agent does.
+func (m *member) openSession(ctx context.Context, address string) (grpc.BidiStreamingClient[apiv1.AgentCalls, apiv1.AgentEvents], error) {
+	refused, dial := false, m.holder.Dialer(m.plainly, trust.Master)
+	if m.holder != nil && m.seek.LeaderOnly() {
+		dial = m.holder.LeaderDialer(m.plainly, func() { refused = true })
 	}
-	return m.dialBy(m.holder.LeaderDialer(m.plainly, refused), address)
-}
-
-func (m *member) dialBy(dial trust.Dial, address string) (*grpc.ClientConn, error) {
-	counted := func(ctx context.Context, to string) (net.Conn, error) {
+	stream, err := direct.Open[apiv1.AgentCalls, apiv1.AgentEvents](ctx, func(ctx context.Context, to string) (net.Conn, error) {
 		conn, err := dial(ctx, to)
 		if err == nil {
 			m.flock.conns.Add(1)
 		}
 		return conn, err
+	}, address, api.MessageBytesMax)
+	if refused {
+		m.flock.refused.Add(1)
+		return nil, lookout.ErrNotLeading
 	}
-	return transport.Connect(address, counted,
-		grpc.WithInitialWindowSize(wire.StreamWindowBytes), grpc.WithInitialConnWindowSize(wire.ConnWindowBytes),
-		grpc.WithReadBufferSize(4<<10)) // ten thousand members share this process
+	return stream, err
 }
 
 // memberTimeout is how long opening a stream may take, and how long a session may be silent until its master tells its
@@ -124,22 +122,13 @@ func (m *member) hold(ctx context.Context, address string) (found bool, err erro
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m.flock.tries.Add(1)
-	var refused atomic.Bool
-	conn, err := m.dialNext(address, func() {
-		m.flock.refused.Add(1)
-		refused.Store(true)
-	})
-	if err != nil {
-		return false, err
-	}
-	defer conn.Close()
 	late := time.AfterFunc(memberTimeout, cancel)
-	stream, err := apiv1.NewAgentServiceClient(conn).Session(ctx)
+	stream, err := m.openSession(ctx, address)
 	if !late.Stop() && err == nil {
 		err = errors.New("no answer in time")
 	}
-	if err != nil && refused.Load() {
-		return false, lookout.ErrNotLeading
+	if errors.Is(err, lookout.ErrNotLeading) {
+		return false, err
 	}
 	if err != nil {
 		return false, wire.Error(err)

@@ -11,7 +11,7 @@ type floor struct{ pkg, may string }
 const values = "api internal/alarms internal/protocol internal/invariant internal/trust/rights internal/value internal/wallclock internal/words internal/work "
 
 // shell is what master, agent and framework may each import. They never import each other.
-const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/strangers internal/datafolder internal/logging internal/trust internal/trust/transport internal/trust/joining internal/trust/nearby "
+const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/strangers internal/datafolder internal/logging internal/trust internal/trust/transport internal/trust/joining internal/trust/nearby internal/direct "
 
 // public is what a user of Tender may import.
 const public = "api api/v1 allocator/... client framework/... "
@@ -72,6 +72,7 @@ var floors = []floor{
 	{"internal/health", "api"},
 	{"internal/trust", "api"},
 	{"internal/trust/transport", "internal/trust"},
+	{"internal/direct", "api api/v1 internal/wire"},
 	{"internal/trust/audit", "api"},
 	{"internal/trust/ticket", "api internal/trust/rights internal/trust"},
 	{"internal/trust/nearby", "api internal/trust"},

@@ -27,27 +27,37 @@ const (
 	takeBytesMax  = 256 << 10
 )
 
-// Queue is between the loop, which puts events, and a stream's writer, which takes them. The loop never waits for a
-// stream.
+// Queue is between the loop, which puts events, and a stream. The loop never waits for a stream: while there is something
+// to send, a goroutine sends it.
 type Queue[E any] struct {
-	size     func(E) int  // estimates the bytes of an event
-	once     func(E) bool // reports whether an event is delivered at most once, so that it may be dropped
-	wake     chan struct{}
-	ended    chan struct{} // closed when nothing comes after what is queued
-	overflow chan struct{} // closed when too much waited; then nothing of it is sent any more
+	size  func(E) int  // estimates the bytes of an event
+	once  func(E) bool // reports whether an event is delivered at most once, so that it may be dropped
+	out   Stream[E]
+	ended chan struct{} // closed when nothing more is sent
 
-	mu     sync.Mutex
-	events []E   // guarded by mu
-	bytes  int   // guarded by mu
-	loose  int   // bytes of the events that may be dropped; guarded by mu
-	closed bool  // nothing more is queued; guarded by mu
-	err    error // the reason; guarded by mu
+	mu      sync.Mutex
+	events  []E         // guarded by mu, as all below
+	bytes   int         // of the events
+	loose   int         // bytes of the events that may be dropped
+	sending bool        // a goroutine sends
+	closed  bool        // nothing more is queued
+	over    bool        // nothing more is sent
+	err     error       // why it is closed
+	last    *time.Timer // ends a closed queue whose peer takes too long for what is left; nil: it is not closed
+}
+
+// Stream is where the events of a queue go.
+type Stream[E any] struct {
+	Beside func(run func())                       // runs a goroutine beside the stream's handler
+	Send   func(slow *Patience, events []E) error // one call at a time
+	// HangUp, if set, is called once when nothing more is sent, with the reason.
+	HangUp func(why error)
 }
 
 // New makes a queue. The function size estimates the bytes of an event; once reports whether an event is delivered at
 // most once.
-func New[E any](size func(E) int, once func(E) bool) *Queue[E] {
-	return &Queue[E]{size: size, once: once, wake: make(chan struct{}, 1), ended: make(chan struct{}), overflow: make(chan struct{})}
+func New[E any](size func(E) int, once func(E) bool, out Stream[E]) *Queue[E] {
+	return &Queue[E]{size: size, once: once, out: out, ended: make(chan struct{})}
 }
 
 // first removes the events that a writer takes at once. Callers hold mu.
@@ -74,7 +84,7 @@ type Putting int
 // The results of Put.
 const (
 	PutBehind  Putting = iota // queued behind other events; or the queue is closed
-	PutFirst                  // queued first: the writer must be woken by Flush
+	PutFirst                  // queued first: it is sent after Flush
 	PutTooMuch                // the queue has just run over, so its stream must be given up
 	PutDropped                // dropped: too much waits that is delivered at most once
 )
@@ -98,7 +108,7 @@ func (q *Queue[E]) Put(event E) Putting {
 		q.closed = true
 		q.err = api.E("session", api.Limit, "", errors.New("events were taken too slowly; come back"))
 		q.events = nil
-		close(q.overflow)
+		q.out.Beside(func() { q.end(nil) })
 		return PutTooMuch
 	}
 	q.events = append(q.events, event)
@@ -115,46 +125,100 @@ func (q *Queue[E]) Why() error {
 	return q.err
 }
 
-// Flush wakes the writer.
+// Flush has what is queued sent.
 func (q *Queue[E]) Flush() {
-	select {
-	case q.wake <- struct{}{}:
-	default: // the writer is going to look anyway
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.sending && !q.over && (q.closed || len(q.events) > 0) {
+		q.sending = true
+		q.out.Beside(q.send)
 	}
 }
 
-// Close ends the stream after what is queued.
+// Close ends the stream after what is queued, which may take lastSendTimeMax.
 func (q *Queue[E]) Close(err *api.Error) {
 	q.mu.Lock()
 	if !q.closed {
 		q.closed = true
-		close(q.ended)
 		if err != nil {
 			q.err = err
 		}
+		q.last = time.AfterFunc(lastSendTimeMax, func() { q.end(nil) })
 	}
 	q.mu.Unlock()
 	q.Flush()
 }
 
+// Wait returns why the stream has ended, when nothing more is sent.
+func (q *Queue[E]) Wait(ctx context.Context) error {
+	select {
+	case <-q.ended:
+		return q.Why()
+	case <-ctx.Done():
+	}
+	select {
+	case <-q.ended: // that has ended ctx
+		return q.Why()
+	default:
+		return ctx.Err()
+	}
+}
+
+// send sends until nothing is queued, and ends a closed queue.
+func (q *Queue[E]) send() {
+	slow := newPatience(func() { q.end(tooSlow("session")) })
+	for {
+		events, done := q.take()
+		if len(events) > 0 {
+			if err := q.out.Send(slow, events); err != nil {
+				q.end(err)
+				return
+			}
+		}
+		if done {
+			q.end(nil)
+		}
+		if done || len(events) == 0 {
+			return
+		}
+	}
+}
+
 // take returns the first events, at most takeEventsMax or about takeBytesMax; none when nothing waits. After Close it
-// returns what is left in the same way; with the last events it returns done and the reason.
-func (q *Queue[E]) take() (events []E, done bool, err error) {
+// returns what is left in the same way, and done with the last of it.
+func (q *Queue[E]) take() (events []E, done bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	events = q.first()
-	if done = q.closed && len(q.events) == 0; done {
-		err = q.err
-	}
-	return events, done, err
+	q.sending = len(events) > 0
+	return events, q.closed && len(q.events) == 0
 }
 
-// A Send to a peer that does not read waits forever. It ends only when the handler of its stream returns; nothing else
-// can interrupt it. So another goroutine sends, and the handler waits for the end of that goroutine, or for a reason
-// not to wait any longer.
+// end ends the stream, whatever is queued. The first reason counts.
+func (q *Queue[E]) end(why error) {
+	q.mu.Lock()
+	if q.over {
+		q.mu.Unlock()
+		return
+	}
+	q.over, q.closed, q.events = true, true, nil
+	if q.err == nil {
+		q.err = why
+	}
+	why = q.err
+	if q.last != nil {
+		q.last.Stop()
+	}
+	q.mu.Unlock()
+	close(q.ended)
+	if q.out.HangUp != nil {
+		q.out.HangUp(why)
+	}
+}
 
 const (
-	// sendTimeMax is how long one message may wait for its peer to read it. After that the peer loses its stream.
+	// sendTimeMax is how long one message may wait for its peer to read it. After that the peer loses its stream: a Send
+	// to a peer that does not read waits forever.
 	sendTimeMax = 30 * time.Second
 	// lastSendTimeMax is how long the last messages of an ended stream may take together. After that the peer does not
 	// get them.
@@ -163,15 +227,15 @@ const (
 
 // Patience ends when one message has waited for too long.
 type Patience struct {
-	over chan struct{} // closed when it ends
-	once sync.Once
+	end  func()
+	once sync.Once // calls end
 }
 
-func newPatience() *Patience { return &Patience{over: make(chan struct{})} }
+func newPatience(end func()) *Patience { return &Patience{end: end} }
 
 // During runs send, which sends one message, and ends the patience if that takes longer than sendTimeMax.
 func (p *Patience) During(send func() error) error {
-	timer := time.AfterFunc(sendTimeMax, func() { p.once.Do(func() { close(p.over) }) })
+	timer := time.AfterFunc(sendTimeMax, func() { p.once.Do(p.end) })
 	defer timer.Stop()
 	return send()
 }
@@ -187,98 +251,23 @@ type Serving struct {
 	Ended  func(op string) *api.Error // the error for a stream after that
 }
 
-// WriteAll sends what is queued until the stream is closed, and returns why it was. It does not wait for a peer whose
-// queue has run over.
-func WriteAll[E any](ctx context.Context, s Serving, q *Queue[E], send func(*Patience, []E) error) error {
-	slow, sent := newPatience(), make(chan written, 1)
-	write := func() { sent <- sendQueued(q, func(events []E) error { return send(slow, events) }) }
-	why := func() error {
-		if err := q.Why(); err != nil {
-			return err
-		}
-		return s.Ended("session")
-	}
-	var last <-chan time.Time // when the stream is over, what is left may take until then
-	wake, ended, over := q.wake, q.ended, s.Over
-	for {
-		select {
-		case <-wake:
-			wake = nil
-			s.Beside(write)
-		case w := <-sent:
-			if w.done {
-				return w.err
-			}
-			wake = q.wake
-		case <-ended:
-			ended, last = nil, time.After(lastSendTimeMax)
-		case <-over:
-			over, last = nil, time.After(lastSendTimeMax)
-		case <-slow.over:
-			q.Close(tooSlow("session"))
-			return why()
-		case <-q.overflow:
-			return why()
-		case <-last:
-			return why()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// written says how a writer has ended.
-type written struct {
-	done bool // nothing more is to be sent
-	err  error
-}
-
-// sendQueued sends until nothing is queued.
-func sendQueued[E any](q *Queue[E], send func([]E) error) written {
-	for {
-		select {
-		case <-q.wake: // the wake-up was for what is taken now
-		default:
-		}
-		events, done, err := q.take()
-		if len(events) > 0 {
-			if err := send(events); err != nil {
-				return written{done: true, err: err}
-			}
-		}
-		if done || len(events) == 0 {
-			return written{done, err}
-		}
-	}
-}
-
-// last waits for the last messages of a stream; false when they take too long.
-func (p *Patience) last(sent <-chan error) (ended bool, err error) {
-	timer := time.NewTimer(lastSendTimeMax)
-	defer timer.Stop()
-	select {
-	case err = <-sent:
-		return true, err
-	case <-p.over:
-	case <-timer.C:
-	}
-	return false, nil
-}
-
 // SendUntil calls run, which sends on a stream, until run returns, a message waits for too long, or the leadership
 // ends. In the last case the last messages get lastSendTimeMax.
 func SendUntil(s Serving, op string, run func(*Patience) error) error {
-	slow, sent := newPatience(), make(chan error, 1)
+	tooLate, sent := make(chan struct{}), make(chan error, 1)
+	slow := newPatience(func() { close(tooLate) })
 	s.Beside(func() { sent <- run(slow) })
-	select {
-	case err := <-sent:
-		return err
-	case <-slow.over:
-		return tooSlow(op)
-	case <-s.Over:
+	var last <-chan time.Time
+	for over := s.Over; ; {
+		select {
+		case err := <-sent:
+			return err
+		case <-tooLate:
+			return tooSlow(op)
+		case <-over:
+			over, last = nil, time.After(lastSendTimeMax)
+		case <-last:
+			return s.Ended(op)
+		}
 	}
-	if ended, err := slow.last(sent); ended {
-		return err
-	}
-	return s.Ended(op)
 }

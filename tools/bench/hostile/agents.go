@@ -11,7 +11,9 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/direct"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/tools/loopback"
 )
@@ -30,7 +32,7 @@ type agent struct {
 func newAgent(ctx context.Context, target Target, name string, cpus int64) *agent {
 	a := &agent{target: target}
 	var err error
-	if a.stream, err = apiv1.NewAgentServiceClient(target.connect(ctx)).Session(ctx); err != nil {
+	if a.stream, err = direct.Open[apiv1.AgentCalls, apiv1.AgentEvents](ctx, target.dial, target.GRPC, api.MessageBytesMax); err != nil {
 		return nil
 	}
 	info := &apiv1.Agent{Hostname: name, Resources: []*apiv1.Resource{{Name: "cpus", Milli: 1000 * cpus}, {Name: "mem", Milli: 1024_000 * cpus}}, Attributes: map[string]string{"a": strings.Repeat("x", 30_000)}}

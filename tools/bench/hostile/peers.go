@@ -15,6 +15,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/direct"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/tools/loopback"
 )
@@ -101,12 +104,15 @@ func run(ctx context.Context, target Target, peers []Peer) int64 {
 // comeBackAfter is how long a peer waits after it was thrown out.
 const comeBackAfter = 50 * time.Millisecond
 
+// dial opens a connection from the peer's own address.
+func (t Target) dial(ctx context.Context, to string) (net.Conn, error) {
+	return loopback.Dialer(t.from).DialContext(ctx, "tcp", to)
+}
+
 // connect makes a connection that ends with ctx.
 func (t Target) connect(ctx context.Context) *grpc.ClientConn {
 	conn, err := grpc.NewClient("passthrough:///"+t.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
-			return loopback.Dialer(t.from).DialContext(ctx, "tcp", to)
-		}))
+		grpc.WithContextDialer(t.dial))
 	if err != nil {
 		panic(fmt.Sprintf("%s is no address: %v", t.GRPC, err)) // a bug of ours
 	}
@@ -141,17 +147,19 @@ func mute(ctx context.Context, target Target) {
 	pause.For(ctx, 10*time.Second)
 }
 
-// muteStreams opens streams on one connection: fewer than a connection may have, because a further one would wait.
+// muteStreams opens streams of agents, and streams of schedulers on one connection: fewer than a connection may have,
+// because a further one would wait.
 func muteStreams(ctx context.Context, target Target) bool {
-	streams := target.connect(ctx)
-	describe := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
+	schedulers := apiv1.NewSchedulerServiceClient(target.connect(ctx))
 	for range 20 {
-		for _, method := range []string{"/tender.v1.SchedulerService/Session", "/tender.v1.AgentService/Session"} {
-			if _, err := streams.NewStream(ctx, describe, method); err != nil {
-				return false
-			}
-			target.sent.Add(1)
+		_, err := schedulers.Session(ctx)
+		if err == nil {
+			_, err = direct.Open[apiv1.AgentCalls, apiv1.AgentEvents](ctx, target.dial, target.GRPC, api.MessageBytesMax)
 		}
+		if err != nil {
+			return false
+		}
+		target.sent.Add(2)
 	}
 	return true
 }
