@@ -205,6 +205,9 @@ func (r *runner) watch(ctx context.Context, session chan error) error {
 		case <-draw.C:
 			r.draw()
 		case <-look.C:
+			if reached != nil && interrupted != nil {
+				continue // nothing has begun, and the same would be asked
+			}
 			r.job.restartSilent(time.Now())
 			look := func() error { return r.look(ctx) }
 			if interrupted == nil {
