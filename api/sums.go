@@ -163,10 +163,10 @@ func (r Resources) Contains(s Resources) bool {
 }
 
 // Carve takes what ask wants out of r. An item of ask with labels is taken from the item of r with exactly that label.
-// An item without labels is taken from reserved parts first, then from unreserved ones, never from a volume or from
-// revocable parts. If an item without labels asks for a number of a resource that r has as ranges, it takes that many,
-// the lowest first: ports:2 is any two ports. Carve returns what was taken, with its labels, and what is left. If
-// anything is missing, ok is false and nothing is taken.
+// An item without labels is taken from reserved parts first, then from unreserved ones, never from a volume, a tagged
+// reservation or revocable parts. If an item without labels asks for a number of a resource that r has as ranges, it
+// takes that many, the lowest first: ports:2 is any two ports. Carve returns what was taken, with its labels, and what
+// is left. If anything is missing, ok is false and nothing is taken.
 func (r Resources) Carve(ask Resources) (taken, rest Resources, ok bool) {
 	for i := range ask.items {
 		if r.lacks(&ask.items[i]) {
