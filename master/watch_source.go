@@ -46,8 +46,9 @@ const (
 	// told together.
 	sourceRest = 50 * time.Millisecond
 	// sourceBusyRest is the same for the source of views behind a look that found sourceBusy changes and more: what begins
-	// and ends within it is shown once or not at all, which is most of what watchers cost a leader at full lives.
-	sourceBusyRest = 250 * time.Millisecond
+	// and ends within it is shown once or not at all, which is most of what watchers cost a leader at full lives. Events are
+	// told all the same.
+	sourceBusyRest = time.Second
 	sourceBusy     = 512
 	// sourceRecordsMax bounds the changes that are told together, and the views that are read in one round of the
 	// leader's loop, which waits meanwhile.
@@ -196,7 +197,7 @@ type feeder struct {
 	views   bool
 	place   uint64
 	dirty   map[any]bool // what is to be read again, by the names that change.Record.Touches gives
-	busy    bool         // the last look found many changes
+	busy    bool         // a look since the last rest found many changes
 	lists   bool         // the short lists are to be read again
 	listed  time.Time    // when they were read last
 }
@@ -240,6 +241,7 @@ func (f *feeder) run(ctx context.Context) {
 		} else {
 			pause.For(ctx, sourceRest)
 		}
+		f.busy = false
 		f.rest(ctx)
 	}
 }
@@ -283,7 +285,7 @@ func (f *feeder) step(ctx context.Context) (more bool, err error) {
 			return
 		}
 		records.Each(f.touch)
-		f.busy = next-f.place >= sourceBusy
+		f.busy = f.busy || next-f.place >= sourceBusy
 		f.place = next
 		read = f.read(c)
 		head, _ := f.leader.changes.Head()
