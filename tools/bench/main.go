@@ -116,6 +116,8 @@ func run(ctx context.Context, o options) error {
 	switch name {
 	case "flock": // a process that a herd starts
 		return flockMain(ctx, o)
+	case "told": // a process that bareTold starts
+		return toldMain(ctx, o)
 	case "bare": // a process that startBare starts
 		return bareMain(ctx, o)
 	case "hostiles": // a process that hostilePeers starts

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -49,6 +50,7 @@ func watchedLives(ctx context.Context, cluster *devcluster.Cluster, o options) e
 	}
 	counts := []int{0, 1, 10}
 	costs, rates, shares, ended := map[int][]float64{}, map[int][]float64{}, map[int][]float64{}, map[int]int{}
+	var bare []float64
 	for i := range o.runs + 1 {
 		for _, n := range counts {
 			watchers, err := startWatchers(ctx, n, leader.GRPC, transport.DialTCP)
@@ -61,6 +63,7 @@ func watchedLives(ctx context.Context, cluster *devcluster.Cluster, o options) e
 			profile := startProfile(ctx, leader)
 			before := ownCPU(leader.PID)
 			rate, _, err := throughput(ctx, cluster, &load{task: func(int) api.Task { return api.Task{Executor: self} }, total: o.tasks, window: 2000})
+			pause.For(ctx, toldAfter)
 			cost := (ownCPU(leader.PID) - before) * 1e6 / float64(o.tasks)
 			share, failed := profile.shareOf(`master/history|master/internal/watching|core\.\(.*\)\.note`)
 			if err := errors.Join(err, failed); err != nil {
@@ -68,6 +71,13 @@ func watchedLives(ctx context.Context, cluster *devcluster.Cluster, o options) e
 			}
 			if broken := watchers.stop(); i > 0 { // before that it warms up
 				costs[n], rates[n], shares[n], ended[n] = append(costs[n], cost), append(rates[n], rate), append(shares[n], share), ended[n]+broken
+			}
+			if n == 10 && i > 0 {
+				sent, err := bareTold(ctx, n, watchers.heard.messages.Load()/int64(n), watchers.heard.bytes.Load()/watchers.heard.messages.Load())
+				if err != nil {
+					return fmt.Errorf("bare: %w", err)
+				}
+				bare = append(bare, sent*1e6/float64(o.tasks))
 			}
 		}
 	}
@@ -77,9 +87,14 @@ func watchedLives(ctx context.Context, cluster *devcluster.Cluster, o options) e
 			fmt.Sprintf("%.1f %% of it in watch and history, by its profile; %.0f lives/s; %d watches ended", median(shares[n]), median(rates[n]), ended[n]))
 	}
 	atMost("% of a leader's time for watch and history", median(shares[0]), 5)
+	row("a process that sends ten connections as many bytes, in as many messages", fmt.Sprintf("%.0f µs (%.0f to %.0f) a life", median(bare), slices.Min(bare), slices.Max(bare)), "gRPC, encoded before")
 	atMost("% that ten who watch add to a leader's time", 100*(median(costs[10])/median(costs[0])-1), 10)
+	limited(100 * median(bare) / median(costs[0]))
 	return nil
 }
+
+// toldAfter is how long after the last life everything has been told: what is shown is read once a second.
+const toldAfter = 1500 * time.Millisecond
 
 // unwatchedAfter is how long after the last watcher has left a leader still prepares for one that comes back.
 const unwatchedAfter = 31 * time.Second
@@ -89,12 +104,13 @@ const unwatchedAfter = 31 * time.Second
 type watchers struct {
 	end    context.CancelFunc
 	ended  sync.WaitGroup
+	heard  *undecoded
 	mu     sync.Mutex
 	broken int // guarded by mu
 }
 
 func startWatchers(ctx context.Context, n int, address string, dial trust.Dial) (*watchers, error) {
-	w := new(watchers)
+	w := &watchers{heard: new(undecoded)}
 	ctx, w.end = context.WithCancel(ctx)
 	for range n {
 		conn, err := transport.Connect(address, dial)
@@ -102,7 +118,7 @@ func startWatchers(ctx context.Context, n int, address string, dial trust.Dial) 
 			w.stop()
 			return nil, err
 		}
-		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, apiv1.WatchService_Watch_FullMethodName, grpc.ForceCodecV2(undecoded{}))
+		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, apiv1.WatchService_Watch_FullMethodName, grpc.ForceCodecV2(w.heard))
 		if err == nil {
 			err = errors.Join(stream.SendMsg(&apiv1.WatchRequest{}), stream.CloseSend(), stream.RecvMsg(nil)) // its first answer has begun the watch
 		}
@@ -131,12 +147,20 @@ func (w *watchers) stop() int {
 	return w.broken
 }
 
-// undecoded is the codec of streams that are read and dropped.
-type undecoded struct{}
+// undecoded is the codec of streams that are read and dropped. It counts.
+type undecoded struct{ messages, bytes atomic.Int64 }
 
-func (undecoded) Name() string                         { return "proto" }
-func (undecoded) Unmarshal(mem.BufferSlice, any) error { return nil }
-func (undecoded) Marshal(message any) (mem.BufferSlice, error) {
+func (*undecoded) Name() string { return "proto" }
+func (u *undecoded) Unmarshal(data mem.BufferSlice, _ any) error {
+	u.messages.Add(1)
+	u.bytes.Add(int64(data.Len()))
+	return nil
+}
+
+func (*undecoded) Marshal(message any) (mem.BufferSlice, error) {
+	if encoded, is := message.(mem.BufferSlice); is {
+		return encoded, nil
+	}
 	text, err := proto.Marshal(message.(proto.Message))
 	return mem.BufferSlice{mem.SliceBuffer(text)}, err
 }
