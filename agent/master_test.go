@@ -24,7 +24,6 @@ import (
 // script is a master that sends what the test tells it to. It answers what every master answers: a registration, a
 // report, a heartbeat.
 type script struct {
-	apiv1.UnimplementedAgentServiceServer
 	t       testing.TB
 	address string
 	server  *grpc.Server

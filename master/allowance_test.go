@@ -66,14 +66,12 @@ func peerOf(t *testing.T, network *memnet.Net, host string) *grpc.ClientConn {
 	return conn
 }
 
-// admitted registers an agent of that nonce and returns its stream.
-func admitted(t *testing.T, conn *grpc.ClientConn, nonce string) grpc.BidiStreamingClient[apiv1.AgentCalls, apiv1.AgentEvents] {
+// admitted registers an agent of that nonce from a host of the network and returns its stream.
+func admitted(t *testing.T, network *memnet.Net, host, nonce string) AgentStream {
 	t.Helper()
-	stream, err := apiv1.NewAgentServiceClient(conn).Session(t.Context())
-	if err == nil {
-		err = stream.Send(&apiv1.AgentCalls{Calls: []*apiv1.AgentCall{{Call: &apiv1.AgentCall_Register{Register: &apiv1.RegisterAgent{
-			Agent: &apiv1.Agent{Hostname: nonce, Resources: []*apiv1.Resource{{Name: "cpus", Milli: 1000}}}, Nonce: nonce, BootId: "boot"}}}}})
-	}
+	stream := OpenAgent(t.Context(), t, network.From(host).Dial, "host:5060")
+	err := stream.Send(&apiv1.AgentCalls{Calls: []*apiv1.AgentCall{{Call: &apiv1.AgentCall_Register{Register: &apiv1.RegisterAgent{
+		Agent: &apiv1.Agent{Hostname: nonce, Resources: []*apiv1.Resource{{Name: "cpus", Milli: 1000}}}, Nonce: nonce, BootId: "boot"}}}}})
 	if err == nil {
 		_, err = stream.Recv()
 	}
@@ -88,25 +86,17 @@ func admitted(t *testing.T, conn *grpc.ClientConn, nonce string) grpc.BidiStream
 func TestAdmissionsAreHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, network, end := alone(t)
-		elsewhere := peerOf(t, network, "elsewhere")
-		conns := []*grpc.ClientConn{elsewhere}
-		const more, crowd = 100, 4
-		for range crowd {
-			conns = append(conns, peerOf(t, network, "crowd"))
-		}
+		const more = 100
 		least := more * time.Second / intake.SessionsPerSecond
 		if held := took(func() {
 			for i := range intake.SessionsAtOnce + more {
-				_ = admitted(t, conns[1+i%crowd], fmt.Sprint("nonce-", i)).CloseSend()
+				_ = admitted(t, network, "crowd", fmt.Sprint("nonce-", i)).CloseSend()
 			}
 		}); held < least || held > 2*least {
 			t.Errorf("%d admissions took %v, at %d a second", intake.SessionsAtOnce+more, held, intake.SessionsPerSecond)
 		}
-		if held := took(func() { admitted(t, elsewhere, "elsewhere") }); held > time.Second/10 {
+		if held := took(func() { admitted(t, network, "elsewhere", "elsewhere") }); held > time.Second/10 {
 			t.Errorf("an agent from elsewhere is held for %v", held)
-		}
-		for _, conn := range conns {
-			_ = conn.Close()
 		}
 		end()
 	})
@@ -164,8 +154,7 @@ func TestWholeAnswersAreHeld(t *testing.T) {
 func TestWordsInVainAreHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, network, end := alone(t)
-		conn := peerOf(t, network, "liar")
-		stream := admitted(t, conn, "liar")
+		stream := admitted(t, network, "liar", "liar")
 		lies := new(apiv1.AgentCalls)
 		for i := range 4000 {
 			lies.Calls = append(lies.Calls, &apiv1.AgentCall{Call: &apiv1.AgentCall_Status{Status: &apiv1.Status{
@@ -189,7 +178,6 @@ func TestWordsInVainAreHeld(t *testing.T) {
 		if held := time.Since(began); held < time.Second {
 			t.Errorf("4,000 of them are read in %v", held)
 		}
-		_ = conn.Close()
 		end()
 	})
 }

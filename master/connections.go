@@ -20,7 +20,7 @@ const (
 	// at once, and counted.
 	grpcConnectionsMax = 65_536
 	httpConnectionsMax = 4_096
-	// handshakeMax is how long a connection may take until it speaks HTTP/2.
+	// handshakeMax is how long a connection may take until it speaks HTTP/2, or greets as that of an agent.
 	handshakeMax = 10 * time.Second
 	// idleConnectionMax is how long a connection without a call stays open. A client that calls again dials again.
 	idleConnectionMax = 5 * time.Minute

@@ -1,6 +1,8 @@
 package master
 
 import (
+	"io"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,11 +22,18 @@ func TestAStreamThatSaysNothingIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, network, end := alone(t)
 		defer end()
-		mute, err := network.Dial(t.Context(), "host:5060")
-		if err != nil {
-			t.Fatal(err)
+		var mute []net.Conn // they say nothing, or half the greeting of an agent
+		for _, said := range []string{"", "TEND"} {
+			one, err := network.Dial(t.Context(), "host:5060")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer one.Close()
+			if _, err := io.WriteString(one, said); err != nil {
+				t.Fatal(err)
+			}
+			mute = append(mute, one)
 		}
-		defer mute.Close()
 		conn := peerOf(t, network, "client")
 		defer conn.Close()
 		began := time.Now()
@@ -32,10 +41,7 @@ func TestAStreamThatSaysNothingIsClosed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		agent, err := apiv1.NewAgentServiceClient(conn).Session(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		agent := OpenAgent(t.Context(), t, network.From("client").Dial, "host:5060")
 		_, err = scheduler.Recv()
 		_, also := agent.Recv()
 		for _, err := range []error{err, also} {
@@ -43,10 +49,8 @@ func TestAStreamThatSaysNothingIsClosed(t *testing.T) {
 				t.Errorf("after %v: %v", time.Since(began), err)
 			}
 		}
-		for read := make([]byte, 1024); ; { // the master's settings come first
-			if _, err := mute.Read(read); err != nil {
-				break
-			}
+		for _, one := range mute {
+			_, _ = io.Copy(io.Discard, one) // until it is closed
 		}
 		if took := time.Since(began); took > 2*handshakeMax {
 			t.Errorf("a connection that said nothing was closed after %v", took)

@@ -1,12 +1,31 @@
 package master
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
+	"google.golang.org/grpc"
+
 	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/direct"
 	"github.com/tenderhq/tender/internal/testing/hang"
+	"github.com/tenderhq/tender/internal/wire"
 )
+
+// AgentStream is an agent's end of its session.
+type AgentStream = grpc.BidiStreamingClient[apiv1.AgentCalls, apiv1.AgentEvents]
+
+// OpenAgent opens a session as an agent does, on a connection of its own, until ctx ends.
+func OpenAgent(ctx context.Context, t testing.TB, dial wire.Dialer, address string) AgentStream {
+	t.Helper()
+	stream, err := direct.Open[apiv1.AgentCalls, apiv1.AgentEvents](ctx, dial, address, api.MessageBytesMax)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream
+}
 
 // UntilLeads waits until a master leads, and returns the term.
 func UntilLeads(t testing.TB, m *Master) api.Term {

@@ -19,7 +19,9 @@ import (
 )
 
 // refusals are what a master answers to each thing that needs a leader.
-func refusals(ctx context.Context, conn *grpc.ClientConn) map[string]error {
+func (h *house) refusals(ctx context.Context, address string) map[string]error {
+	conn := h.connect(address)
+	defer conn.Close()
 	operator := apiv1.NewOperatorServiceClient(conn)
 	weight := 2.0
 	refused := map[string]error{}
@@ -31,9 +33,7 @@ func refusals(ctx context.Context, conn *grpc.ClientConn) map[string]error {
 	if stream, err := apiv1.NewSchedulerServiceClient(conn).Session(ctx); err == nil {
 		_, refused["subscription"] = stream.Recv()
 	}
-	if stream, err := apiv1.NewAgentServiceClient(conn).Session(ctx); err == nil {
-		_, refused["agent"] = stream.Recv()
-	}
+	_, refused["agent"] = master.OpenAgent(ctx, h.t, h.net.From("client").Dial, address).Recv()
 	return refused
 }
 
@@ -43,9 +43,7 @@ func TestLossOfMajority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, 3)
 		defer h.close()
-		conn := h.connect(h.leader().GRPCAddr())
-		newNode(t, conn, "n1").stop()
-		_ = conn.Close()
+		h.newNode(h.leader().GRPCAddr(), "n1").stop()
 		<-time.After(5 * time.Second) // every master has announced itself
 		asked := h.connect(h.leader().GRPCAddr())
 		all, err := apiv1.NewOperatorServiceClient(asked).ListMasters(t.Context(), &apiv1.ListRequest{})
@@ -69,7 +67,7 @@ func TestLossOfMajority(t *testing.T) {
 		defer left.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		for what, err := range refusals(ctx, left) {
+		for what, err := range h.refusals(ctx, h.masters["m3"].GRPCAddr()) {
 			said := wire.Error(err)
 			if said == nil || said.Kind != api.NotLeader || !strings.Contains(said.Error(), "1 of 3 masters answer and 2 are needed; silent: m1 at host1:5070, m2 at host2:5070") {
 				t.Errorf("%s without a majority: %v", what, err)
@@ -94,13 +92,13 @@ func TestLossOfMajority(t *testing.T) {
 		}
 
 		h.start(lost["m1"])
-		conn = h.connect(h.leader().GRPCAddr())
+		conn := h.connect(h.leader().GRPCAddr())
 		defer conn.Close()
 		weight := 2.0
 		if _, err := apiv1.NewOperatorServiceClient(conn).SetRole(ctx, &apiv1.SetRoleRequest{Role: "web", Weight: &weight}); err != nil {
 			t.Errorf("with a majority again: %v", err)
 		}
-		newNode(t, conn, "n1").stop()
+		h.newNode(h.leader().GRPCAddr(), "n1").stop()
 		<-time.After(3 * time.Second)
 		if _, err := operator.ListAgents(ctx, &apiv1.ListRequest{}); err != nil && strings.Contains(err.Error(), "are needed") {
 			t.Errorf("it still misses a majority: %v", err)
@@ -129,7 +127,9 @@ func TestVersions(t *testing.T) {
 		} {
 			nonce := api.Nonce(fmt.Sprint("n", i))
 			for what, err := range map[string]error{
-				"agent": firstAnswer(apiv1.NewAgentServiceClient(conn).Session, t, wire.AgentCallsToProto([]protocol.AgentCall{
+				"agent": firstAnswer(func(ctx context.Context, _ ...grpc.CallOption) (master.AgentStream, error) {
+					return master.OpenAgent(ctx, t, h.net.From("client").Dial, h.leader().GRPCAddr()), nil
+				}, t, wire.AgentCallsToProto([]protocol.AgentCall{
 					protocol.RegisterAgent{Agent: api.Agent{Hostname: "h"}, Nonce: nonce, BootID: "b", Version: test.version},
 				})),
 				"scheduler": firstAnswer(apiv1.NewSchedulerServiceClient(conn).Session, t, wire.SchedulerCallsToProto([]protocol.NumberedCall{{

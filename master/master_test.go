@@ -191,20 +191,22 @@ func awaitEvent[E protocol.SchedulerEvent](s *scheduler) E {
 // node is an agent's session written by hand.
 type node struct {
 	t       *testing.T
-	stream  apiv1.AgentService_SessionClient
+	stream  master.AgentStream
 	session uint64
 	events  []protocol.AgentEvent
 	stop    context.CancelFunc
 }
 
-func newNode(t *testing.T, conn *grpc.ClientConn, nonce api.Nonce) *node {
+// newNode registers an agent of this house.
+func (h *house) newNode(address string, nonce api.Nonce) *node {
+	h.t.Helper()
+	return newNode(h.t, h.net.From("client").Dial, address, nonce)
+}
+
+func newNode(t *testing.T, dial wire.Dialer, address string, nonce api.Nonce) *node {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	stream, err := apiv1.NewAgentServiceClient(conn).Session(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &node{t: t, stream: stream, stop: cancel}
+	a := &node{t: t, stream: master.OpenAgent(ctx, t, dial, address), stop: cancel}
 	a.call(protocol.RegisterAgent{
 		Agent: api.Agent{Hostname: "host-of-" + string(nonce), Resources: api.Scalars(4, 4096)}, Nonce: nonce, BootID: "boot",
 	})
@@ -252,7 +254,7 @@ func TestOneOffer(t *testing.T) {
 		defer h.close()
 		conn := h.connect(h.leader().GRPCAddr())
 		defer conn.Close()
-		agent := newNode(t, conn, "n1")
+		agent := h.newNode(h.leader().GRPCAddr(), "n1")
 		defer agent.stop()
 		framework := newScheduler(t, conn, protocol.Subscribe{
 			Framework: api.Framework{Name: "batch", Roles: []api.Role{"web"}}, Instance: "i1",
@@ -324,7 +326,7 @@ func TestThreeMasters(t *testing.T) {
 		defer h.close()
 		first := h.leader()
 		conn := h.connect(first.GRPCAddr())
-		agent := newNode(t, conn, "n1")
+		agent := h.newNode(first.GRPCAddr(), "n1")
 		<-time.After(5 * time.Second) // every master has announced itself
 		for _, r := range h.masters {
 			if r == first {
@@ -390,7 +392,7 @@ func TestThreeMasters(t *testing.T) {
 				t.Errorf("a follower names %v; %s leads in term %v", answer, second.GRPCAddr(), term)
 			}
 		}
-		again := newNode(t, conn, "n1")
+		again := h.newNode(second.GRPCAddr(), "n1")
 		defer again.stop()
 		agents, err := apiv1.NewOperatorServiceClient(conn).ListAgents(t.Context(), &apiv1.ListRequest{})
 		if err != nil || len(agents.Items) != 1 || agents.Items[0].Id != "agent-1" {
@@ -405,7 +407,7 @@ func TestHTTP(t *testing.T) {
 		defer h.close()
 		leader := h.leader()
 		conn := h.connect(leader.GRPCAddr())
-		agent := newNode(t, conn, "n1")
+		agent := h.newNode(leader.GRPCAddr(), "n1")
 		defer conn.Close()
 		defer agent.stop()
 		synctest.Wait() // the leader has its heartbeat, which nothing answers: without, the agent is INITING

@@ -163,26 +163,35 @@ func may(row rights.Row, who string) bool {
 	return err == nil
 }
 
-// TestTheTableIsWhatMastersDo tries every method and every route, by gRPC, by HTTP and as JSON, as everybody.
+// TestTheTableIsWhatMastersDo tries every method and every route, by gRPC, as a direct stream, by HTTP and as JSON, as
+// everybody.
 func TestTheTableIsWhatMastersDo(t *testing.T) {
 	behindWalls(t, "off", func(w *walled) {
 		tried := map[string]bool{}
 		for who := range identities() {
 			conn := w.from(who)
+			try := func(call string, open func(context.Context) (grpc.ClientStream, error)) {
+				row, has := rights.RowOf(call)
+				if !has {
+					t.Errorf("%s is served and has no row in the table", call)
+					return
+				}
+				tried[call] = true
+				if err := w.try(open, who, call); denied(err) == may(row, who) {
+					t.Errorf("%s by %s: %v; the table says %v", call, who, err, may(row, who))
+				}
+			}
 			for service, info := range w.server.GetServiceInfo() {
 				for _, method := range info.Methods {
 					call := "/" + service + "/" + method.Name
-					row, has := rights.RowOf(call)
-					if !has {
-						t.Errorf("%s is served and has no row in the table", call)
-						continue
-					}
-					tried[call] = true
-					if err := w.try(conn, who, call); denied(err) == may(row, who) {
-						t.Errorf("%s by %s: %v; the table says %v", call, who, err, may(row, who))
-					}
+					try(call, func(ctx context.Context) (grpc.ClientStream, error) {
+						return conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, call)
+					})
 				}
 			}
+			try(apiv1.AgentService_Session_FullMethodName, func(ctx context.Context) (grpc.ClientStream, error) {
+				return OpenAgent(ctx, t, w.net.From(who).Dial, w.GRPCAddr()), nil
+			})
 			_ = conn.Close()
 			w.tryRoutes(who, tried)
 		}
@@ -199,10 +208,10 @@ func TestTheTableIsWhatMastersDo(t *testing.T) {
 }
 
 // try makes a call with an empty request, and returns what the first answer is.
-func (w *walled) try(conn *grpc.ClientConn, who, call string) error {
+func (w *walled) try(open func(context.Context) (grpc.ClientStream, error), who, call string) error {
 	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 	defer cancel()
-	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, call)
+	stream, err := open(ctx)
 	if err != nil {
 		return err
 	}
@@ -458,11 +467,7 @@ func TestAForgottenAgentStaysOut(t *testing.T) {
 func TestAnAgentSpeaksForItself(t *testing.T) {
 	behindWalls(t, "off", func(w *walled) {
 		for nonce, may := range map[api.Nonce]bool{"nonce": true, "another": false} {
-			conn := w.from("agent")
-			stream, err := apiv1.NewAgentServiceClient(conn).Session(w.ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			stream := OpenAgent(w.ctx, t, w.net.From("agent").Dial, w.GRPCAddr())
 			batches, err := wire.AgentCallBatches([]protocol.AgentCall{protocol.RegisterAgent{Nonce: nonce, Agent: api.Agent{Hostname: "h"}, BootID: "b"}})
 			if err != nil {
 				t.Fatal(err)
@@ -474,7 +479,6 @@ func TestAnAgentSpeaksForItself(t *testing.T) {
 			if (err == nil) != may || err != nil && !denied(err) {
 				t.Errorf("nonce %s: %v", nonce, err)
 			}
-			_ = conn.Close()
 		}
 	})
 }

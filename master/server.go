@@ -59,7 +59,6 @@ func (m *Master) newServer() *grpc.Server {
 		server  any
 	}{
 		{apiv1.SchedulerService_ServiceDesc, schedulerService{leading: m.leading}},
-		{apiv1.AgentService_ServiceDesc, agentService{leading: m.leading}},
 		{apiv1.OperatorService_ServiceDesc, m.services.operator},
 		{apiv1.RaftService_ServiceDesc, m.services.raft},
 		{apiv1.StoreService_ServiceDesc, storeService{leading: m.leading}},

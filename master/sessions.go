@@ -118,12 +118,7 @@ func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, 
 		},
 	})
 	defer context.AfterFunc(l.serving, func() { out.Close(l.leading.notLeader("agent.session")) })()
-	read := func() { out.Close(l.readAgent(conn, out, stream)) }
-	if direct.HangUp(ctx) == nil {
-		l.leading.beside.Go(read)
-	} else {
-		read()
-	}
+	out.Close(l.readAgent(conn, out, stream))
 	return wire.Status(out.Wait(ctx))
 }
 

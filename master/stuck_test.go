@@ -63,7 +63,7 @@ func TestAStuckLoopEndsItsLeadership(t *testing.T) {
 		first := h.leader()
 		term, _ := first.Leading()
 		conn := h.connect(first.GRPCAddr())
-		agent := newNode(t, conn, "n1")
+		agent := h.newNode(first.GRPCAddr(), "n1")
 		defer agent.stop()
 		hold := make(chan struct{})
 		tar.Store(&hold)

@@ -52,7 +52,7 @@ func TestTheClusterIsWatched(t *testing.T) {
 		<-time.After(2 * time.Second) // everybody has begun
 
 		conn := h.connect(first.GRPCAddr())
-		agent := newNode(t, conn, "n1")
+		agent := h.newNode(first.GRPCAddr(), "n1")
 		framework := newScheduler(t, conn, protocol.Subscribe{Framework: api.Framework{Name: "f"}, Instance: "i1"})
 		offer := awaitEvent[protocol.Offers](framework).Offers[0]
 		rest := func(what string) {

@@ -20,6 +20,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/frameworktest"
+	"github.com/tenderhq/tender/internal/direct"
 )
 
 // vandal sends what no proper peer sends: noise instead of a protocol, and messages of the right types with any
@@ -105,7 +106,12 @@ func (v *vandal) rampage(t *testing.T, c *frameworktest.Handle) {
 			t.Fatal(err)
 		}
 		for _, service := range []string{"SchedulerService", "AgentService", "ExecutorService", "OperatorService", "StoreService", "RaftService", "MasterService"} {
-			v.service(conn, protoreflect.FullName("tender.v1."+service))
+			v.service(protoreflect.FullName("tender.v1."+service), func(ctx context.Context, path string) (grpc.ClientStream, error) {
+				if path == apiv1.AgentService_Session_FullMethodName {
+					return direct.Open[apiv1.AgentCalls, apiv1.AgentEvents](ctx, dial, address, api.MessageBytesMax)
+				}
+				return conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, path)
+			})
 		}
 		_ = conn.Close()
 	}
@@ -132,7 +138,10 @@ func (v *vandal) noise(dial func(context.Context, string) (net.Conn, error), add
 // dangerous has the methods whose garbage could be a valid order of an operator.
 var dangerous = map[protoreflect.Name]bool{"TransferLeader": true, "RemovePeer": true, "AddPeer": true, "MarkAgent": true, "RemoveFramework": true, "KillTask": true, "SetRole": true, "Reserve": true, "Announce": true}
 
-func (v *vandal) service(conn *grpc.ClientConn, name protoreflect.FullName) {
+// opener opens the stream of a method.
+type opener = func(ctx context.Context, path string) (grpc.ClientStream, error)
+
+func (v *vandal) service(name protoreflect.FullName, open opener) {
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
 	if err != nil {
 		panic(err) // the list of services is wrong
@@ -145,18 +154,17 @@ func (v *vandal) service(conn *grpc.ClientConn, name protoreflect.FullName) {
 			if dangerous[method.Name()] {
 				v.names = []string{"", "zz", "é", "../..", "zz:1", "\x00"}
 			}
-			v.call(conn, method)
+			v.call(open, method)
 			v.names = names
 		}
 	}
 }
 
 // call opens one stream, sends several messages, and listens for a moment.
-func (v *vandal) call(conn *grpc.ClientConn, method protoreflect.MethodDescriptor) {
+func (v *vandal) call(open opener, method protoreflect.MethodDescriptor) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(50+v.random.IntN(2000))*time.Millisecond)
 	defer cancel()
-	path := "/" + string(method.Parent().FullName()) + "/" + string(method.Name())
-	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, path)
+	stream, err := open(ctx, "/"+string(method.Parent().FullName())+"/"+string(method.Name()))
 	if err != nil {
 		return
 	}

@@ -75,6 +75,9 @@ func (e *end) receive() (kind byte, body mem.BufferSlice, err error) {
 	if _, err := io.ReadFull(e.conn, e.head[:]); err != nil {
 		return 0, nil, err
 	}
+	if e.head[0] > kindEnd {
+		return 0, nil, api.E("stream.receive", api.Invalid, "", fmt.Errorf("a frame of kind %d, where there are 0 and 1", e.head[0]))
+	}
 	left := int(binary.BigEndian.Uint32(e.head[1:]))
 	if left > e.most {
 		return 0, nil, api.E("stream.receive", api.Limit, "", fmt.Errorf("a message has %d bytes, at most %d are taken", left, e.most))

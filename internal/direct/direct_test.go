@@ -15,9 +15,11 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/direct"
 	"github.com/tenderhq/tender/internal/testing/memnet"
 	"github.com/tenderhq/tender/internal/wire"
@@ -196,29 +198,45 @@ func TestTheClientLeaves(t *testing.T) {
 	})
 }
 
-// TestTooLarge (R34): a message that is announced as too large is not read.
-func TestTooLarge(t *testing.T) {
-	serve(t, func(w *world) {
-		heard := make(chan error, 1)
-		w.handle = func(stream up) error {
-			_, err := stream.Recv()
-			heard <- err
-			return err
-		}
-		conn, err := w.dial(w.t.Context(), "host:1")
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		defer conn.Close()
-		frame := binary.BigEndian.AppendUint32([]byte("TENDER 1\n\x00"), mostBytes+1)
-		if _, err := conn.Write(frame); err != nil {
-			w.t.Fatal(err)
-		}
-		if err := <-heard; !api.Is(err, api.Limit) {
-			w.t.Errorf("it was heard: %v", err)
-		}
-		if _, err := io.Copy(io.Discard, conn); err != nil {
-			w.t.Error(err)
-		}
-	})
+// TestHalvesAndWorse (R34, R85): what is announced as too large, or is of another kind, is not read, and its client is told
+// so, whatever the handler returns. Half a frame holds up nobody who ends the stream.
+func TestHalvesAndWorse(t *testing.T) {
+	for name, test := range map[string]struct {
+		frame string
+		told  api.Kind
+	}{
+		"too large":       {string(binary.BigEndian.AppendUint32([]byte{0}, mostBytes+1)), api.Limit},
+		"of another kind": {"\x02\x00\x00\x00\x00", api.Invalid},
+		"half a head":     {"\x00\x00", api.Removed},
+		"half a message":  {"\x00\x00\x00\x00\x09half", api.Removed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			serve(t, func(w *world) {
+				heard := make(chan error, 1)
+				w.handle = func(stream up) error {
+					late := time.AfterFunc(time.Second, func() { direct.HangUp(stream.Context())(errOver) })
+					defer late.Stop()
+					_, err := stream.Recv()
+					heard <- err
+					return nil
+				}
+				conn, err := w.dial(w.t.Context(), "host:1")
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				defer conn.Close()
+				if _, err := io.WriteString(conn, "TENDER 1\n"+test.frame); err != nil {
+					w.t.Fatal(err)
+				}
+				if err := <-heard; err == nil {
+					w.t.Error("it was taken for a message")
+				}
+				got, err := io.ReadAll(conn)
+				said := new(apiv1.Error)
+				if err != nil || len(got) < 5 || got[0] != 1 || proto.Unmarshal(got[5:], said) != nil || !api.Is(wire.ErrorFromProto(said), test.told) {
+					w.t.Errorf("the client is told %q, %v; want %v", got, err, test.told)
+				}
+			})
+		})
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -120,13 +121,10 @@ func (s *Server) run(conn net.Conn, info credentials.AuthInfo) {
 // streamKey is the key under which the context of a stream has the stream.
 type streamKey struct{}
 
-// HangUp returns the function that ends a stream from outside, with an error for its client, so that its handler receives
-// no more; nil for a stream of gRPC.
+// HangUp returns the function that ends the stream with this context from outside, with an error for its client, so that
+// its handler receives no more.
 func HangUp(ctx context.Context) func(error) {
-	if stream, is := ctx.Value(streamKey{}).(*serverStream); is {
-		return stream.hangUp
-	}
-	return nil
+	return ctx.Value(streamKey{}).(*serverStream).hangUp
 }
 
 // Wait returns when all streams have ended.
@@ -163,6 +161,9 @@ func (s *serverStream) RecvMsg(into any) error {
 	case s.ended.Load():
 		return errEnded
 	case err != nil:
+		if refused := (*api.Error)(nil); errors.As(err, &refused) {
+			s.hangUp(refused) // whatever the handler makes of it, the client is told
+		}
 		s.cancel()
 		return err
 	case kind == kindEnd:

@@ -17,6 +17,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/internal/direct"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/rights"
@@ -277,12 +278,9 @@ func aRevokedFrameworkEnds(t *testing.T, c *trusted) {
 // register registers a new agent with the name in the pass.
 func (c *trusted) register(pass *trust.Pass) error {
 	c.t.Helper()
-	conn, err := transport.Connect(c.masters[0], trust.NewHolder(pass).Dialer(transport.DialTCP, trust.Master))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer conn.Close()
-	stream, err := apiv1.NewAgentServiceClient(conn).Session(c.t.Context())
+	ctx, end := context.WithCancel(c.t.Context())
+	defer end()
+	stream, err := direct.Open[apiv1.AgentCalls, apiv1.AgentEvents](ctx, trust.NewHolder(pass).Dialer(transport.DialTCP, trust.Master), c.masters[0], api.MessageBytesMax)
 	if err == nil {
 		err = stream.Send(wire.AgentCallsToProto([]protocol.AgentCall{protocol.RegisterAgent{
 			Version: version.String(), Agent: api.Agent{Hostname: "copy", Resources: api.Scalars(1, 32)}, Nonce: api.Nonce(pass.Identity().Name), BootID: "b",
