@@ -34,9 +34,10 @@ const (
 	// leader's loop takes nothing from outside until there is room.
 	proposalsMax     = 16384
 	proposalBytesMax = 64 << 20
-	// entriesInFlightMax bounds the entries between us and the quorum. While so many are under way, proposals gather
-	// for the next entry.
-	entriesInFlightMax = 4
+	// entriesInFlightMax bounds the entries between us and the quorum: the others write one while we write the next.
+	// Meanwhile proposals gather for the entry after that. If there were more, each would hold less, and each is a write
+	// to the disk of every master.
+	entriesInFlightMax = 2
 )
 
 // Leadership is one term in which this master leads.
@@ -167,7 +168,7 @@ type entry struct {
 // propose writes what waits, several commands in one entry, until the leadership ends.
 func (l *Leadership) propose() {
 	defer close(l.stopped)
-	flying := make(chan entry, entriesInFlightMax-1)
+	flying := make(chan entry, entriesInFlightMax-2) // one more is being resolved, and one waits to be put here
 	resolved := make(chan struct{})
 	go func() {
 		defer close(resolved)

@@ -32,3 +32,23 @@ func TestWhatCantBeWrittenEndsNothing(t *testing.T) {
 		q.stopAll()
 	})
 }
+
+// TestProposalsGather: while two entries are under way, what is proposed piece by piece waits for one entry together.
+func TestProposalsGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuorum(t, 3)
+		defer q.stopAll()
+		id, lead := q.leader("")
+		addr := q.nodes[id].config.Advertise
+		q.mesh.isolate(addr, true) // nothing is committed
+		const proposals = 20
+		for i := range proposals {
+			lead.Propose(Proposal{Command: admit("a", uint64(i+1))})
+			synctest.Wait() // until it is in an entry, if it can be
+		}
+		if gathered := lead.Waiting(); gathered != proposals-2 || lead.ended() {
+			t.Errorf("of %d proposals %d wait for an entry; over: %v", proposals, gathered, lead.ended())
+		}
+		q.mesh.isolate(addr, false)
+	})
+}
