@@ -382,10 +382,10 @@ func (s storeService) look(ctx context.Context, l *leader, r *apiv1.StoreWatchRe
 
 // storeWriteBytesMax bounds the bytes of store writes that are on their way to the quorum. Further writes wait. So
 // these writes fill neither the queue to the quorum nor the time between two commits of other changes. A small write
-// counts as storeWriteBytesMin.
+// counts as storeWriteBytesMin, so at most 512 are on their way: all that two frameworks may write at a time.
 const (
 	storeWriteBytesMax = 4 << 20
-	storeWriteBytesMin = 32 << 10
+	storeWriteBytesMin = 8 << 10
 )
 
 // writeStore is request for a store write of that many bytes. The bytes count as under way until the quorum has
