@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -220,5 +221,21 @@ func TestDeafCallersOfHTTP(t *testing.T) {
 		}
 		_ = writer.Close()
 		end()
+	})
+}
+
+// TestHeadersAreBounded (R34): a call with very long headers is refused, as they are kept while it waits to be read.
+func TestHeadersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, network, end := aloneAt(t, "none")
+		defer end()
+		conn := peerOf(t, network, "writer")
+		defer conn.Close()
+		for bytes, refused := range map[int]bool{headerBytesMax / 2: false, headerBytesMax: true} {
+			ctx := metadata.AppendToOutgoingContext(t.Context(), "long", strings.Repeat("x", bytes))
+			if _, err := apiv1.NewMasterServiceClient(conn).Leader(ctx, &apiv1.LeaderRequest{}); (err != nil) != refused {
+				t.Errorf("a call with %d bytes of headers: %v", bytes, err)
+			}
+		}
 	})
 }

@@ -48,6 +48,7 @@ func (m *Master) newServer() *grpc.Server {
 		grpc.InitialWindowSize(streamWindowBytes),
 		grpc.InitialConnWindowSize(wire.ConnWindowBytes),
 		grpc.MaxConcurrentStreams(streamsPerConnMax),
+		grpc.MaxHeaderListSize(headerBytesMax),
 		grpc.ConnectionTimeout(handshakeMax),
 		// Keepalive finds peers that vanished without a word; heartbeats find those that hang.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: m.keepaliveTime(), Timeout: 5 * time.Second, MaxConnectionIdle: idleConnectionMax}),
