@@ -4,11 +4,14 @@
 package codec
 
 import (
+	"fmt"
 	"mime"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // Encoding is how a message is written.
@@ -42,12 +45,45 @@ func (e Encoding) Marshal(m proto.Message) ([]byte, error) {
 	return appendMessage(nil, m.ProtoReflect()), nil
 }
 
-// Unmarshal reads a message into an empty one. Unknown fields are skipped. It fails when a required field is missing.
+// Unmarshal reads a message into an empty one. Unknown fields are skipped. It fails when a required field is missing, or a
+// text is not UTF-8, which the protobuf of Mesos allows: an ID would come back as another one.
 func (e Encoding) Unmarshal(data []byte, m proto.Message) error {
 	if e == Protobuf {
-		return proto.Unmarshal(data, m)
+		if err := proto.Unmarshal(data, m); err != nil {
+			return err
+		}
+		return checkTexts(m.ProtoReflect())
 	}
 	return unmarshalJSON(data, m)
+}
+
+// checkTexts returns an error that names the first text in a message that is not UTF-8.
+func checkTexts(m protoreflect.Message) (err error) {
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		check := func(of protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+			switch {
+			case err != nil:
+			case of.Message() != nil:
+				err = checkTexts(v.Message())
+			case of.Kind() == protoreflect.StringKind && !utf8.ValidString(v.String()):
+				err = fmt.Errorf("%s is not UTF-8: %q", field.FullName(), v.String())
+			}
+			return err == nil
+		}
+		switch {
+		case field.IsMap():
+			value.Map().Range(func(key protoreflect.MapKey, v protoreflect.Value) bool {
+				return check(field.MapKey(), key.Value()) && check(field.MapValue(), v)
+			})
+		case field.IsList():
+			for i := 0; i < value.List().Len() && check(field, value.List().Get(i)); i++ { // it checks
+			}
+		default:
+			check(field, value)
+		}
+		return err == nil
+	})
+	return err
 }
 
 // RequestEncoding tells how a request's body is written; ok is false for a media type that is not spoken here, or none.
