@@ -93,8 +93,7 @@ var floors = []floor{
 	{"internal/verify/views", "api api/v1 internal/verify internal/wire"},
 	{"framework/jobs/internal/rules", ""},
 	{"framework/internal/jobs/core", values + "framework/jobs internal/work"},
-	{"framework/internal/jobs/writes", "api framework/jobs framework/internal/jobs/core"},
-	{"framework/internal/jobs/keeper", values + "framework/jobs framework/pack framework/internal/jobs/core framework/internal/jobs/writes internal/work"},
+	{"framework/internal/jobs/keeper", values + "framework/jobs framework/pack framework/internal/jobs/core internal/work"},
 
 	// Beside the pure packages: a test suite for allocators, which knows none of them, and an allocator in another
 	// process.
@@ -212,7 +211,7 @@ type names struct{ ban, only string }
 
 // programs are the packages that may read flags and the environment and end the process. Tests may too. The spawner of
 // tasks' namespaces is one of them, because the agent's program runs it under another name.
-const programs = ". tender/internal/cli/... tools/demo tools/bench tools/bench/allocator tools/chaos tools/exported " +
+const programs = ". tender/internal/cli/... tools/demo tools/bench tools/chaos tools/exported " +
 	"tools/stress tools/mutants tools/cost tools/release agent/walls/spaces"
 
 // exampleMains are programs as well, but only in their package main.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/framework/internal/jobs/writes"
+	"github.com/tenderhq/tender/framework/internal/jobs/keeper"
 )
 
 // writesMax is how many keys are written at the same time; more wait.
@@ -80,9 +80,9 @@ func (m *Manager) writeBatches() {
 // writeBatch writes the batch stage by stage, writesMax keys at the same time, and notes what the store refuses. What
 // fails is not repeated here: the client repeats what may succeed by itself, and waits while nobody leads. Anything else
 // would be refused again. An error says that Run has ended, or that another manager was active meanwhile.
-func writeBatch(client masters, b *writes.Batch) error {
+func writeBatch(client masters, b *keeper.Batch) error {
 	for _, stage := range b.Stages() {
-		stage = slices.DeleteFunc(stage, func(change writes.Write) bool { return b.IsRefused(change.Key) })
+		stage = slices.DeleteFunc(stage, func(change keeper.Write) bool { return b.IsRefused(change.Key) })
 		for page := range slices.Chunk(stage, writesMax) {
 			wrong := make([]error, len(page))
 			var group sync.WaitGroup
@@ -107,7 +107,7 @@ func writeBatch(client masters, b *writes.Batch) error {
 	return nil
 }
 
-func write(client masters, change writes.Write) error {
+func write(client masters, change keeper.Write) error {
 	if change.Delete {
 		return client.Delete(context.Background(), change.Key)
 	}

@@ -9,13 +9,13 @@ import (
 
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/internal/jobs/core"
-	"github.com/tenderhq/tender/framework/internal/jobs/writes"
+	"github.com/tenderhq/tender/framework/internal/jobs/keeper"
 )
 
 // loadJobs takes over the jobs in the store. A job that can't be read is logged and left as it is; it stops no other job.
 func (m *Manager) loadJobs(ctx context.Context, client masters) error {
 	began := time.Now()
-	loads, err := readAll(client.All(ctx, writes.Prefix), began)
+	loads, err := readAll(client.All(ctx, keeper.Prefix), began)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func byJob(entries iter.Seq2[framework.Entry, error]) iter.Seq2[*loading, error]
 				yield(nil, err)
 				return
 			}
-			name, key := writes.SplitKey(entry.Key)
+			name, key := keeper.SplitKey(entry.Key)
 			if last != nil && last.name != name && !yield(last, nil) {
 				return
 			}

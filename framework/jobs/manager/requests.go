@@ -13,7 +13,6 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/internal/jobs/core"
 	"github.com/tenderhq/tender/framework/internal/jobs/keeper"
-	"github.com/tenderhq/tender/framework/internal/jobs/writes"
 	"github.com/tenderhq/tender/framework/jobs"
 )
 
@@ -169,7 +168,7 @@ func (m *Manager) putFresh(ctx context.Context, op, name string, client masters,
 
 // putNew writes a record of a job that a person wants to be new or changed, if that leaves room for the jobs that there
 // are.
-func putNew(ctx context.Context, op string, client masters, name string, change writes.Write) error {
+func putNew(ctx context.Context, op string, client masters, name string, change keeper.Write) error {
 	err := client.Put(ctx, change.Key, change.Value, change.KeepFree)
 	switch {
 	case api.Is(err, api.Fenced):
@@ -311,7 +310,7 @@ func (m *Manager) statusOf(master *core.JobMaster, tasks bool) jobs.Status {
 		status.Why = fmt.Sprintf("the job manager can't run in role %s: %v", status.Role, err)
 	}
 	if why := m.keeper.Aside(master.Job.Name); why != nil {
-		status.Why = fmt.Sprintf("set aside, for the store refuses to take it: %v; it is tried again every %v, and when a job is deleted", why, writes.Again)
+		status.Why = fmt.Sprintf("set aside, for the store refuses to take it: %v; it is tried again every %v, and when a job is deleted", why, keeper.Again)
 	}
 	return status
 }

@@ -11,7 +11,6 @@ import (
 	sdk "github.com/tenderhq/tender/framework/internal/core"
 	jobcore "github.com/tenderhq/tender/framework/internal/jobs/core"
 	"github.com/tenderhq/tender/framework/internal/jobs/keeper"
-	"github.com/tenderhq/tender/framework/internal/jobs/writes"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -61,10 +60,10 @@ func (p *manager) loadJobs() {
 	records := map[string]map[string][]byte{}
 	store := w.quorum.state.Frameworks[p.s.info.ID].Store
 	for key, entry := range store { // order: irrelevant because a map is filled
-		if !strings.HasPrefix(key, writes.Prefix) {
+		if !strings.HasPrefix(key, keeper.Prefix) {
 			continue
 		}
-		name, record := writes.SplitKey(key)
+		name, record := keeper.SplitKey(key)
 		if records[name] == nil {
 			records[name] = map[string][]byte{}
 		}

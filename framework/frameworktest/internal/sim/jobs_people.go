@@ -11,7 +11,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	sdk "github.com/tenderhq/tender/framework/internal/core"
 	jobcore "github.com/tenderhq/tender/framework/internal/jobs/core"
-	"github.com/tenderhq/tender/framework/internal/jobs/writes"
+	"github.com/tenderhq/tender/framework/internal/jobs/keeper"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -409,7 +409,7 @@ func (o *office) findUnrest() string {
 		return why
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.world.quorum.state.Frameworks[p.s.info.ID].Store)) {
-		if strings.HasPrefix(key, writes.Prefix) {
+		if strings.HasPrefix(key, keeper.Prefix) {
 			return "the store still has " + key
 		}
 	}

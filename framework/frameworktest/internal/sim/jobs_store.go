@@ -6,7 +6,6 @@ import (
 	"github.com/tenderhq/tender/api"
 	jobcore "github.com/tenderhq/tender/framework/internal/jobs/core"
 	"github.com/tenderhq/tender/framework/internal/jobs/keeper"
-	"github.com/tenderhq/tender/framework/internal/jobs/writes"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/registry"
@@ -22,7 +21,7 @@ func (p *manager) writeBatch() {
 
 // writeStage makes the writes of a stage, all at once, and then those of the next one. Now and then the process is killed
 // between two, so that who takes over finds a part of the batch.
-func (p *manager) writeStage(b *writes.Batch, stages [][]writes.Write) {
+func (p *manager) writeStage(b *keeper.Batch, stages [][]keeper.Write) {
 	if len(stages) == 0 {
 		p.s.planLater(0, func() { p.followBatch(b) })
 		return
@@ -54,7 +53,7 @@ func (p *manager) writeStage(b *writes.Batch, stages [][]writes.Write) {
 }
 
 // followBatch goes on behind a batch.
-func (p *manager) followBatch(b *writes.Batch) {
+func (p *manager) followBatch(b *keeper.Batch) {
 	p.runWork(func(now time.Time) {
 		aside := map[string]bool{}
 		for _, name := range p.Names() {
@@ -71,7 +70,7 @@ func (p *manager) followBatch(b *writes.Batch) {
 
 // sendWrite makes a write as the SDK does: again and again under one number, until a leader has answered, as long as no other
 // instance of the framework can have been active meanwhile (R17).
-func (p *manager) sendWrite(write writes.Write, done func(*api.Error)) {
+func (p *manager) sendWrite(write keeper.Write, done func(*api.Error)) {
 	on := p.s.takeLane()
 	on.writes++
 	counter, answered := on.writes, false

@@ -7,12 +7,12 @@
 package keeper
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/internal/jobs/core"
-	"github.com/tenderhq/tender/framework/internal/jobs/writes"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/internal/wallclock"
 )
@@ -67,8 +67,8 @@ type Keeper struct {
 	gather  gather
 	judges  judges
 
-	writes.Writes // what of the jobs is to be written
-	waiters       // who wait for that
+	writes  // what of the jobs is to be written
+	waiters // who wait for that
 }
 
 // New makes a keeper without jobs.
@@ -82,7 +82,7 @@ func New(config Config, now time.Time) *Keeper {
 // Forget forgets all jobs, because another manager may have kept them meanwhile. Names that are claimed stay so.
 func (k *Keeper) Forget() {
 	*k = Keeper{config: k.config, clock: k.clock, judges: k.judges, book: book{jobs: make(map[string]*entry), claimed: k.book.claimed}, wants: newWants(), flights: make(flights), gather: newGather(),
-		Writes: writes.New()}
+		writes: writes{keys: make(map[string]record), aside: make(map[string]*aside)}}
 }
 
 // Begin says that the session with these masters has begun, in which the offers of the one before are gone. What has to
@@ -163,7 +163,7 @@ func (k *Keeper) Settle() {
 func (k *Keeper) Load(name string, m *core.JobMaster, left []string, now time.Time) {
 	k.clock.calendar.Distrust(now)
 	for _, key := range left {
-		k.MarkDirty(name, key)
+		k.markDirty(name, key)
 	}
 	if m == nil {
 		return
@@ -195,12 +195,13 @@ func (k *Keeper) Hear(status api.Status, now time.Time) (later bool) {
 		}
 		return false
 	}
-	before := k.Mark(e.name)
+	before := len(*k.effectsOf(e.name))
 	effects := k.stepJob(e, now, core.Heard{Status: status})
 	if slices.ContainsFunc(effects, func(effect core.Effect) bool { _, is := effect.(core.Acknowledge); return !is }) {
 		return true
 	}
-	k.Reset(e.name, before) // nothing has to be written before
+	waiting := k.effectsOf(e.name)
+	*waiting = (*waiting)[:before] // nothing has to be written before
 	return false
 }
 
@@ -215,14 +216,15 @@ func (k *Keeper) stepOnce(e *entry, now time.Time, happened core.Event) []core.E
 	if e.master.Phase != before { // what ends a job needs less room than what goes on
 		k.TryAside(e.name)
 	}
-	for _, effect := range effects {
-		switch effect := effect.(type) {
+	for _, its := range effects {
+		switch its := its.(type) {
 		case core.Save:
-			k.MarkDirty(e.name, effect.Key)
+			k.markDirty(e.name, its.Key)
 		case core.Ended:
 			k.book.endings.add(ending{e.name, e.master.Run, now})
 		default:
-			k.AddEffect(e.name, effect)
+			waiting := k.effectsOf(e.name)
+			*waiting = append(*waiting, effect{e.name, its})
 		}
 	}
 	k.noteChange(e, Step{before, happened, effects})
@@ -239,7 +241,7 @@ func (k *Keeper) noteChange(e *entry, by Step) {
 // Next returns when [Keeper.Ring] is to be called: a job has to be woken, tried again or forgotten, a gang's offers have
 // been held for long enough, or the clock has to be looked at. Zero: by time alone nothing happens.
 func (k *Keeper) Next(now time.Time) (next time.Time) {
-	times := []time.Time{k.book.wakes.Next(), k.gather.until, k.TryAt(), k.nextTelling()}
+	times := []time.Time{k.book.wakes.Next(), k.gather.until, k.again, k.nextTelling()}
 	if ended := k.book.endings; len(ended) > 0 {
 		times = append(times, ended[0].at.Add(k.config.HistoryAge+1))
 	}
@@ -256,7 +258,7 @@ func (k *Keeper) Next(now time.Time) (next time.Time) {
 
 // Ring wakes the jobs that are due, and tries those again that were set aside.
 func (k *Keeper) Ring(now time.Time) {
-	k.TryAllAside(now)
+	k.tryAllAside(now)
 	for e := k.book.nextDue(now); e != nil; e = k.book.nextDue(now) {
 		k.stepJob(e, now, core.Woken{})
 	}
@@ -272,13 +274,6 @@ func (k *Keeper) forgetOld(now time.Time) {
 	}
 }
 
-// TakeBatch removes and returns what has to be written now. When it is written, call [Keeper.Written]; if nothing more
-// can be written, [Keeper.Unwritten].
-func (k *Keeper) TakeBatch() *writes.Batch {
-	k.busy, k.under, k.grows = true, k.grows, nil
-	return k.Writes.TakeBatch(k.Job)
-}
-
 // Unwritten says that the session is over for good, as a batch can't be written, and why.
 func (k *Keeper) Unwritten(why error) {
 	k.masters, k.busy = nil, false
@@ -286,28 +281,31 @@ func (k *Keeper) Unwritten(why error) {
 }
 
 // Written goes on behind a batch: what the store has refused is set aside, and what has waited for the rest is done.
-func (k *Keeper) Written(b *writes.Batch, now time.Time) {
+func (k *Keeper) Written(b *Batch, now time.Time) {
 	k.setAside(b, now)
-	for _, done := range b.Effects {
-		if b.Refused(done.Job) == nil {
+	for _, done := range b.effects {
+		if b.refused[done.job] == nil {
 			k.performEffect(done, now)
 		}
 	}
-	for _, name := range k.Readmit(b) {
+	for _, name := range k.readmit(b) {
 		k.config.Log.Info("a job that was set aside is stored again", "job", name)
 		if e := k.book.jobs[name]; e != nil {
 			k.noteChange(e, Step{})
 		}
 	}
 	k.busy = false
-	tellAll(&k.under, func(w waiter) (refused, over error) { return b.Refused(w.job), nil })
+	tellAll(&k.under, func(w waiter) (refused, over error) { return b.refused[w.job], nil })
 }
 
 // setAside sets the jobs aside that were refused. Of their tasks that were to be launched none is.
-func (k *Keeper) setAside(b *writes.Batch, now time.Time) {
-	names, dropped := k.SetAside(b, now)
-	for _, name := range names {
-		k.config.Log.Warn("a job is set aside", "job", name, "error", b.Refused(name))
+func (k *Keeper) setAside(b *Batch, now time.Time) {
+	dropped := make(map[string][]api.TaskID)
+	for name := range b.refused { // order: irrelevant because each is by itself
+		dropped[name] = k.writes.setAside(name, b, now)
+	}
+	for _, name := range slices.Sorted(maps.Keys(dropped)) {
+		k.config.Log.Warn("a job is set aside", "job", name, "error", b.refused[name])
 		e := k.book.jobs[name]
 		for _, task := range dropped[name] {
 			k.giveBack(k.flights.leave(task), refuseShort)
@@ -322,7 +320,7 @@ func (k *Keeper) setAside(b *writes.Batch, now time.Time) {
 }
 
 // performEffect does what has waited for a batch.
-func (k *Keeper) performEffect(done writes.Effect, now time.Time) {
+func (k *Keeper) performEffect(done effect, now time.Time) {
 	switch effect := done.Effect.(type) {
 	case core.Dispatch:
 		k.launchOffer(effect.Task)
@@ -333,10 +331,10 @@ func (k *Keeper) performEffect(done writes.Effect, now time.Time) {
 	case core.Tell:
 		k.askMasters(func() error { _ = k.masters.TellJob(effect.Event); return nil }) // people read it, and nothing depends on it
 	case core.Forgotten:
-		if m := k.Job(done.Job); k.masters != nil && m != nil && m.Gone {
-			k.book.remove(done.Job)
-			k.config.Changed(done.Job, Step{})
-			k.TrySoon(now)
+		if m := k.Job(done.job); k.masters != nil && m != nil && m.Gone {
+			k.book.remove(done.job)
+			k.config.Changed(done.job, Step{})
+			k.trySoon(now)
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/internal/jobs/core"
-	"github.com/tenderhq/tender/framework/internal/jobs/writes"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/internal/testing/transcript"
 )
@@ -51,7 +50,7 @@ func TestNothingIsDoneForWhatWasRefused(t *testing.T) {
 		if len(masters.told) > 0 || k.Aside("sum") == nil {
 			t.Fatalf("the store has refused the job, whose masters were told %q; it is set aside because %v", masters.told, k.Aside("sum"))
 		}
-		now = now.Add(writes.Again)
+		now = now.Add(Again)
 		k.Ring(now)
 	}
 	write(nil)

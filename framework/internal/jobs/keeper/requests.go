@@ -10,7 +10,6 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/internal/jobs/core"
-	"github.com/tenderhq/tender/framework/internal/jobs/writes"
 	"github.com/tenderhq/tender/framework/jobs"
 )
 
@@ -149,13 +148,13 @@ func MayBecome(job, other jobs.Job) error {
 }
 
 // Writes returns what is to be written, one after the other, before [Fresh.Stored] is called.
-func (f *Fresh) Writes() (list []writes.Write, err error) {
+func (f *Fresh) Writes() (list []Write, err error) {
 	for _, record := range f.records {
 		value, err := f.master.Record(record)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, writes.Write{Key: writes.KeyOf(f.master.Job.Name, record), Value: value, KeepFree: writes.FreeForAll})
+		list = append(list, Write{Key: keyOf(f.master.Job.Name, record), Value: value, KeepFree: freeForAll})
 	}
 	return list, nil
 }
@@ -164,7 +163,7 @@ func (f *Fresh) Writes() (list []writes.Write, err error) {
 // is deleted again.
 func (f *Fresh) Refused(number int) {
 	for _, record := range f.records[:number] {
-		f.keeper.MarkDirty(f.master.Job.Name, record)
+		f.keeper.markDirty(f.master.Job.Name, record)
 	}
 }
 
@@ -181,7 +180,7 @@ func (f *Fresh) Stored(now time.Time) error {
 		err = checkSeen(f.op, there, f.seen)
 	}
 	if err != nil {
-		f.keeper.MarkDirty(name, core.VersionKey(f.version.Number))
+		f.keeper.markDirty(name, core.VersionKey(f.version.Number))
 		return err
 	}
 	f.keeper.Tell(name, now, core.Updated{Version: f.version})

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/internal/jobs/core"
-	"github.com/tenderhq/tender/framework/internal/jobs/writes"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/internal/testing/transcript"
 )
@@ -78,7 +77,7 @@ func (l *life) takeOver() {
 		Calendar: func(_, _ string, after time.Time) (time.Time, error) { return after.Add(time.Hour), nil }}, now)
 	records := map[string]map[string][]byte{}
 	for key, value := range l.store {
-		name, record := writes.SplitKey(key)
+		name, record := SplitKey(key)
 		if records[name] == nil {
 			records[name] = map[string][]byte{}
 		}
@@ -100,7 +99,7 @@ func (l *life) takeOver() {
 }
 
 // write makes a write, or kills the manager before it.
-func (l *life) write(one writes.Write) (made bool) {
+func (l *life) write(one Write) (made bool) {
 	if l.left == 0 {
 		l.left = -1
 		l.takeOver()
@@ -148,7 +147,7 @@ func (l *life) submit(job jobs.Job) {
 		if err != nil {
 			l.t.Fatal(err)
 		}
-		if !slices.ContainsFunc(list, func(one writes.Write) bool { return !l.write(one) }) {
+		if !slices.ContainsFunc(list, func(one Write) bool { return !l.write(one) }) {
 			l.act(func(now time.Time) { _ = fresh.Stored(now) })
 		}
 	}

@@ -1,9 +1,4 @@
-// Package writes decides what of the jobs is written to their manager's store, in which order, and what waits until it
-// is there. A job that the store refuses is set aside, and holds up no other.
-//
-// It is a value without clock, goroutine, lock or I/O. The manager writes what a [Batch] says, and tells what was
-// refused.
-package writes
+package keeper
 
 import (
 	"maps"
@@ -18,8 +13,8 @@ import (
 // Prefix is how all keys of jobs begin; the job's name follows.
 const Prefix = "jobs/"
 
-// KeyOf returns the key in the store of a record of the job.
-func KeyOf(name, record string) string { return Prefix + name + "/" + record }
+// keyOf returns the key in the store of a record of the job.
+func keyOf(name, record string) string { return Prefix + name + "/" + record }
 
 // SplitKey returns the job and the record that a key is of.
 func SplitKey(key string) (name, record string) {
@@ -30,15 +25,15 @@ func SplitKey(key string) (name, record string) {
 // How much of each of the store's bounds a write has to leave free, in percent. A store that is nearly full takes no new
 // jobs; the jobs that it has go on; and what ends a job has the last of the room to itself.
 const (
-	FreeForAll  = 20 // left by a new job, and by a new version of one
+	freeForAll  = 20 // left by a new job, and by a new version of one
 	freeForEnds = 5  // left by what a running job writes
 )
 
-// Writes are what has to be written, and the effects that wait for it. One batch is written at a time; meanwhile the
-// next one grows.
-type Writes struct {
+// writes are what has to be written, and the effects that wait for it. One batch is written at a time; meanwhile the next
+// one grows. A job that the store refuses is set aside, and holds up no other.
+type writes struct {
 	keys    map[string]record // to be written
-	effects []Effect          // effects that wait for these keys
+	effects []effect          // effects that wait for these keys
 	aside   map[string]*aside // by job
 	again   time.Time         // when the jobs that were set aside are tried again; zero: there are none
 }
@@ -46,55 +41,35 @@ type Writes struct {
 // record is what a key stands for.
 type record struct{ job, name string }
 
-// Effect is an effect of a job that waits until all that was to be written before it is in the store.
-type Effect struct {
-	Job    string
-	Effect core.Effect
-}
-
-// New returns the writes of a manager that has yet to load its jobs.
-func New() Writes {
-	return Writes{keys: make(map[string]record), aside: make(map[string]*aside)}
+// effect is an effect of a job that waits until all that was to be written before it is in the store.
+type effect struct {
+	job string
+	core.Effect
 }
 
 // Any reports whether there is something to write, or an effect to perform.
-func (w *Writes) Any() bool { return len(w.keys)+len(w.effects) > 0 }
+func (w *writes) Any() bool { return len(w.keys)+len(w.effects) > 0 }
 
-// MarkDirty says that the job's record is not in the store as it should be.
-func (w *Writes) MarkDirty(name, what string) {
+// markDirty says that the job's record is not in the store as it should be.
+func (w *writes) markDirty(name, what string) {
 	keys := w.keys
 	if a := w.aside[name]; a != nil && !a.tried {
 		keys = a.keys
 	}
-	keys[KeyOf(name, what)] = record{name, what}
+	keys[keyOf(name, what)] = record{name, what}
 }
 
-// AddEffect lets an effect of the job wait for all that is to be written by now.
-func (w *Writes) AddEffect(name string, effect core.Effect) {
-	list := w.effectsOf(name)
-	*list = append(*list, Effect{name, effect})
-}
-
-// effectsOf returns the list of effects that those of the job are added to.
-func (w *Writes) effectsOf(name string) *[]Effect {
+// effectsOf returns the list of effects that those of the job are added to. They wait for all that is to be written by now.
+func (w *writes) effectsOf(name string) *[]effect {
 	if a := w.aside[name]; a != nil && !a.tried {
 		return &a.effects
 	}
 	return &w.effects
 }
 
-// Mark and Reset remove effects of a job that need not wait for a write.
-func (w *Writes) Mark(name string) int { return len(*w.effectsOf(name)) }
-
-// Reset removes the effects of the job that were added since Mark returned this.
-func (w *Writes) Reset(name string, mark int) {
-	list := w.effectsOf(name)
-	*list = (*list)[:mark]
-}
-
 // Batch is a set of keys that are written together, and the effects that wait for them.
 type Batch struct {
-	Effects []Effect
+	effects []effect
 	refused map[string]error // by job: why it is not stored
 	keys    map[string]record
 	gone    []string // keys of jobs that are forgotten; to be deleted
@@ -110,13 +85,14 @@ type Write struct {
 	KeepFree int // percent of each bound
 }
 
-// TakeBatch removes and returns what has to be written now, with the present values. The function returns the job of a
-// name; nil: there is none.
-func (w *Writes) TakeBatch(job func(name string) *core.JobMaster) *Batch {
-	b := &Batch{puts: make(map[string]Write), Effects: w.effects, keys: w.keys, refused: make(map[string]error)}
+// TakeBatch removes and returns what has to be written now, with the present values. When it is written, call
+// [Keeper.Written]; if nothing more can be written, [Keeper.Unwritten].
+func (k *Keeper) TakeBatch() *Batch {
+	k.busy, k.under, k.grows = true, k.grows, nil
+	b := &Batch{puts: make(map[string]Write), effects: k.effects, keys: k.keys, refused: make(map[string]error)}
 	for _, key := range slices.Sorted(maps.Keys(b.keys)) {
 		of := b.keys[key]
-		m := job(of.job)
+		m := k.Job(of.job)
 		if m == nil || m.Gone {
 			b.gone = append(b.gone, key)
 			continue
@@ -134,7 +110,7 @@ func (w *Writes) TakeBatch(job func(name string) *core.JobMaster) *Batch {
 			b.puts[key] = Write{Key: key, Value: value}
 		}
 	}
-	w.keys, w.effects = make(map[string]record), nil
+	k.keys, k.effects = make(map[string]record), nil
 	return b
 }
 
@@ -172,9 +148,6 @@ func isHeader(key string) bool {
 
 // Refuse says that the store has refused a write of the batch. No more is written of the key's job.
 func (b *Batch) Refuse(key string, why error) { b.refused[b.keys[key].job] = why }
-
-// Refused returns why the store has not taken the job; nil: it has.
-func (b *Batch) Refused(name string) error { return b.refused[name] }
 
 // IsRefused reports whether the job of the key was refused.
 func (b *Batch) IsRefused(key string) bool { return b.refused[b.keys[key].job] != nil }

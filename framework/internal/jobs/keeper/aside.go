@@ -1,4 +1,4 @@
-package writes
+package keeper
 
 import (
 	"maps"
@@ -26,39 +26,21 @@ type aside struct {
 	why     error
 	tried   bool              // it is a part of what is being written, to see whether it is refused again
 	keys    map[string]record // what of it is to be written
-	effects []Effect          // effects that wait for these keys
+	effects []effect          // effects that wait for these keys
 }
 
 // Aside returns why the job is set aside; nil: it is not.
-func (w *Writes) Aside(name string) error {
+func (w *writes) Aside(name string) error {
 	if a := w.aside[name]; a != nil {
 		return a.why
 	}
 	return nil
 }
 
-// TryAt returns when the jobs that were set aside are tried again; zero: there are none.
-func (w *Writes) TryAt() time.Time { return w.again }
-
-// SetAside sets the jobs aside that were refused. It returns the names of these jobs, and their tasks that were to be
-// launched, of which none is.
-func (w *Writes) SetAside(b *Batch, now time.Time) (names []string, dropped map[string][]api.TaskID) {
-	names, dropped = slices.Sorted(maps.Keys(b.refused)), make(map[string][]api.TaskID)
-	for _, name := range names {
-		for _, effect := range w.setAside(name, b) {
-			dropped[name] = append(dropped[name], effect.Effect.(core.Dispatch).Task) //nolint:forcetypeassert // they were chosen by their type
-		}
-		if w.again.IsZero() {
-			w.again = now.Add(Again)
-		}
-	}
-	return names, dropped
-}
-
-// setAside collects all that is to be written and done for a job, and returns what was to be launched.
-func (w *Writes) setAside(name string, b *Batch) (dropped []Effect) {
+// setAside sets a job aside that was refused: it collects all that is to be written and done for it. It returns the tasks
+// that were to be launched, of which none is.
+func (w *writes) setAside(name string, b *Batch, now time.Time) (dropped []api.TaskID) {
 	fresh := &aside{why: b.refused[name], keys: make(map[string]record)}
-	isIts := func(effect Effect) bool { return effect.Job == name }
 	for _, keys := range []map[string]record{b.keys, w.keys} {
 		for key, of := range keys { // order: irrelevant because they are put into a map
 			if of.job == name {
@@ -67,27 +49,33 @@ func (w *Writes) setAside(name string, b *Batch) (dropped []Effect) {
 		}
 	}
 	maps.DeleteFunc(w.keys, func(_ string, of record) bool { return of.job == name })
-	first, _ := separate(b.Effects, isIts)
-	next, others := separate(w.effects, isIts)
-	dropped, fresh.effects = separate(append(first, next...), func(effect Effect) bool { _, is := effect.Effect.(core.Dispatch); return is })
-	w.effects, w.aside[name] = others, fresh
+	take := func(its effect) {
+		if launch, is := its.Effect.(core.Dispatch); is {
+			dropped = append(dropped, launch.Task)
+		} else {
+			fresh.effects = append(fresh.effects, its)
+		}
+	}
+	for _, its := range b.effects {
+		if its.job == name {
+			take(its)
+		}
+	}
+	w.effects = slices.DeleteFunc(w.effects, func(its effect) bool {
+		if its.job == name {
+			take(its)
+		}
+		return its.job == name
+	})
+	w.aside[name] = fresh
+	if w.again.IsZero() {
+		w.again = now.Add(Again)
+	}
 	return dropped
 }
 
-// separate returns the elements that are chosen, and the others.
-func separate(list []Effect, choose func(Effect) bool) (chosen, others []Effect) {
-	for _, effect := range list {
-		if choose(effect) {
-			chosen = append(chosen, effect)
-		} else {
-			others = append(others, effect)
-		}
-	}
-	return chosen, others
-}
-
 // TryAside has a job that was set aside written together with what is written next.
-func (w *Writes) TryAside(name string) {
+func (w *writes) TryAside(name string) {
 	a := w.aside[name]
 	if a == nil || a.tried {
 		return
@@ -98,8 +86,8 @@ func (w *Writes) TryAside(name string) {
 	a.keys, a.effects = nil, nil
 }
 
-// TryAllAside tries the jobs again that were set aside, when it is time.
-func (w *Writes) TryAllAside(now time.Time) {
+// tryAllAside tries the jobs again that were set aside, when it is time.
+func (w *writes) tryAllAside(now time.Time) {
 	if w.again.IsZero() || w.again.After(now) {
 		return
 	}
@@ -109,15 +97,15 @@ func (w *Writes) TryAllAside(now time.Time) {
 	}
 }
 
-// TrySoon is called when a job was deleted, which has made room.
-func (w *Writes) TrySoon(now time.Time) {
+// trySoon is called when a job was deleted, which has made room.
+func (w *writes) trySoon(now time.Time) {
 	if soon := now.Add(asideSoon); soon.Before(w.again) {
 		w.again = soon
 	}
 }
 
-// Readmit ends that jobs are set aside which the store has taken now, and returns their names.
-func (w *Writes) Readmit(b *Batch) (names []string) {
+// readmit ends that jobs are set aside which the store has taken now, and returns their names.
+func (w *writes) readmit(b *Batch) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(w.aside)) {
 		if w.aside[name].tried && b.refused[name] == nil && b.has(name) {
 			delete(w.aside, name)
@@ -134,5 +122,5 @@ func (b *Batch) has(name string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(b.Effects, func(effect Effect) bool { return effect.Job == name })
+	return slices.ContainsFunc(b.effects, func(its effect) bool { return its.job == name })
 }
