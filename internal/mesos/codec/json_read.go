@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,17 +24,16 @@ const depthMax = 64
 // belongs, unknown keys, whole numbers as 3.6e+06 or "3600000", enums by name or number. An unknown name of an enum
 // leaves its field unset, as an unknown number in protobuf does in proto2.
 func unmarshalJSON(data []byte, m proto.Message) error {
-	d := jsonReader{json.NewDecoder(bytes.NewReader(data))}
+	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	token, err := d.Token()
-	if err != nil {
-		return endIsUnexpected(err)
+	var value any
+	if err := d.Decode(&value); errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	} else if err != nil {
+		return err
 	}
-	if token != json.Delim('{') {
-		return fmt.Errorf("expected a JSON object, got %s", describe(token))
-	}
-	if err := d.message(m.ProtoReflect(), 0); err != nil {
-		return endIsUnexpected(err)
+	if err := readMessage(m.ProtoReflect(), value, 0); err != nil {
+		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("more follows behind the JSON object")
@@ -40,186 +41,142 @@ func unmarshalJSON(data []byte, m proto.Message) error {
 	return proto.CheckInitialized(m)
 }
 
-// endIsUnexpected turns the io.EOF that the decoder returns within a value into an error that says so.
-func endIsUnexpected(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-type jsonReader struct{ *json.Decoder }
-
-// message reads the fields of an object whose opening brace is read.
-func (d jsonReader) message(m protoreflect.Message, depth int) error {
-	if depth == depthMax {
+// readMessage fills a message from a JSON object, which is so deep in others.
+func readMessage(m protoreflect.Message, value any, depth int) error {
+	object, is := value.(map[string]any)
+	switch {
+	case !is:
+		return fmt.Errorf("expected a JSON object, got %s", describe(value))
+	case depth == depthMax:
 		return fmt.Errorf("messages nested more than %d deep", depthMax)
 	}
 	fields := m.Descriptor().Fields()
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return err
-		}
-		name, _ := key.(string)
-		field := fields.ByName(protoreflect.Name(name))
-		if field == nil {
-			var skipped json.RawMessage
-			if err := d.Decode(&skipped); err != nil {
-				return err
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		if given := object[string(field.Name())]; given != nil { // else it is null, or not there
+			if err := readField(m, field, given, depth); err != nil {
+				return fmt.Errorf("%s: %w", field.Name(), err)
 			}
-			continue
-		}
-		if err := d.field(m, field, depth); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	_, err := d.Token() // the closing brace
-	return err
+	return nil
 }
 
-func (d jsonReader) field(m protoreflect.Message, field protoreflect.FieldDescriptor, depth int) error {
-	token, err := d.Token()
+func readField(m protoreflect.Message, field protoreflect.FieldDescriptor, given any, depth int) error {
 	switch {
-	case err != nil:
-		return err
-	case token == nil: // null
-		return nil
 	case field.IsMap():
-		return d.entries(m.Mutable(field).Map(), field, token, depth)
-	case field.IsList() && token == json.Delim('['):
-		return d.elements(m.Mutable(field).List(), field, depth)
+		return readMap(m.Mutable(field).Map(), field, given, depth)
 	case field.IsList():
-		return d.element(m.Mutable(field).List(), field, token, depth)
+		return readList(m.Mutable(field).List(), field, given, depth)
 	case field.Message() != nil:
-		return d.object(m.Mutable(field).Message(), token, depth)
+		return readMessage(m.Mutable(field).Message(), given, depth+1)
 	}
-	value, known, err := scalar(field, token)
+	value, known, err := scalar(field, given)
 	if err == nil && known {
 		m.Set(field, value)
 	}
 	return err
 }
 
-// object reads a message whose first token is read.
-func (d jsonReader) object(m protoreflect.Message, token json.Token, depth int) error {
-	if token != json.Delim('{') {
-		return fmt.Errorf("expected a JSON object, got %s", describe(token))
+func readList(list protoreflect.List, field protoreflect.FieldDescriptor, given any, depth int) error {
+	elements, is := given.([]any)
+	if !is {
+		elements = []any{given}
 	}
-	return d.message(m, depth+1)
+	for _, element := range elements {
+		switch {
+		case element == nil:
+		case field.Message() != nil:
+			if err := readMessage(list.AppendMutable().Message(), element, depth+1); err != nil {
+				return err
+			}
+		default:
+			value, known, err := scalar(field, element)
+			if err != nil {
+				return err
+			}
+			if known {
+				list.Append(value)
+			}
+		}
+	}
+	return nil
 }
 
-func (d jsonReader) elements(list protoreflect.List, field protoreflect.FieldDescriptor, depth int) error {
-	for d.More() {
-		token, err := d.Token()
-		if err != nil {
-			return err
-		}
-		if token == nil {
-			continue
-		}
-		if err := d.element(list, field, token, depth); err != nil {
-			return err
-		}
-	}
-	_, err := d.Token() // the closing bracket
-	return err
-}
-
-func (d jsonReader) element(list protoreflect.List, field protoreflect.FieldDescriptor, token json.Token, depth int) error {
-	if field.Message() != nil {
-		return d.object(list.AppendMutable().Message(), token, depth)
-	}
-	value, known, err := scalar(field, token)
-	if err == nil && known {
-		list.Append(value)
-	}
-	return err
-}
-
-// entries reads a map. Maps of this API have strings as keys and messages as values.
-func (d jsonReader) entries(m protoreflect.Map, field protoreflect.FieldDescriptor, token json.Token, depth int) error {
-	if token != json.Delim('{') {
-		return fmt.Errorf("expected a JSON object, got %s", describe(token))
-	}
-	if field.MapKey().Kind() != protoreflect.StringKind || field.MapValue().Message() == nil {
+// readMap reads a map. Maps of this API have strings as keys and messages as values.
+func readMap(m protoreflect.Map, field protoreflect.FieldDescriptor, given any, depth int) error {
+	object, is := given.(map[string]any)
+	switch {
+	case !is:
+		return fmt.Errorf("expected a JSON object, got %s", describe(given))
+	case field.MapKey().Kind() != protoreflect.StringKind || field.MapValue().Message() == nil:
 		return errors.New("only maps from strings to messages can be read")
 	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return err
-		}
-		name, _ := key.(string)
-		token, err := d.Token()
-		if err != nil {
-			return err
-		}
-		if token == nil {
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		if object[key] == nil {
 			continue
 		}
 		value := m.NewValue()
-		if err := d.object(value.Message(), token, depth); err != nil {
+		if err := readMessage(value.Message(), object[key], depth+1); err != nil {
 			return err
 		}
-		m.Set(protoreflect.ValueOfString(name).MapKey(), value)
+		m.Set(protoreflect.ValueOfString(key).MapKey(), value)
 	}
-	_, err := d.Token() // the closing brace
-	return err
+	return nil
 }
 
-// scalar turns a token into a field's value. known is false for a name or number that the field's enum does not have.
-func scalar(field protoreflect.FieldDescriptor, token json.Token) (value protoreflect.Value, known bool, err error) {
+// scalar turns what is given into a field's value. known is false for a name or number that the field's enum does not have.
+func scalar(field protoreflect.FieldDescriptor, given any) (value protoreflect.Value, known bool, err error) {
 	switch kind := field.Kind(); kind {
 	case protoreflect.BoolKind:
-		switch token {
+		switch given {
 		case true, "true":
 			return protoreflect.ValueOfBool(true), true, nil
 		case false, "false":
 			return protoreflect.ValueOfBool(false), true, nil
 		}
 	case protoreflect.EnumKind:
-		return enum(field.Enum().Values(), token)
+		return enum(field.Enum().Values(), given)
 	case protoreflect.StringKind:
-		if text, ok := token.(string); ok {
+		if text, ok := given.(string); ok {
 			return protoreflect.ValueOfString(text), true, nil
 		}
 	case protoreflect.BytesKind:
-		if text, ok := token.(string); ok {
+		if text, ok := given.(string); ok {
 			data, err := decodeBase64(text)
 			return protoreflect.ValueOfBytes(data), true, err
 		}
 	default:
-		if text, ok := digits(token); ok {
+		if text, ok := digits(given); ok {
 			value, err := number(kind, text)
 			return value, true, err
 		}
 	}
-	return value, false, fmt.Errorf("did not expect %s for field '%s'", describe(token), field.Name())
+	return value, false, fmt.Errorf("did not expect %s for field '%s'", describe(given), field.Name())
 }
 
 // digits returns a number's text: some clients write numbers of 64 bits as strings.
-func digits(token json.Token) (string, bool) {
-	switch token := token.(type) {
+func digits(given any) (string, bool) {
+	switch given := given.(type) {
 	case json.Number:
-		return token.String(), true
+		return given.String(), true
 	case string:
-		return token, true
+		return given, true
 	}
 	return "", false
 }
 
-func enum(values protoreflect.EnumValueDescriptors, token json.Token) (protoreflect.Value, bool, error) {
+func enum(values protoreflect.EnumValueDescriptors, given any) (protoreflect.Value, bool, error) {
 	var found protoreflect.EnumValueDescriptor
-	switch token := token.(type) {
+	switch given := given.(type) {
 	case string:
-		found = values.ByName(protoreflect.Name(token))
+		found = values.ByName(protoreflect.Name(given))
 	case json.Number:
-		if n, err := strconv.ParseInt(token.String(), 10, 32); err == nil {
+		if n, err := strconv.ParseInt(given.String(), 10, 32); err == nil {
 			found = values.ByNumber(protoreflect.EnumNumber(n))
 		}
 	default:
-		return protoreflect.Value{}, false, fmt.Errorf("did not expect %s for an enum", describe(token))
+		return protoreflect.Value{}, false, fmt.Errorf("did not expect %s for an enum", describe(given))
 	}
 	if found == nil {
 		return protoreflect.Value{}, false, nil
@@ -290,12 +247,11 @@ func decodeBase64(text string) ([]byte, error) {
 	return base64.RawStdEncoding.DecodeString(text)
 }
 
-func describe(token json.Token) string {
-	switch token := token.(type) {
-	case json.Delim:
-		if token == '[' {
-			return "a JSON array"
-		}
+func describe(given any) string {
+	switch given.(type) {
+	case []any:
+		return "a JSON array"
+	case map[string]any:
 		return "a JSON object"
 	case string:
 		return "a JSON string"

@@ -171,8 +171,7 @@ func (s *state) machines(ids []*mesosv1.MachineID) (found []string, err error) {
 		for _, a := range s.agents {
 			host := id.GetHostname() == "" || strings.EqualFold(id.GetHostname(), a.GetHostname())
 			ip := id.GetIp() == "" || net.ParseIP(id.GetIp()).Equal(net.ParseIP(ipOf(a)))
-			gone := slices.Contains(a.GetMarks(), api.MarkGone.Strings()[0])
-			if host && ip && !gone && (id.GetHostname() != "" || id.GetIp() != "") {
+			if host && ip && !marked(a, api.MarkGone) && (id.GetHostname() != "" || id.GetIp() != "") {
 				found = append(found, a.GetId())
 			}
 		}
@@ -233,22 +232,6 @@ func startMaintenance(ctx context.Context, c Cluster, call *masterv1.Call) error
 
 // stopMaintenance brings machines back, and takes them out of the schedule.
 func stopMaintenance(ctx context.Context, c Cluster, call *masterv1.Call) error {
-	s, err := readState(ctx, c, agents)
-	if err != nil {
-		return err
-	}
-	ids, err := s.machines(call.GetStopMaintenance().GetMachines())
-	if err != nil {
-		return err
-	}
-	ids = slices.DeleteFunc(ids, func(id string) bool {
-		return !slices.ContainsFunc(s.agents, func(a *apiv1.AgentView) bool { return a.GetId() == id && a.GetMaintenance() != nil })
-	})
-	if len(ids) > 0 {
-		if _, err := c.Operator().SetMaintenance(ctx, &apiv1.SetMaintenanceRequest{AgentIds: ids}); err != nil {
-			return err
-		}
-	}
 	return markMachines(ctx, c, call.GetStopMaintenance().GetMachines(), apiv1.AgentAction_REACTIVATE)
 }
 
@@ -260,6 +243,14 @@ func markMachines(ctx context.Context, c Cluster, machines []*mesosv1.MachineID,
 	ids, err := s.machines(machines)
 	if err != nil {
 		return err
+	}
+	planned := slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+		return !slices.ContainsFunc(s.agents, func(a *apiv1.AgentView) bool { return a.GetId() == id && a.GetMaintenance() != nil })
+	})
+	if what == apiv1.AgentAction_REACTIVATE && len(planned) > 0 {
+		if _, err := c.Operator().SetMaintenance(ctx, &apiv1.SetMaintenanceRequest{AgentIds: planned}); err != nil {
+			return err
+		}
 	}
 	for _, id := range ids {
 		if err := mark(ctx, c, id, &apiv1.MarkAgentRequest{Action: what}); err != nil {
