@@ -9,7 +9,6 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/allocator/fairshare"
 	"github.com/tenderhq/tender/api"
-	bench "github.com/tenderhq/tender/tools/bench/allocator"
 )
 
 func fresh() allocator.Allocator {
@@ -23,7 +22,7 @@ func fresh() allocator.Allocator {
 func BenchmarkFullCycle(b *testing.B) {
 	for _, size := range [][2]int{{1000, 1000}, {10000, 1000}, {20000, 2000}, {50000, 100}, {50000, 6000}} {
 		b.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(b *testing.B) {
-			w := bench.NewWorld(fresh(), size[0], size[1])
+			w := NewWorld(fresh(), size[0], size[1])
 			w.Cycle()
 			b.ReportAllocs()
 			runtime.LockOSThread()
@@ -46,7 +45,7 @@ func BenchmarkOneReturns(b *testing.B) {
 }
 
 func benchOneReturns(b *testing.B, agents, frameworks int) {
-	w := bench.NewWorld(fresh(), agents, frameworks)
+	w := NewWorld(fresh(), agents, frameworks)
 	w.Suppress(100)
 	w.Cycle()
 	b.ReportAllocs()
@@ -63,7 +62,7 @@ func benchOneReturns(b *testing.B, agents, frameworks int) {
 
 func BenchmarkQuotas(b *testing.B) {
 	for b.Loop() {
-		if _, _, met := bench.Quotas(fresh(), 1250, 250); !met {
+		if _, _, met := Quotas(fresh(), 1250, 250); !met {
 			b.Fatal("a guarantee is not met")
 		}
 	}
@@ -71,9 +70,9 @@ func BenchmarkQuotas(b *testing.B) {
 
 // All frameworks tell their demand, so agents are divided task by task.
 func BenchmarkDemandCycle(b *testing.B) {
-	w := bench.NewWorld(fresh(), 10000, 1000)
+	w := NewWorld(fresh(), 10000, 1000)
 	for i := range 1000 {
-		w.Policy.SetDemand(w.Framework(i), bench.Role, []api.Shape{{Resources: api.Scalars(0.5, 64), Count: 1_000_000}})
+		w.Policy.SetDemand(w.Framework(i), Role, []api.Shape{{Resources: api.Scalars(0.5, 64), Count: 1_000_000}})
 	}
 	w.Cycle()
 	b.ReportAllocs()

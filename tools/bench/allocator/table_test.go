@@ -6,8 +6,6 @@ import (
 	"os"
 	"testing"
 	"text/tabwriter"
-
-	bench "github.com/tenderhq/tender/tools/bench/allocator"
 )
 
 var (
@@ -90,14 +88,14 @@ func TestTable(t *testing.T) {
 		p.fail(p.out.Flush())
 	}
 	if *svg != "" {
-		p.fail(bench.Draw(*svg, fresh, *quick))
+		p.fail(Draw(*svg, fresh, *quick))
 		fmt.Println("drawn:", *svg)
 	}
 }
 
 func fullCycles(p printer) {
 	for _, size := range sizes() {
-		sample, err := bench.FullCycle(fresh, size[0], size[1], 1, cycles())
+		sample, err := FullCycle(fresh, size[0], size[1], 1, cycles())
 		p.fail(err)
 		p.row(fmt.Sprintf("full cycle, %d agents x %d frameworks", size[0], size[1]), sample, goals[size], mesosFull[size])
 	}
@@ -108,7 +106,7 @@ func suppressed(p printer) {
 		if size[1] < 100 {
 			continue
 		}
-		sample, err := bench.FullCycle(fresh, size[0], size[1], 100, cycles())
+		sample, err := FullCycle(fresh, size[0], size[1], 100, cycles())
 		p.fail(err)
 		p.row(fmt.Sprintf("99 %% suppressed, %d x %d", size[0], size[1]), sample, "", mesosSuppress[size])
 	}
@@ -119,11 +117,11 @@ const filtersMax = 1_000_000
 
 func declined(p printer) {
 	for _, size := range sizes() {
-		sample, err := bench.DeclineEarly(fresh, size[0], size[1], filtersMax)
+		sample, err := DeclineEarly(fresh, size[0], size[1], filtersMax)
 		p.fail(err)
 		p.row(fmt.Sprintf("DeclineOffers, %d x %d, cycles until a million filters", size[0], size[1]), sample, "", mesosDecline[size])
 	}
-	declined, err := bench.DeclineAll(fresh, 1000, 1000)
+	declined, err := DeclineAll(fresh, 1000, 1000)
 	p.fail(err)
 	p.row("all declined by all, 1000 x 1000, nothing changed", declined.Unchanged, "10 µs", "10.4 s")
 	p.row("  the same, one agent has changed", declined.Woken)
@@ -131,25 +129,25 @@ func declined(p printer) {
 }
 
 func returned(p printer) {
-	returns, err := bench.OneReturns(fresh, 50000, 6000, 100, 1000)
+	returns, err := OneReturns(fresh, 50000, 6000, 100, 1000)
 	p.fail(err)
 	p.row("one agent returns, 50000 x 6000, 99 % suppressed", returns, "20 µs", "next batch, 1 s")
-	returns, err = bench.OneReturns(fresh, 50000, 6000, 1, 1000)
+	returns, err = OneReturns(fresh, 50000, 6000, 1, 1000)
 	p.fail(err)
 	p.row("  the same, none suppressed", returns, "", "next batch, 1 s")
 }
 
 func multi(p printer) {
 	for _, stated := range []bool{false, true} {
-		m := bench.MultiFramework(fresh(), stated, 5000)
+		m := MultiFramework(fresh(), stated, 5000)
 		p.row(fmt.Sprintf("MultiFrameworkAllocations, demand stated: %v", stated),
-			fmt.Sprintf("%d of %d tasks, %d rounds, %s", m.Launched, bench.Wanted, m.Rounds, m.Took), "19500", "stalls at 5132")
+			fmt.Sprintf("%d of %d tasks, %d rounds, %s", m.Launched, Wanted, m.Rounds, m.Took), "19500", "stalls at 5132")
 	}
 }
 
 func quotas(p printer) {
 	for _, size := range [][2]int{{25, 5}, {250, 50}, {2500, 500}} {
-		first, idle, met := bench.Quotas(fresh(), size[0], size[1])
+		first, idle, met := Quotas(fresh(), size[0], size[1])
 		p.row(fmt.Sprintf("LargeAndSmallQuota, %d small, %d large roles", size[0], size[1]),
 			fmt.Sprintf("first %s, idle %s, all met: %v", first, idle, met))
 	}

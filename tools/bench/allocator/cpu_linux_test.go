@@ -1,4 +1,4 @@
-package allocator
+package allocator_test
 
 import (
 	"time"

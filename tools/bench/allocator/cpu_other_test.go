@@ -1,6 +1,6 @@
 //go:build !linux
 
-package allocator
+package allocator_test
 
 import "time"
 
