@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"slices"
@@ -47,7 +48,7 @@ type Holder struct {
 // by a certificate that has expired or is of a former authority.
 type showing struct {
 	pass     *Pass
-	sessions tls.ClientSessionCache
+	sessions *latestSession
 }
 
 // NewHolder returns a holder that shows a signed pass.
@@ -84,13 +85,25 @@ func (l *latestSession) Get(string) (*tls.ClientSessionState, bool) {
 	return kept.state, true
 }
 
-// Put keeps a session; nil means that the one before can't be used any more.
+// Put keeps a session. crypto/tls puts nil when a handshake has failed, whatever the reason; see drop.
 func (l *latestSession) Put(_ string, state *tls.ClientSessionState) {
-	if state == nil {
-		l.kept.Store(nil)
-		return
+	if state != nil {
+		l.kept.Store(&keptSession{state, time.Now()})
 	}
-	l.kept.Store(&keptSession{state, time.Now()})
+}
+
+// drop forgets the session after a handshake that has failed because of it, for all that is known. A master that does not
+// lead has not looked at it, nor has one whose connection is broken or that is too busy to answer. Without their sessions
+// agents that come back after a failover would cost three times as much.
+func (l *latestSession) drop(name string, err error) {
+	broken := (*net.OpError)(nil)
+	refused := errors.As(err, &broken) && broken.Op == alertOp
+	switch {
+	case refused && name == leaderName, broken != nil && !refused:
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	default:
+		l.kept.Store(nil)
+	}
 }
 
 // Dialer opens connections on which both sides have proved who they are, and whose other side is of one of these kinds.
@@ -103,7 +116,14 @@ func (h *Holder) dialerFor(name string, dial Dial, kinds []Kind) Dial {
 	if h == nil {
 		return plainDialer(dial)
 	}
-	return secureDialer(dial, func(string) *tls.Config { return h.client(name, kinds) })
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		now := h.shown.Load()
+		conn, err := secureDialer(dial, func(string) *tls.Config { return h.client(now, name, kinds) })(ctx, address)
+		if err != nil {
+			now.sessions.drop(name, err)
+		}
+		return conn, err
+	}
 }
 
 // secureDialer does a TLS handshake on each connection that dial opens, as config says for its address.
@@ -158,8 +178,7 @@ func handshake(ctx context.Context, address string, conn *tls.Conn) (net.Conn, e
 	return newSecured(conn), nil
 }
 
-func (h *Holder) client(name string, kinds []Kind) *tls.Config {
-	now := h.shown.Load()
+func (h *Holder) client(now *showing, name string, kinds []Kind) *tls.Config {
 	var exchanges []tls.CurveID // none: Go's default exchanges, a hybrid one first
 	if _, again := now.sessions.Get(name); again {
 		exchanges = againExchanges
@@ -231,7 +250,7 @@ func (h *Holder) check(state tls.ConnectionState, kinds []Kind) (Shown, error) {
 // Look returns what a master shows now. It always makes a new session, because a resumed one would show nothing new.
 func (h *Holder) Look(ctx context.Context, dial Dial, address string) (Shown, error) {
 	var shown Shown
-	config := h.client(memberName, []Kind{Master})
+	config := h.client(h.shown.Load(), memberName, []Kind{Master})
 	config.ClientSessionCache = nil
 	config.VerifyConnection = func(state tls.ConnectionState) (err error) {
 		shown, err = h.check(state, []Kind{Master})

@@ -50,18 +50,24 @@ func TestWhoDoesNotLeadRefusesAtTheFirstWord(t *testing.T) {
 		if got := meet(t, follower, dialer(a1, trust.Master)); got.dialed != nil {
 			t.Errorf("who asks without the condition is refused: %v", got.dialed)
 		}
+		if got := meet(t, follower, wanted); got.dialed == nil || refused != 2 {
+			t.Errorf("who does not lead lets in who has a session: %v after %d refusals", got.dialed, refused)
+		}
 		for name, server := range map[string]struct{ got met }{"the leader": {meet(t, leader, wanted)}, "one that knows no condition": {meet(t, older, wanted)}} {
-			if got := server.got; got.dialed != nil || !got.resumed || refused != 1 {
+			if got := server.got; got.dialed != nil || !got.resumed || refused != 2 {
 				t.Errorf("%s: %+v after %d refusals; want a session taken up", name, got, refused)
 			}
 		}
 	})
 }
 
-// TestAHangingUpIsNoRefusal: a master that closes the connection has not said whether it leads.
+// TestAHangingUpIsNoRefusal: a master that closes the connection has not said whether it leads, and has said nothing of
+// the session that the client wants to resume.
 func TestAHangingUpIsNoRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a1, n := newCluster(t).holder(trust.Agent, "a1"), memnet.New()
+		c, n := newCluster(t), memnet.New()
+		a1, leader := c.holder(trust.Agent, "a1"), c.holder(trust.Master, "m1").Server(trust.Door{Tickets: c.key})
+		meet(t, leader, dialer(a1, trust.Master))
 		listener, err := n.Listen("there:1")
 		if err != nil {
 			t.Fatal(err)
@@ -74,6 +80,15 @@ func TestAHangingUpIsNoRefusal(t *testing.T) {
 		refused := false
 		if _, err := a1.LeaderDialer(n.From("here").Dial, func() { refused = true })(t.Context(), "there:1"); err == nil || refused {
 			t.Errorf("it fails with %v; refused: %v", err, refused)
+		}
+		if got := meet(t, leader, dialer(a1, trust.Master)); !got.resumed {
+			t.Errorf("the session is not taken up any more: %+v", got)
+		}
+		if got := meet(t, leader, dialer(a1, trust.Framework)); got.dialed == nil {
+			t.Errorf("a master is taken for a framework: %+v", got)
+		}
+		if got := meet(t, leader, dialer(a1, trust.Master)); got.resumed || got.dialed != nil {
+			t.Errorf("a session is taken up with somebody who was refused: %+v", got)
 		}
 	})
 }
