@@ -322,8 +322,15 @@ func (h *Holder) Server(door Door) *tls.Config {
 		if door.Joiners && hello.ServerName == joinName {
 			return joiner, nil
 		}
-		if door.Leads != nil && hello.ServerName == leaderName && !door.Leads(hello.Context()) {
-			return nil, errNotLeading
+		if door.Leads != nil && hello.ServerName == leaderName {
+			if !door.Leads(hello.Context()) {
+				return nil, errNotLeading
+			}
+			if turn, in := hello.Conn.(*inTurn); in {
+				if err := turn.wait(hello.Context()); err != nil {
+					return nil, err
+				}
+			}
 		}
 		tickets.change(time.Now())
 		return nil, nil

@@ -24,12 +24,15 @@ func (authInfo) AuthType() string { return "tls" }
 
 // serverCredentials use a TLS configuration as it is. gRPC's own credentials would copy it, with the keys of session
 // tickets, which change.
-type serverCredentials struct{ config *tls.Config }
+type serverCredentials struct {
+	config *tls.Config
+	turns  trust.Turns
+}
 
 // ServerHandshake admits a peer or refuses it. gRPC limits how long it may take.
 func (c serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	conn := tls.Server(raw, c.config)
-	if err := conn.Handshake(); err != nil {
+	conn, err := c.turns.Handshake(raw, c.config)
+	if err != nil {
 		_ = raw.Close()
 		return nil, nil, err
 	}

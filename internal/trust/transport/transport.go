@@ -49,7 +49,7 @@ func Connect(address string, dial trust.Dial, more ...grpc.DialOption) (*grpc.Cl
 // the caller is; see [CallerOf].
 func ServerCredentials(holder *trust.Holder, door trust.Door) credentials.TransportCredentials {
 	door.Protocols = []string{"h2"}
-	return serverCredentials{holder.Server(door)}
+	return serverCredentials{holder.Server(door), trust.NewTurns()}
 }
 
 // SignedAt returns when the certificate of a gRPC caller was signed; zero if the caller has shown none.
