@@ -261,14 +261,11 @@ func (l *leaderSession) noticed(s *seeker, batch protocol.AgentEvents, watch *lo
 			registered = true
 			l.visitors.BeginTelling()
 			s.Learn(e.Masters)
-			watch.Learn(e.HeartbeatInterval, s.Masters())
-			if e.SessionTimeout > 0 {
-				l.timeout.Store(int64(e.SessionTimeout))
-			}
+			l.beats(watch, s, e.HeartbeatInterval, e.SessionTimeout)
 		case protocol.AgentPong:
 			s.Learn(e.Masters)
 			s.Within(e.ReturnWithin)
-			watch.Learn(0, s.Masters())
+			l.beats(watch, s, e.HeartbeatInterval, e.SessionTimeout)
 		case protocol.PrincipalChanged:
 			l.visitors.End(e.Principal, e.Until)
 			l.visitors.LetView(e.Principal, e.Views)
@@ -281,6 +278,14 @@ func (l *leaderSession) noticed(s *seeker, batch protocol.AgentEvents, watch *lo
 		}
 	}
 	return registered
+}
+
+// beats notes how often the leader is to be heard, and after what silence the session is over; 0: as before.
+func (l *leaderSession) beats(watch *lookout.Lookout, s *seeker, interval, timeout time.Duration) {
+	watch.Learn(interval, s.Masters())
+	if timeout > 0 {
+		l.timeout.Store(int64(timeout))
+	}
 }
 
 // packCalls packs the calls that are queued into messages.

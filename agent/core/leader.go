@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -81,6 +82,11 @@ func (w *window) next() (task api.TaskRef, waits bool) {
 
 // register begins the session: from now on the leader is told what happens here.
 func (l *leader) register() { l.registered = true }
+
+// beats takes over how often the leader wants heartbeats, and after what silence a session is over; 0: as before.
+func (l *leader) beats(interval, timeout time.Duration) {
+	l.interval, l.timeout = cmp.Or(max(interval, 0), l.interval), cmp.Or(max(timeout, 0), l.timeout)
+}
 
 // heartbeat sends what is used, and why nothing can be started.
 func (l *leader) heartbeat(usage protocol.UsageReport, unable string) {
@@ -214,12 +220,7 @@ func (l *leader) nextHeld(conn Conn) (batch protocol.AgentEvents, is bool) {
 func (l *leader) adopt(opening protocol.AgentRegistered, batch, rest protocol.AgentEvents) bool {
 	who := l.state.identity
 	l.session = batch.Session
-	if opening.HeartbeatInterval > 0 {
-		l.interval = opening.HeartbeatInterval
-	}
-	if opening.SessionTimeout > 0 {
-		l.timeout = opening.SessionTimeout
-	}
+	l.beats(opening.HeartbeatInterval, opening.SessionTimeout)
 	if who.Cluster == opening.Cluster && who.Agent == opening.Agent {
 		return true
 	}

@@ -107,7 +107,9 @@ func (c *Core) obeyEvent(event protocol.AgentEvent) {
 		c.volumes.destroyVolume(e.Volume, e.Generation)
 	case protocol.Reported:
 		c.noteReported()
-	case protocol.AgentPong, protocol.AgentRegistered, protocol.PrincipalChanged: // they only show that it is alive
+	case protocol.AgentPong:
+		c.leader.beats(e.HeartbeatInterval, e.SessionTimeout)
+	case protocol.AgentRegistered, protocol.PrincipalChanged: // they only show that it is alive
 	}
 }
 

@@ -417,7 +417,8 @@ func (w *world) agentEvent(a transcript.Line, batch *protocol.AgentEvents) proto
 	case "reported":
 		return protocol.Reported{}
 	case "pong":
-		return protocol.AgentPong{}
+		beat := time.Duration(a.Number(w.t, "beat")) * time.Minute
+		return protocol.AgentPong{HeartbeatInterval: beat, SessionTimeout: 5 * beat}
 	case "launch":
 		return w.launch(a)
 	case "group": // leader group TASK... number= [OPTIONS of-task=]: the options are for that task, or for all of them

@@ -2966,9 +2966,13 @@ type AgentPong struct {
 	// When the session ends, the agent waits for a random part of this time before it looks for the next leader, so that
 	// thousands of agents do not come at once. Absent: what was told before holds; before anything was told, the agent
 	// does not wait. (R4)
-	ReturnWithin  *durationpb.Duration `protobuf:"bytes,2,opt,name=return_within,json=returnWithin,proto3" json:"return_within,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ReturnWithin *durationpb.Duration `protobuf:"bytes,2,opt,name=return_within,json=returnWithin,proto3" json:"return_within,omitempty"`
+	// From now on, instead of those of AgentRegistered: in a cluster that has grown, agents send fewer heartbeats. Absent:
+	// what was told before holds. (R92)
+	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
+	SessionTimeout    *durationpb.Duration `protobuf:"bytes,4,opt,name=session_timeout,json=sessionTimeout,proto3" json:"session_timeout,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *AgentPong) Reset() {
@@ -3011,6 +3015,20 @@ func (x *AgentPong) GetMasters() []string {
 func (x *AgentPong) GetReturnWithin() *durationpb.Duration {
 	if x != nil {
 		return x.ReturnWithin
+	}
+	return nil
+}
+
+func (x *AgentPong) GetHeartbeatInterval() *durationpb.Duration {
+	if x != nil {
+		return x.HeartbeatInterval
+	}
+	return nil
+}
+
+func (x *AgentPong) GetSessionTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.SessionTimeout
 	}
 	return nil
 }
@@ -3242,10 +3260,12 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x06volume\x18\x01 \x01(\tR\x06volume\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x02 \x01(\x04R\n" +
-	"generation\"e\n" +
+	"generation\"\xf3\x01\n" +
 	"\tAgentPong\x12\x18\n" +
 	"\amasters\x18\x01 \x03(\tR\amasters\x12>\n" +
-	"\rreturn_within\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\freturnWithin2L\n" +
+	"\rreturn_within\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\freturnWithin\x12H\n" +
+	"\x12heartbeat_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12B\n" +
+	"\x0fsession_timeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x0esessionTimeout2L\n" +
 	"\fAgentService\x12<\n" +
 	"\aSession\x12\x15.tender.v1.AgentCalls\x1a\x16.tender.v1.AgentEvents(\x010\x01B)Z'github.com/tenderhq/tender/api/v1;apiv1b\x06proto3"
 
@@ -3386,13 +3406,15 @@ var file_api_v1_agent_proto_depIdxs = []int32{
 	48, // 68: tender.v1.Drain.grace:type_name -> google.protobuf.Duration
 	17, // 69: tender.v1.CreateVolume.volume:type_name -> tender.v1.Volume
 	48, // 70: tender.v1.AgentPong.return_within:type_name -> google.protobuf.Duration
-	0,  // 71: tender.v1.AgentService.Session:input_type -> tender.v1.AgentCalls
-	19, // 72: tender.v1.AgentService.Session:output_type -> tender.v1.AgentEvents
-	72, // [72:73] is the sub-list for method output_type
-	71, // [71:72] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	48, // 71: tender.v1.AgentPong.heartbeat_interval:type_name -> google.protobuf.Duration
+	48, // 72: tender.v1.AgentPong.session_timeout:type_name -> google.protobuf.Duration
+	0,  // 73: tender.v1.AgentService.Session:input_type -> tender.v1.AgentCalls
+	19, // 74: tender.v1.AgentService.Session:output_type -> tender.v1.AgentEvents
+	74, // [74:75] is the sub-list for method output_type
+	73, // [73:74] is the sub-list for method input_type
+	73, // [73:73] is the sub-list for extension type_name
+	73, // [73:73] is the sub-list for extension extendee
+	0,  // [0:73] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_agent_proto_init() }

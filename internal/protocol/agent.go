@@ -175,7 +175,10 @@ type (
 	}
 	AgentPong struct {
 		Masters      []string
-		ReturnWithin time.Duration // over how long the agents are to spread their return, if that has changed
+		ReturnWithin time.Duration // over how long the agents are to spread their return, if that has grown
+		// HeartbeatInterval and SessionTimeout hold from now on, if they have grown.
+		HeartbeatInterval time.Duration
+		SessionTimeout    time.Duration
 	}
 	PrincipalChanged struct {
 		Principal string

@@ -71,7 +71,10 @@ func agentEventToProto(event protocol.AgentEvent) *apiv1.AgentEvent {
 	case protocol.TaskSecrets:
 		m.Event = &apiv1.AgentEvent_TaskSecrets{TaskSecrets: taskSecretsToProto(event)}
 	case protocol.AgentPong:
-		m.Event = &apiv1.AgentEvent_Pong{Pong: &apiv1.AgentPong{Masters: Texts(event.Masters), ReturnWithin: DurationToProto(event.ReturnWithin)}}
+		m.Event = &apiv1.AgentEvent_Pong{Pong: &apiv1.AgentPong{
+			Masters: Texts(event.Masters), ReturnWithin: DurationToProto(event.ReturnWithin),
+			HeartbeatInterval: DurationToProto(event.HeartbeatInterval), SessionTimeout: DurationToProto(event.SessionTimeout),
+		}}
 	}
 	return m
 }
@@ -126,7 +129,11 @@ func agentEventFromProto(m *apiv1.AgentEvent) protocol.AgentEvent {
 	case *apiv1.AgentEvent_TaskSecrets:
 		return taskSecretsFromProto(event.TaskSecrets)
 	case *apiv1.AgentEvent_Pong:
-		return protocol.AgentPong{Masters: event.Pong.GetMasters(), ReturnWithin: c.duration("the time to return within", event.Pong.GetReturnWithin())}
+		one := event.Pong
+		return protocol.AgentPong{
+			Masters: one.GetMasters(), ReturnWithin: c.duration("", one.GetReturnWithin()),
+			HeartbeatInterval: c.duration("", one.GetHeartbeatInterval()), SessionTimeout: c.duration("", one.GetSessionTimeout()),
+		}
 	}
 	return nil
 }

@@ -537,7 +537,9 @@ func (g gen) agentEvents() []func() protocol.AgentEvent {
 		func() protocol.AgentEvent {
 			return protocol.TaskSecrets{TaskRef: g.taskRef(), Values: g.secretValues(), Why: g.text()}
 		},
-		func() protocol.AgentEvent { return protocol.AgentPong{ReturnWithin: g.duration()} },
+		func() protocol.AgentEvent {
+			return protocol.AgentPong{ReturnWithin: g.duration(), HeartbeatInterval: g.duration(), SessionTimeout: g.duration()}
+		},
 	}
 }
 

@@ -31,11 +31,11 @@ type agentStream struct {
 	successor *successor // a stream from another boot or host that waits; nil: none
 	boot      string     // the boot ID and host that the stream named (R7)
 	host      string
-	seen      time.Time     // when it was last heard from
-	asked     *deadline     // until when the older stream may answer while a successor waits
-	masters   uint64        // the version of the masters' addresses that it was last told (base.mastersAt)
-	within    time.Duration // over how long to spread its return after a failover, as last told
-	report    *report       // the pages that have arrived; nil when no report is awaited
+	seen      time.Time // when it was last heard from
+	asked     *deadline // until when the older stream may answer while a successor waits
+	masters   uint64    // the version of the masters' addresses that it was last told (base.mastersAt)
+	told      pace      // what it was told of the size of the cluster
+	report    *report   // the pages that have arrived; nil when no report is awaited
 }
 
 func (r *agents) agentOpened(event AgentOpened) {
@@ -135,13 +135,14 @@ func (r *agents) openAgent(l *link, a *agent, g admission.Greeting) {
 	a.boot, a.host = g.Boot, g.Agent.Hostname
 	a.enter(a.phase.Opened())
 	a.seen, a.report, a.refused = r.now, &report{}, ""
-	r.deadlines.Set(a.clock, r.now.Add(r.config.SessionTimeout))
-	a.masters, a.within, a.unable = r.mastersAt, 0, ""
+	now := r.pace()
+	a.masters, a.told, a.unable = r.mastersAt, pace{now.beat, now.timeout, 0}, ""
+	r.deadlines.Set(a.clock, r.now.Add(now.timeout))
 	r.tellAgent(a, protocol.AgentRegistered{
 		Cluster:           r.registry.Cluster,
 		Agent:             a.id,
-		HeartbeatInterval: r.config.HeartbeatInterval,
-		SessionTimeout:    r.config.SessionTimeout,
+		HeartbeatInterval: now.beat,
+		SessionTimeout:    now.timeout,
 		Masters:           r.masters(),
 	})
 	r.repeatPrincipals(a)
@@ -269,11 +270,11 @@ func (r *agents) noteHost(a *agent) {
 var nothingNew protocol.AgentEvent = protocol.AgentPong{}
 
 func (r *agents) pong(a *agent) protocol.AgentEvent {
-	masters, within := r.mastersIfChanged(&a.masters), r.spreadIfChanged(a)
-	if masters == nil && within == 0 {
+	masters, news := r.mastersIfChanged(&a.masters), a.told.grown(r.pace())
+	if masters == nil && news == (pace{}) {
 		return nothingNew
 	}
-	return protocol.AgentPong{Masters: masters, ReturnWithin: within}
+	return protocol.AgentPong{Masters: masters, ReturnWithin: news.within, HeartbeatInterval: news.beat, SessionTimeout: news.timeout}
 }
 
 func (r *agents) agentClosed(event AgentClosed) {
@@ -321,11 +322,11 @@ func (r *agents) dropLink(a *agent, why string) {
 func (r *agents) agentDue(a *agent) {
 	switch {
 	case a.link != nil:
-		if until := a.seen.Add(r.config.SessionTimeout); until.After(r.now) {
+		if until := a.seen.Add(a.told.timeout); until.After(r.now) {
 			r.deadlines.Set(a.clock, until)
 			return
 		}
-		why := "no heartbeat for " + r.config.SessionTimeout.String()
+		why := "no heartbeat for " + a.told.timeout.String()
 		r.emit(CloseAgent{Conn: a.link.conn, Err: api.E("agent.session", api.Unavailable, a.id, errors.New(why))})
 		r.disconnectAgent(a, why)
 	case !a.phase.Dead():
@@ -381,7 +382,7 @@ const successorHeartbeats = 2
 // contested reports whether the agent has a stream from another boot or host that still looks alive.
 func (r *agents) contested(id api.AgentID, g admission.Greeting) bool {
 	a := r.agentByID[id]
-	if a == nil || a.link == nil || r.now.Sub(a.seen) >= r.config.SessionTimeout {
+	if a == nil || a.link == nil || r.now.Sub(a.seen) >= a.told.timeout {
 		return false
 	}
 	return a.boot != g.Boot || a.host != g.Agent.Hostname
@@ -395,7 +396,7 @@ func (r *agents) askPredecessor(l *link, a *agent, g admission.Greeting) {
 	}
 	r.info("agent asked whether it lives", field("agent", a.id), field("why", "another boot or host comes with its ID"), field("host", g.Agent.Hostname))
 	l.waits, a.successor = a, &successor{l, g, r.now}
-	r.deadlines.Set(a.asked, r.now.Add(successorHeartbeats*r.config.HeartbeatInterval))
+	r.deadlines.Set(a.asked, r.now.Add(successorHeartbeats*a.told.beat))
 	r.tellAgent(a, protocol.AgentPong{})
 }
 

@@ -9,32 +9,45 @@ import (
 )
 
 func herdOf(count int) *agents {
-	r := &agents{base: &base{config: Config{TombstoneAfter: 30 * time.Second}, agentByID: make(map[api.AgentID]*agent)}}
+	config := Config{HeartbeatInterval: time.Second, SessionTimeout: 5 * time.Second, TombstoneAfter: 30 * time.Second}
+	r := &agents{base: &base{config: config, agentByID: make(map[api.AgentID]*agent)}}
 	for i := range count {
 		r.agentByID[api.AgentID(fmt.Sprint(i))] = &agent{}
 	}
 	return r
 }
 
-// TestReturnWithin: few agents come back at once, many in turn, all before they are taken for dead.
-func TestReturnWithin(t *testing.T) {
-	for agents, want := range map[int]time.Duration{
-		0: 0, spreadFromAgents - 1: 0, spreadFromAgents: 500 * time.Millisecond, 1234: 1200 * time.Millisecond, 5000: 5 * time.Second, 40000: 10 * time.Second,
+// TestPace: few agents come back at once, many in turn, all before they are taken for dead. Many send fewer heartbeats
+// than few, and may be silent for longer (R92).
+func TestPace(t *testing.T) {
+	for agents, want := range map[int]pace{
+		0:                    {time.Second, 5 * time.Second, 0},
+		spreadFromAgents - 1: {time.Second, 5 * time.Second, 0},
+		spreadFromAgents:     {time.Second, 5 * time.Second, 100 * time.Millisecond},
+		5000:                 {time.Second, 5 * time.Second, 1200 * time.Millisecond},
+		10_000:               {2500 * time.Millisecond, 12500 * time.Millisecond, 2500 * time.Millisecond},
+		50_000:               {10 * time.Second, 50 * time.Second, 10 * time.Second},
 	} {
-		if got := herdOf(agents).spreadOfReturns(); got != want {
-			t.Errorf("%d agents return within %v, not %v", agents, got, want)
+		if got := herdOf(agents).pace(); got != want {
+			t.Errorf("%d agents: %v, want %v", agents, got, want)
 		}
+	}
+	rare := herdOf(5000)
+	rare.config.HeartbeatInterval = 4 * time.Second
+	if got, want := rare.pace(), (pace{4 * time.Second, 5 * time.Second, 1200 * time.Millisecond}); got != want {
+		t.Errorf("who asks for rare heartbeats has %v, want %v", got, want)
 	}
 }
 
-// TestReturnNews: an agent is told once, and again when it has changed.
-func TestReturnNews(t *testing.T) {
-	a := &agent{}
+// TestPaceIsTold: an agent is told once, and again when the cluster has grown.
+func TestPaceIsTold(t *testing.T) {
+	const ms = time.Millisecond
+	told := herdOf(10).pace()
 	for _, test := range []struct {
 		agents int
-		want   time.Duration
-	}{{10, 0}, {600, 600 * time.Millisecond}, {600, 0}, {650, 0}, {700, 700 * time.Millisecond}, {10, 0}, {700, 0}} {
-		if got := herdOf(test.agents).spreadIfChanged(a); got != test.want {
+		want   pace
+	}{{600, pace{within: 100 * ms}}, {600, pace{}}, {650, pace{}}, {10, pace{}}, {800, pace{within: 200 * ms}}, {6000, pace{1500 * ms, 7500 * ms, 1500 * ms}}, {6000, pace{}}} {
+		if got := told.grown(herdOf(test.agents).pace()); got != test.want {
 			t.Errorf("%d agents: the news is %v, not %v", test.agents, got, test.want)
 		}
 	}

@@ -44,7 +44,7 @@ func (r *usage) used(a *agent, sample protocol.UsageReport) {
 	if a.Gap.IsZero() {
 		r.deadlines.Clear(a.meterStale)
 	} else {
-		r.deadlines.Set(a.meterStale, r.now.Add(2*r.config.HeartbeatInterval))
+		r.deadlines.Set(a.meterStale, r.now.Add(2*a.told.beat))
 	}
 }
 
