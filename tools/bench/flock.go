@@ -30,7 +30,13 @@ type flock struct {
 	conns atomic.Int64     // how many connections were made, with their handshakes
 	// refused counts the connections that a master has refused at the first message because it did not lead.
 	refused atomic.Int64
+	beats   atomic.Int64 // how many heartbeats were sent
+	// shaking is held during a handshake: agents on machines of their own do not keep each other from their tasks.
+	shaking chan struct{}
 }
+
+// shakingMax is how many members of a flock do a handshake at once.
+const shakingMax = 64
 
 // roll is the state of the flock, which it writes as one line each time.
 type roll struct {
@@ -41,6 +47,7 @@ type roll struct {
 	Tries    int64     `json:"tries"`    // how many streams were asked for
 	Conns    int64     `json:"conns"`    // how many connections were made
 	Refused  int64     `json:"refused"`  // how many connections a master refused because it did not lead
+	Beats    int64     `json:"beats"`    // how many heartbeats were sent
 }
 
 // rollEvery is the precision of the times at which agents return.
@@ -54,7 +61,7 @@ const flockBegins = 500
 func flockMain(ctx context.Context, o options) error {
 	ctx, cancel := untilInputEnds(ctx)
 	defer cancel()
-	f := &flock{terms: make(map[api.Term]int)}
+	f := &flock{terms: make(map[api.Term]int), shaking: make(chan struct{}, shakingMax)}
 	authority, err := o.authority()
 	if err != nil {
 		return err
@@ -106,7 +113,7 @@ func (o options) authority() (*trust.Authority, error) {
 func (f *flock) roll() roll {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	r := roll{At: time.Now(), Sessions: f.swaps, Tries: f.tries.Load(), Conns: f.conns.Load(), Refused: f.refused.Load()}
+	r := roll{At: time.Now(), Sessions: f.swaps, Tries: f.tries.Load(), Conns: f.conns.Load(), Refused: f.refused.Load(), Beats: f.beats.Load()}
 	for term, reported := range f.terms { // order: irrelevant because the newest is taken
 		if r.Term.Before(term) {
 			r.Term, r.Reported = term, reported

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// herdSteady is how long the cluster is watched before the leader is killed.
+	// herdSteady is how long the cluster is watched before the leader is killed, and herdLong how long if it is not.
 	herdSteady = 10 * time.Second
+	herdLong   = 10 * time.Minute
 	// herdAfter is how much longer launches may take that were made while the agents came back.
 	herdAfter = time.Second
 	// herdAgents is how many agents come back, unless a flag says otherwise.
@@ -27,6 +28,23 @@ const (
 // how the agents come back, what that costs, and how it affects the launches.
 func herd(ctx context.Context, o options) error {
 	return withHerd(ctx, o, 1, func(ctx context.Context, h *herding) error { return h.rounds(ctx, o.runs) })
+}
+
+// steadyHerd watches many agents for ten minutes in which nothing breaks: none of them should lose its session.
+func steadyHerd(ctx context.Context, o options) error {
+	return withHerd(ctx, o, 1, func(ctx context.Context, h *herding) error {
+		s, err := h.steady(ctx, herdLong)
+		if err != nil {
+			return err
+		}
+		h.row(fmt.Sprintf("nothing broken for %v: launch to RUNNING", herdLong), spread(s.latency), fmt.Sprintf("sessions that began meanwhile: %d; load of the machine %.0f", s.sessions, machineLoad()))
+		h.row("a beat, if nothing else took time", fmt.Sprintf("%.0f µs of the leader's processor time, %.0f of the agents' process", 1e6*s.leader/s.beats, 1e6*s.flock/s.beats),
+			fmt.Sprintf("%.0f beats a second; %s", s.beats, s.spent))
+		h.row("memory of the leader", fmt.Sprintf("%.0f MB", s.memory), "resident, at the end")
+		atMost(fmt.Sprintf("sessions that %d agents lose in %v", h.agents, herdLong), float64(s.sessions), 0)
+		atMost("the same: ms from launch to RUNNING, p99", ms(quantile(s.latency, 0.99)), 20)
+		return nil
+	})
 }
 
 // withHerd measures something in a cluster of many agents, each of which has that many tasks that stay, while a framework
@@ -118,7 +136,7 @@ func (h *herding) row(what, figure, beside string) {
 func (h *herding) rounds(ctx context.Context, n int) error {
 	var rounds []herdRound
 	for range n {
-		steady, err := h.steady(ctx)
+		steady, err := h.steady(ctx, herdSteady)
 		if err != nil {
 			return err
 		}
@@ -164,11 +182,12 @@ func (s spent) String() string {
 type herdSteadily struct {
 	spent
 	latency  []time.Duration
-	sessions int // how many began meanwhile: there should be none
+	sessions int     // how many began meanwhile: there should be none
+	beats    float64 // how many heartbeats there were in a second
 	memory   float64
 }
 
-func (h *herding) steady(ctx context.Context) (s herdSteadily, err error) {
+func (h *herding) steady(ctx context.Context, span time.Duration) (s herdSteadily, err error) {
 	leader, err := h.quorum.leader(ctx)
 	if err != nil {
 		return s, err
@@ -178,7 +197,7 @@ func (h *herding) steady(ctx context.Context) (s herdSteadily, err error) {
 	if err != nil {
 		return s, err
 	}
-	pause.For(ctx, herdSteady)
+	pause.For(ctx, span)
 	last, err := h.flock.awaitAll(ctx, h.agents, api.Term{})
 	if err != nil {
 		return s, err
@@ -186,7 +205,7 @@ func (h *herding) steady(ctx context.Context) (s herdSteadily, err error) {
 	took := time.Since(from)
 	return herdSteadily{
 		spent: h.cpu(leader).since(before, took), latency: h.work.latencies(from, from.Add(took-herdAfter)),
-		sessions: last.Sessions - first.Sessions, memory: residentMB(leader.process.Process.Pid),
+		sessions: last.Sessions - first.Sessions, beats: float64(last.Beats-first.Beats) / took.Seconds(), memory: residentMB(leader.process.Process.Pid),
 	}, nil
 }
 
@@ -284,4 +303,6 @@ func (h *herding) report(rounds []herdRound) {
 		fmt.Sprintf("%.2f streams asked for, %.2f connections, %.2f refused; in the last round",
 			float64(last.began.Tries)/each, float64(last.began.Conns)/each, float64(last.began.Refused)/each))
 	h.row("memory of the leader", fmt.Sprintf("%.0f MB", median(memory)), "resident, when all are back")
+	atMost(fmt.Sprintf("s until all of %d agents are back, p50", h.agents), quantile(all, 0.5).Seconds(), 4)
+	atMost("the same: s from launch to RUNNING meanwhile, p99", quantile(latency, 0.99).Seconds(), 0.3)
 }

@@ -96,6 +96,7 @@ func parts() []part {
 		{"watch", true, watch},
 		{"agent", true, agentAlone},
 		{"herd", true, herd},
+		{"steady", true, steadyHerd},
 		{"looked", true, lookedAt},
 		{"memory", true, leaderMemory},
 		{"mesos", true, throughGateway},

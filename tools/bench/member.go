@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -34,6 +35,8 @@ type member struct {
 	nonce  api.Nonce
 	boot   string
 	seek   *lookout.Seeker
+	// interval is between two heartbeats, in nanoseconds.
+	interval atomic.Int64
 
 	mu      sync.Mutex
 	cluster api.ClusterID
@@ -121,9 +124,11 @@ const memberTimeout = 5 * time.Second
 func (m *member) hold(ctx context.Context, address string) (found bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	m.flock.shaking <- struct{}{}
 	m.flock.tries.Add(1)
 	late := time.AfterFunc(memberTimeout, cancel)
 	stream, err := m.openSession(ctx, address)
+	<-m.flock.shaking
 	if !late.Stop() && err == nil {
 		err = errors.New("no answer in time")
 	}
@@ -205,13 +210,19 @@ func (m *member) read(ctx context.Context, stream grpc.BidiStreamingClient[apiv1
 				found, timeout = true, e.SessionTimeout
 				m.seek.Learn(e.Masters)
 				watch.Learn(e.HeartbeatInterval, m.seek.Masters())
+				m.interval.Store(int64(e.HeartbeatInterval))
 				if err := m.adopt(batch, e); err != nil {
 					return found, err
 				}
-				beside.Go(func() { m.beat(ctx, e.HeartbeatInterval) })
+				beside.Go(func() { m.beat(ctx) })
 			case protocol.AgentPong:
 				m.seek.Learn(e.Masters)
 				m.seek.Within(e.ReturnWithin)
+				if e.HeartbeatInterval > 0 {
+					m.interval.Store(int64(e.HeartbeatInterval))
+					timeout = e.SessionTimeout
+				}
+				watch.Learn(e.HeartbeatInterval, m.seek.Masters())
 			case protocol.Reported:
 				m.flock.reported(batch.Term)
 				defer m.flock.left(batch.Term)
@@ -242,8 +253,9 @@ func (m *member) adopt(batch protocol.AgentEvents, e protocol.AgentRegistered) e
 	return m.say(calls...)
 }
 
-func (m *member) beat(ctx context.Context, interval time.Duration) {
-	for pause.For(ctx, interval) {
+func (m *member) beat(ctx context.Context) {
+	for pause.For(ctx, time.Duration(m.interval.Load())) {
+		m.flock.beats.Add(1)
 		m.mu.Lock()
 		usage := protocol.UsageReport{Total: api.Usage{At: time.Now(), CPU: 120, Mem: api.MilliOf(900), Procs: 40}}
 		err := m.say(protocol.AgentHeartbeat{Usage: usage})
