@@ -208,7 +208,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	var roles []view.Role
 	var counted tally.Counts
 	if l.read(ctx, "metrics", func(c view.Cluster, _ time.Time) {
-		counts, roles, counted = c.Counts(), c.Roles(view.Query{}).Items, l.tally.Counts()
+		counts, roles, counted = c.Counts(), view.PageOf(c, view.RoleList, view.Query{}).Items, l.tally.Counts()
 	}) != nil {
 		return
 	}

@@ -181,8 +181,8 @@ func BenchmarkShown(b *testing.B) {
 			for range tasks {
 				m.begin(0.001)
 			}
-			agents := m.core.View().Agents(view.Query{}).Items
-			framework := m.core.View().Frameworks(view.Query{}).Items[0].Framework.ID
+			agents := view.PageOf(m.core.View(), view.AgentList, view.Query{}).Items
+			framework := view.PageOf(m.core.View(), view.FrameworkList, view.Query{}).Items[0].Framework.ID
 			b.ReportAllocs()
 			for b.Loop() {
 				c := m.core.View()
@@ -204,7 +204,7 @@ func BenchmarkRoles(b *testing.B) {
 			m := newMill(agents)
 			b.ReportAllocs()
 			for b.Loop() {
-				if len(m.core.View().Roles(view.Query{}).Items) == 0 {
+				if len(view.PageOf(m.core.View(), view.RoleList, view.Query{}).Items) == 0 {
 					b.Fatal("there is no role")
 				}
 			}

@@ -57,16 +57,16 @@ func listed(c *core.Core) (map[api.AgentID]view.Agent, map[api.FrameworkID]view.
 	agents, frameworks := make(map[api.AgentID]view.Agent), make(map[api.FrameworkID]view.Framework)
 	tasks, offers := make(map[api.TaskRef]view.Task), make(map[api.OfferID]view.Offer)
 	v := c.View()
-	for _, a := range v.Agents(view.Query{}).Items {
+	for _, a := range view.PageOf(v, view.AgentList, view.Query{}).Items {
 		agents[a.Agent.ID] = a
 	}
-	for _, fw := range v.Frameworks(view.Query{}).Items {
+	for _, fw := range view.PageOf(v, view.FrameworkList, view.Query{}).Items {
 		frameworks[fw.Framework.ID] = fw
 	}
-	for _, t := range v.Tasks(view.Query{}).Items {
+	for _, t := range view.PageOf(v, view.TaskList, view.Query{}).Items {
 		tasks[api.TaskRef{Framework: t.Framework, Task: t.Task.ID}] = t
 	}
-	for _, o := range v.Offers(view.Query{}).Items {
+	for _, o := range view.PageOf(v, view.OfferList, view.Query{}).Items {
 		offers[o.Offer.ID] = o
 	}
 	return agents, frameworks, tasks, offers

@@ -27,7 +27,7 @@ func BenchmarkLargeFailover(b *testing.B) {
 					at := now.Add(31 * time.Second)
 					c.Step(core.Event{At: at, What: core.Woken{}})
 				case "list":
-					c.View().Agents(view.Query{Limit: 1})
+					view.PageOf(c.View(), view.AgentList, view.Query{Limit: 1})
 				case "allocate":
 					c.Allocate(now)
 				}

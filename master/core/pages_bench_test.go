@@ -67,18 +67,18 @@ func BenchmarkPages(b *testing.B) {
 		name string
 		read func() int
 	}{
-		{"agents", func() int { return len(m.core.View().Agents(view.Query{Limit: 100}).Items) }},
-		{"agents_all", func() int { return len(m.core.View().Agents(view.Query{}).Items) }},
+		{"agents", func() int { return len(view.PageOf(m.core.View(), view.AgentList, view.Query{Limit: 100}).Items) }},
+		{"agents_all", func() int { return len(view.PageOf(m.core.View(), view.AgentList, view.Query{}).Items) }},
 		{"agents_state", func() int {
-			return len(m.core.View().Agents(view.Query{Limit: 100, States: []string{"BUSY"}}).Items) + 1
+			return len(view.PageOf(m.core.View(), view.AgentList, view.Query{Limit: 100, States: []string{"BUSY"}}).Items) + 1
 		}},
-		{"tasks", func() int { return len(m.core.View().Tasks(view.Query{Limit: 100}).Items) }},
+		{"tasks", func() int { return len(view.PageOf(m.core.View(), view.TaskList, view.Query{Limit: 100}).Items) }},
 		{"tasks_state", func() int {
-			return len(m.core.View().Tasks(view.Query{Limit: 100, States: []string{"KILLING"}}).Items) + 1
+			return len(view.PageOf(m.core.View(), view.TaskList, view.Query{Limit: 100, States: []string{"KILLING"}}).Items) + 1
 		}},
-		{"tasks_agent", func() int { return len(m.core.View().Tasks(view.Query{Agent: "agent-77"}).Items) }},
-		{"frameworks", func() int { return len(m.core.View().Frameworks(view.Query{}).Items) }},
-		{"roles", func() int { return len(m.core.View().Roles(view.Query{}).Items) }},
+		{"tasks_agent", func() int { return len(view.PageOf(m.core.View(), view.TaskList, view.Query{Agent: "agent-77"}).Items) }},
+		{"frameworks", func() int { return len(view.PageOf(m.core.View(), view.FrameworkList, view.Query{}).Items) }},
+		{"roles", func() int { return len(view.PageOf(m.core.View(), view.RoleList, view.Query{}).Items) }},
 		{"counts", func() int { return m.core.View().Counts().Frameworks.All }},
 		{"explain", func() int {
 			explained, err := m.core.View().Explain("f", "", m.now)

@@ -24,7 +24,7 @@ func (x *chaos) watchOffers(event protocol.SchedulerEvent) {
 		for _, offer := range event.Offers {
 			offered[offer.Role] = offered[offer.Role].Plus(offer.Resources.UsableBy("").Firm())
 		}
-		for _, v := range x.core.View().Roles(view.Query{}).Items {
+		for _, v := range view.PageOf(x.core.View(), view.RoleList, view.Query{}).Items {
 			for _, limit := range v.Limit.Items() {
 				if used := v.Allocated.Firm().Plain().Plus(v.Offered.Firm().Plain()).Scalar(limit.Name); used > limit.Scalar && offered[v.Role].Scalar(limit.Name) > 0 {
 					x.t.Fatalf("%s is offered more: %v of %s used and offered, its limit is %v\n%s", v.Role, used, limit.Name, limit.Scalar, tail(x.out.String()))
@@ -39,10 +39,10 @@ func (x *chaos) watchOffers(event protocol.SchedulerEvent) {
 // that has stated a demand, is under a limit or may have a filter is not checked.
 func (x *chaos) nothingLies() {
 	limited := make(map[api.Role]bool)
-	for _, v := range x.core.View().Roles(view.Query{}).Items {
+	for _, v := range view.PageOf(x.core.View(), view.RoleList, view.Query{}).Items {
 		limited[v.Role] = !v.Limit.IsZero()
 	}
-	frameworks := x.core.View().Frameworks(view.Query{}).Items
+	frameworks := view.PageOf(x.core.View(), view.FrameworkList, view.Query{}).Items
 	for _, fw := range frameworks {
 		if len(fw.Demand) > 0 {
 			x.demanded = true // what preemption frees may be kept for it
@@ -64,7 +64,7 @@ func (x *chaos) nothingLies() {
 }
 
 func (x *chaos) takesAll(fw api.Framework, role api.Role) {
-	for _, a := range x.core.View().Agents(view.Query{}).Items {
+	for _, a := range view.PageOf(x.core.View(), view.AgentList, view.Query{}).Items {
 		if a.State != api.AgentRunning && a.State != api.AgentBusy || a.Marks != 0 || a.State == api.AgentRunning && a.Why != "" || x.core.SettlesLostAccepts(a.Agent.ID) {
 			continue
 		}

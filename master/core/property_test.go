@@ -469,13 +469,13 @@ func (x *chaos) checkCalm() {
 	if len(x.frameworks) == 0 {
 		return
 	}
-	for _, v := range x.core.View().Agents(view.Query{}).Items {
+	for _, v := range view.PageOf(x.core.View(), view.AgentList, view.Query{}).Items {
 		if v.State != api.AgentRunning || !v.Allocated.IsZero() || !v.Free.IsZero() {
 			x.t.Fatalf("agent %s is %s (%s) with %v used, %v offered and %v free; all should be on offer\n%s",
 				v.Agent.ID, v.State, v.Why, v.Allocated, v.Offered, v.Free, tail(x.out.String()))
 		}
 	}
-	for _, v := range x.core.View().Tasks(view.Query{}).Items {
+	for _, v := range view.PageOf(x.core.View(), view.TaskList, view.Query{}).Items {
 		if !v.Status.State.Terminal() {
 			x.t.Fatalf("task %s is still %s on %s\n%s", v.Task.ID, v.Status.State, v.Agent, tail(x.out.String()))
 		}

@@ -81,7 +81,7 @@ func TestOneSessionOfAFrameworkAsks(t *testing.T) {
 	}
 	w.stopped = false
 	w.settle()
-	if shown := w.core.View().Frameworks(view.Query{}).Items[0]; shown.State != "active" || f.conn == 0 {
+	if shown := view.PageOf(w.core.View(), view.FrameworkList, view.Query{}).Items[0]; shown.State != "active" || f.conn == 0 {
 		t.Errorf("the framework is %s", shown.State)
 	}
 	if err := w.core.CheckBooks(); err != nil {

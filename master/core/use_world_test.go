@@ -55,11 +55,11 @@ func (w *world) verbOfUse(verb string, args transcript.Line) bool {
 			a.settled[w.ref(name)] = t
 		}
 	case "shares":
-		for _, v := range w.core.View().Frameworks(view.Query{}).Items {
+		for _, v := range view.PageOf(w.core.View(), view.FrameworkList, view.Query{}).Items {
 			w.say("%s has a dominant share of %.3f", v.Framework.ID, v.DominantShare)
 		}
 	case "gap":
-		for _, v := range w.core.View().Agents(view.Query{Agent: a.info.ID}).Items {
+		for _, v := range view.PageOf(w.core.View(), view.AgentList, view.Query{Agent: a.info.ID}).Items {
 			w.say("%s has %v revocable; %v is allocated, %v offered", a.name, v.Revocable, v.Allocated, v.Offered)
 		}
 	default:

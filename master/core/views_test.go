@@ -32,7 +32,7 @@ func (w *world) verbOfViews(verb string, args transcript.Line) bool {
 	next := ""
 	switch verb {
 	case "agents":
-		page := cluster.Agents(query)
+		page := view.PageOf(cluster, view.AgentList, query)
 		for _, v := range page.Items {
 			w.say("%s %s%s%s total=%v allocated=%v offered=%v free=%v tasks=%d%s%s", v.Agent.ID, v.StateWord(), because(v.Why), markWords(v.Marks),
 				v.Agent.Resources, v.Allocated, v.Offered, v.Free, v.Tasks, map[bool]string{true: "+"}[v.MaybeMore], w.windowWords(v)+awaitedWords(v))
@@ -52,7 +52,7 @@ func (w *world) verbOfViews(verb string, args transcript.Line) bool {
 			w.say("versions refused: %d, the last is %s", counts.Versions.Count, counts.Versions.Last)
 		}
 	case "frameworks":
-		page := cluster.Frameworks(query)
+		page := view.PageOf(cluster, view.FrameworkList, query)
 		for _, v := range page.Items {
 			w.say("%s %s%s roles=%v session=%d allocated=%v offered=%v share=%.3f tasks=%d offers=%d%s", v.Framework.ID, v.State, because(v.Why),
 				v.Framework.Roles, v.Session, v.Allocated, v.Offered, v.DominantShare, v.Tasks, v.Offers, demandWords(v.Demand))
@@ -64,7 +64,7 @@ func (w *world) verbOfViews(verb string, args transcript.Line) bool {
 	case "tasks", "read-tasks":
 		page := view.Page[view.Task]{}
 		if verb == "tasks" {
-			page = cluster.Tasks(query)
+			page = view.PageOf(cluster, view.TaskList, query)
 		} else {
 			w.place, _ = w.rows.Read(cluster, &query, w.place, &page)
 		}
@@ -80,7 +80,7 @@ func (w *world) verbOfViews(verb string, args transcript.Line) bool {
 		}
 		w.say("%s/%s %s on %s", v.Framework, v.Task.ID, v.Status.State, v.Agent)
 	case "offers":
-		page := w.core.View().Offers(query)
+		page := view.PageOf(w.core.View(), view.OfferList, query)
 		for _, v := range page.Items {
 			w.say("%s to %s of %s: %v for %v", v.Offer.ID, v.Offer.Framework, v.Offer.Agent, v.Offer.Resources, v.Expires.Sub(w.now))
 		}
@@ -89,19 +89,19 @@ func (w *world) verbOfViews(verb string, args transcript.Line) bool {
 		if notYet := cluster.NotYet("executors", "", query.Agent); notYet != nil {
 			w.say("%v", notYet)
 		}
-		page := cluster.Executors(query)
+		page := view.PageOf(cluster, view.ExecutorList, query)
 		for _, v := range page.Items {
 			w.say("%v on %s in %s with %v, %d tasks%s", v.Ref, v.Agent, v.Role, v.Resources, v.Tasks, map[bool]string{true: ", launching"}[v.Launching])
 		}
 		next = page.Next
 	case "list-operations":
-		page := cluster.Operations(query)
+		page := view.PageOf(cluster, view.OperationList, query)
 		for _, v := range page.Items {
 			w.say("%s of %s on %s %s%s", v.Operation.ID, v.Framework, v.Agent, v.State, because(v.Why))
 		}
 		next = page.Next
 	case "roles":
-		page := cluster.Roles(query)
+		page := view.PageOf(cluster, view.RoleList, query)
 		for _, v := range page.Items {
 			w.say("%s weight=%v priority=%d guarantee=%v limit=%v allocated=%v offered=%v reserved=%v share=%.3f frameworks=%d", v.Role, v.Weight, v.Priority,
 				v.Guarantee, v.Limit, v.Allocated, v.Offered, v.Reserved, v.DominantShare, v.Frameworks)

@@ -82,10 +82,7 @@ type OrphanedVolume struct {
 // lostWhy is the reason why nothing is known of an agent that the registry does not have.
 const lostWhy = "not back yet since the registry was restored or recovered; only frameworks know of it"
 
-// Agents returns a page of the admitted agents, and of those that only frameworks have named.
-func (c Cluster) Agents(query Query) Page[Agent] { return atOnce(AgentList, c, query) }
-
-// AgentList notes the rows of [Cluster.Agents].
+// AgentList notes the admitted agents, and those that only frameworks have named.
 func AgentList(c Cluster, _ Query) Listing[Agent] {
 	list := &listing[api.AgentID, Agent]{name: func(id api.AgentID) string { return string(id) }}
 	list.reader = func(c Cluster, query *Query) func(api.AgentID) (Agent, bool) {

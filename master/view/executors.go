@@ -24,10 +24,7 @@ type ExecutorBrief struct {
 	Role     api.Role
 }
 
-// Executors returns a page of the executors. Only the leader knows any.
-func (c Cluster) Executors(query Query) Page[Executor] { return atOnce(ExecutorList, c, query) }
-
-// ExecutorList notes the rows of [Cluster.Executors].
+// ExecutorList notes the executors. Only the leader knows any.
 func ExecutorList(c Cluster, query Query) Listing[Executor] {
 	list := &listing[ExecutorBrief, Executor]{name: ExecutorBrief.name}
 	list.reader = func(c Cluster, query *Query) func(ExecutorBrief) (Executor, bool) {

@@ -54,11 +54,8 @@ type Holding struct {
 	Used, Offered api.Resources
 }
 
-// Frameworks returns a page of the frameworks. Removed ones of which nothing runs are included only when the query asks
-// for all, or for that state.
-func (c Cluster) Frameworks(query Query) Page[Framework] { return atOnce(FrameworkList, c, query) }
-
-// FrameworkList notes the rows of [Cluster.Frameworks].
+// FrameworkList notes the frameworks. Removed ones of which nothing runs are included only when the query asks for all, or
+// for that state.
 func FrameworkList(c Cluster, _ Query) Listing[Framework] {
 	list := &listing[api.FrameworkID, Framework]{name: func(id api.FrameworkID) string { return string(id) }}
 	list.reader = func(c Cluster, query *Query) func(api.FrameworkID) (Framework, bool) {

@@ -86,8 +86,8 @@ func (l *listing[K, V]) Read(c Cluster, query *Query, at int, page *Page[V]) (ne
 	return at, true
 }
 
-// atOnce notes the rows of a list and reads a page of it, all in one look.
-func atOnce[V any](list func(Cluster, Query) Listing[V], c Cluster, query Query) (page Page[V]) {
+// PageOf notes the rows of a list and reads a page of it, all in one look.
+func PageOf[V any](c Cluster, list func(Cluster, Query) Listing[V], query Query) (page Page[V]) {
 	noted := list(c, query)
 	noted.Sort()
 	at, done := noted.After(query.After), false

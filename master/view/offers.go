@@ -22,10 +22,7 @@ type OfferBrief struct {
 	Role      api.Role
 }
 
-// Offers returns a page of the open offers. Only the leader knows any.
-func (c Cluster) Offers(query Query) Page[Offer] { return atOnce(OfferList, c, query) }
-
-// OfferList notes the rows of [Cluster.Offers].
+// OfferList notes the open offers. Only the leader knows any.
 func OfferList(c Cluster, _ Query) Listing[Offer] {
 	list := &listing[OfferBrief, Offer]{name: func(o OfferBrief) string { return string(o.ID) }}
 	list.reader = func(c Cluster, query *Query) func(OfferBrief) (Offer, bool) {

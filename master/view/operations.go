@@ -28,11 +28,8 @@ const (
 	OperationRefused OperationState = "refused"
 )
 
-// Operations returns a page of the operations that wait for the quorum; with query.All also of those whose result is
+// OperationList notes the operations, as they are, that wait for the quorum; with query.All also those whose result is
 // remembered. Only the leader knows any.
-func (c Cluster) Operations(query Query) Page[Operation] { return atOnce(OperationList, c, query) }
-
-// OperationList notes the operations as they are.
 func OperationList(c Cluster, query Query) Listing[Operation] {
 	type numbered struct {
 		Operation

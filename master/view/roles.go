@@ -21,11 +21,8 @@ type Role struct {
 	Frameworks    int
 }
 
-// Roles returns a page of the roles that anybody has set, subscribed to or uses, and of those above them. What is used
-// in a role also counts in those above it.
-func (c Cluster) Roles(query Query) Page[Role] { return atOnce(RoleList, c, query) }
-
-// RoleList notes the rows of [Cluster.Roles]. What roles have is summed for each page.
+// RoleList notes the roles that anybody has set, subscribed to or uses, and those above them. What is used in a role also
+// counts in those above it. What roles have is summed for each page.
 func RoleList(c Cluster, _ Query) Listing[Role] {
 	list := &listing[api.Role, Role]{name: func(role api.Role) string { return string(role) }}
 	list.reader = func(c Cluster, query *Query) func(api.Role) (Role, bool) {

@@ -15,11 +15,8 @@ type Secret struct {
 	Set time.Time
 }
 
-// Secrets returns a page of the secrets of roles that the caller may view. With a role in the query they are those of
+// SecretList notes the secrets, as they are, of roles that the caller may view. With a role in the query they are those of
 // the role and of the roles below it.
-func (c Cluster) Secrets(query Query) Page[Secret] { return atOnce(SecretList, c, query) }
-
-// SecretList notes the secrets as they are.
 func SecretList(c Cluster, _ Query) Listing[Secret] {
 	list := &listing[Secret, Secret]{name: func(secret Secret) string { return string(secret.ID) }}
 	list.reader = func(c Cluster, query *Query) func(Secret) (Secret, bool) {

@@ -43,11 +43,8 @@ type taskRow struct {
 	untold bool
 }
 
-// Tasks returns a page of the tasks, by FRAMEWORK/TASK. With All it includes those that have ended and are remembered.
-// Only the leader knows any.
-func (c Cluster) Tasks(query Query) Page[Task] { return atOnce(TaskList, c, query) }
-
-// TaskList notes the rows of [Cluster.Tasks].
+// TaskList notes the tasks, by FRAMEWORK/TASK. With All it includes those that have ended and are remembered. Only the
+// leader knows any.
 func TaskList(c Cluster, query Query) Listing[Task] {
 	list := &listing[taskRow, Task]{name: func(row taskRow) string { return row.ref.String() }, reader: Cluster.taskReader}
 	if c.Leader == nil {

@@ -142,7 +142,7 @@ func (s *scheduler) removeByForce() {
 // has brought back, and those whose name now belongs to another framework.
 func (w *World) removeOrphans() {
 	if l := w.findLeader(); l != nil {
-		for _, view := range l.core.View().Frameworks(view.Query{States: []string{"disconnected"}}).Items {
+		for _, view := range view.PageOf(l.core.View(), view.FrameworkList, view.Query{States: []string{"disconnected"}}).Items {
 			w.removeFramework(view.Framework.ID, true)
 		}
 	}
@@ -152,7 +152,7 @@ func (w *World) removeOrphans() {
 // they were marked, or that there ever were such agents.
 func (w *World) giveUpLost() {
 	if l := w.findLeader(); l != nil {
-		for _, view := range l.core.View().Agents(view.Query{States: []string{"TOMBSTONE", "DISCONNECTED"}}).Items {
+		for _, view := range view.PageOf(l.core.View(), view.AgentList, view.Query{States: []string{"TOMBSTONE", "DISCONNECTED"}}).Items {
 			unknown := view.Agent.Hostname == "" // only frameworks know of the agent
 			if !view.Marks.Has(api.MarkGone) && (unknown || view.State == api.AgentTombstone) && w.truth.mayBeAway(view.Agent.ID) {
 				w.askLeader(core.MarkAgent{Agent: string(view.Agent.ID), Set: api.MarkGone, Force: true})

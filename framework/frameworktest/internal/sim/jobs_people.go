@@ -175,7 +175,7 @@ func (o *office) forgetGone() {
 		return
 	}
 	known := map[api.TaskID]bool{}
-	for _, shown := range l.core.View().Tasks(view.Query{Framework: o.findActive().s.info.ID}).Items {
+	for _, shown := range view.PageOf(l.core.View(), view.TaskList, view.Query{Framework: o.findActive().s.info.ID}).Items {
 		known[shown.Task.ID] = true
 	}
 	maps.DeleteFunc(o.tasks, func(id api.TaskID, j *job) bool {

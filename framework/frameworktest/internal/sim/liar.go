@@ -49,7 +49,7 @@ func (t *truth) checkBelieved(l *leader) {
 	if len(t.world.quorum.config.ReceiptKey) == 0 {
 		return
 	}
-	for _, shown := range l.core.View().Frameworks(view.Query{}).Items {
+	for _, shown := range view.PageOf(l.core.View(), view.FrameworkList, view.Query{}).Items {
 		if !t.frameworks[shown.Framework.ID] {
 			t.world.breakStory("framework %s is shown, and no scheduler has ever subscribed as it (R40)", shown.Framework.ID)
 		}

@@ -19,9 +19,9 @@ func (t *truth) verifyCluster(l *leader) string {
 }
 
 // all returns all pages of a list.
-func all[Item any](list func(view.Query) view.Page[Item]) (items []Item) {
+func all[Item any](cluster view.Cluster, list func(view.Cluster, view.Query) view.Listing[Item]) (items []Item) {
 	for query := (view.Query{}); ; {
-		page := list(query)
+		page := view.PageOf(cluster, list, query)
 		items = append(items, page.Items...)
 		if query.After = page.Next; query.After == "" {
 			return items
@@ -32,7 +32,7 @@ func all[Item any](list func(view.Query) view.Page[Item]) (items []Item) {
 // lookAtCluster returns what the leader says, and what each agent says that has a machine here.
 func (t *truth) lookAtCluster(l *leader) (look verify.Look) {
 	cluster := l.core.View()
-	for _, a := range all(cluster.Agents) {
+	for _, a := range all(cluster, view.AgentList) {
 		var orphaned []verify.OrphanedVolume
 		for _, o := range a.Volumes.Orphans {
 			orphaned = append(orphaned, verify.OrphanedVolume{ID: string(o.Volume.Volume), Why: o.Why})
@@ -47,7 +47,7 @@ func (t *truth) lookAtCluster(l *leader) (look verify.Look) {
 			Volumes: a.Volumes.Booked, Orphaned: orphaned, Apart: apart, Said: t.readAgent(a.Agent.ID),
 		})
 	}
-	for _, f := range all(cluster.Frameworks) {
+	for _, f := range all(cluster, view.FrameworkList) {
 		shown := verify.Framework{
 			ID: f.Framework.ID, State: f.State, Since: f.Since, Roles: f.Framework.Roles, Allocated: f.Allocated, Offered: f.Offered,
 			Tasks: f.Tasks, Offers: f.Offers,
@@ -59,18 +59,18 @@ func (t *truth) lookAtCluster(l *leader) (look verify.Look) {
 		}
 		look.Frameworks = append(look.Frameworks, shown)
 	}
-	for _, task := range all(cluster.Tasks) {
+	for _, task := range all(cluster, view.TaskList) {
 		look.Tasks = append(look.Tasks, verify.Task{
 			Ref: api.TaskRef{Framework: task.Framework, Task: task.Task.ID}, Agent: task.Agent, Role: task.Role, State: task.Status.State,
 			Resources: task.Resources, Launched: task.Launched, Since: task.Status.At,
 		})
 	}
-	for _, o := range all(cluster.Offers) {
+	for _, o := range all(cluster, view.OfferList) {
 		look.Offers = append(look.Offers, verify.Offer{
 			ID: o.Offer.ID, Framework: o.Offer.Framework, Agent: o.Offer.Agent, Resources: o.Offer.Resources, Since: o.Since,
 		})
 	}
-	for _, r := range all(cluster.Roles) {
+	for _, r := range all(cluster, view.RoleList) {
 		look.Roles = append(look.Roles, verify.Role{Role: r.Role, Limit: r.Limit, Allocated: r.Allocated, Offered: r.Offered, Reserved: r.Reserved})
 	}
 	return look

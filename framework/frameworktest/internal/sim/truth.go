@@ -296,7 +296,7 @@ func (t *truth) booksHold(l *leader) {
 	if l == t.world.quorum.former { // it may not know yet that an agent has become smaller; nobody commits an accept of its offers
 		return
 	}
-	for _, view := range l.core.View().Agents(view.Query{}).Items {
+	for _, view := range view.PageOf(l.core.View(), view.AgentList, view.Query{}).Items {
 		held := view.Allocated.Plus(view.Offered).Firm().Plain()
 		known, is := t.world.quorum.state.Agents[view.Agent.ID]
 		if own := known.Agent.Resources.Plain(); is && !t.mayBeFooled(view.Agent.ID) && !view.Offered.IsZero() && !own.Contains(held) {
@@ -323,7 +323,7 @@ func (t *truth) findUnsettled() string {
 		}
 	}
 	shown := map[api.TaskRef]view.Task{}
-	for _, view := range all(l.core.View().Tasks) {
+	for _, view := range all(l.core.View(), view.TaskList) {
 		shown[api.TaskRef{Framework: view.Framework, Task: view.Task.ID}] = view
 		if !t.isClaimed(view.Framework) {
 			continue // nobody can acknowledge anything until its failover time is over
@@ -373,7 +373,7 @@ func (t *truth) machineSettled(l *leader, m *machine) string {
 		return "the agent on " + m.name + " does not run"
 	}
 	id := m.daemon.core.Identity().Agent
-	for _, view := range l.core.View().Agents(view.Query{Agent: id}).Items {
+	for _, view := range view.PageOf(l.core.View(), view.AgentList, view.Query{Agent: id}).Items {
 		if view.Agent.ID == id && id != "" {
 			switch {
 			case view.Marks != 0:
@@ -434,7 +434,7 @@ func (t *truth) schedulerSettled(l *leader, s *scheduler) string {
 
 // demandSettled checks that the demand that the leader shows is what the framework wants.
 func (t *truth) demandSettled(l *leader, s *scheduler) string {
-	for _, view := range l.core.View().Frameworks(view.Query{Framework: s.info.ID}).Items {
+	for _, view := range view.PageOf(l.core.View(), view.FrameworkList, view.Query{Framework: s.info.ID}).Items {
 		if view.Framework.ID != s.info.ID || !s.work.stated {
 			continue
 		}
@@ -461,7 +461,7 @@ func (t *truth) findLeft() string {
 	if l == nil {
 		return "nobody leads"
 	}
-	for _, view := range l.core.View().Agents(view.Query{}).Items {
+	for _, view := range view.PageOf(l.core.View(), view.AgentList, view.Query{}).Items {
 		if !view.Allocated.IsZero() && !t.mayBeAway(view.Agent.ID) {
 			return fmt.Sprintf("on agent %s %v are in use (promise 1)", view.Agent.ID, view.Allocated)
 		}
