@@ -54,51 +54,6 @@ func (c *Cluster) takeBack(inverse allocator.Inverse) allocator.Inverse {
 	return tasks
 }
 
-// keptIsAskedBack: a framework keeps an offer of everything there is. As soon as that offer has stood for OfferStands,
-// a framework that states a demand is offered what it wants. One that states no demand must wait.
-func keptIsAskedBack(c *Cluster) {
-	c.Framework("keeper", "r")
-	c.Agent("a1", "cpus:4;mem:4096")
-	c.Expect("keeper a1 cpus:4;mem:4096")
-	c.Framework("other", "r")
-	c.Suppress("other")
-	c.Sleep(allocator.OfferStands / 2)
-	c.Demand("other", "r", c.Shape("cpus:1;mem:512", 2))
-	c.Revive("other")
-	c.Expect()
-	c.Sleep(allocator.OfferStands / 2)
-	c.Expect("other a1 cpus:2;mem:1024", "keeper a1 cpus:2;mem:3072")
-	c.Demand("other", "r", c.Shape("cpus:3;mem:512", 1))
-	c.Sleep(10 * allocator.OfferStands)
-	c.Expect() // other keeps a part of it itself
-	c.Accept(c.Offer("other", "a1"), 0, c.R("cpus:2;mem:1024"))
-	c.Demand("other", "r", c.Shape("cpus:3;mem:512", 1))
-	c.Sleep(10 * allocator.OfferStands)
-	c.Expect() // no offer that is given back would make enough room
-	if len(c.TookBack) != 1 {
-		c.Fatalf("one offer was to be asked back: %s", c.Words(c.TookBack))
-	}
-}
-
-// keptUndemanded: nothing is asked back for a framework that states no demand, and nothing that a guarantee needs.
-func keptUndemanded(c *Cluster) {
-	c.Role(allocator.Role{Role: "g", Guarantee: c.R("cpus:4;mem:4096")})
-	c.Framework("keeper", "g")
-	c.Agent("a1", "cpus:4;mem:4096")
-	c.Expect("keeper a1 cpus:4;mem:4096")
-	c.Framework("undemanding", "r")
-	c.Framework("demanding", "r")
-	c.Demand("demanding", "r", c.Shape("cpus:1;mem:512", 1))
-	c.Sleep(10 * allocator.OfferStands)
-	c.Expect()
-	c.Role(allocator.Role{Role: "g", Guarantee: c.R("cpus:3")})
-	c.Sleep(10 * allocator.OfferStands)
-	c.Expect()
-	if len(c.TookBack) > 0 {
-		c.Fatalf("asked back: %s", c.Words(c.TookBack))
-	}
-}
-
 // keptByAll: all frameworks want everything there is and answer nothing. What one of them keeps may go to another, but
 // ever less often.
 func keptByAll(t *testing.T, fresh func() allocator.Allocator) {

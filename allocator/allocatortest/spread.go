@@ -168,29 +168,3 @@ func (s *spreadHistory) full(shape api.Shape, id api.AgentID) bool {
 	}
 	return false
 }
-
-// spreadStory: the place with the fewest tasks comes first, a place that has the most it may have gets none, and
-// explain says so.
-func spreadStory(c *Cluster) {
-	for _, a := range []struct {
-		id   api.AgentID
-		rack string
-	}{{"a1", "r1"}, {"a2", "r1"}, {"a3", "r2"}} {
-		c.SetAgent(allocator.Agent{ID: a.id, Offerable: true, Total: c.R("cpus:4;mem:4096"), Attributes: map[string]string{"rack": a.rack}})
-	}
-	c.Framework("f1", "r")
-	shape := c.Shape("cpus:1;mem:128", 3)
-	shape.Spread, shape.Group = []api.Spread{{By: api.ByAttribute("rack"), Most: 2}}, "web"
-	c.Demand("f1", "r", shape)
-	c.ExpectAll("f1 a1 cpus:2;mem:256", "f1 a3 cpus:1;mem:128")
-	c.Accept(c.Offer("f1", "a1"), 0, c.R("cpus:1;mem:128"), c.R("cpus:1;mem:128"))
-	c.Accept(c.Offer("f1", "a3"), 0, c.R("cpus:1;mem:128"))
-	shape.Count = 2
-	c.Demand("f1", "r", shape)
-	c.Expect("f1 a3 cpus:1;mem:128")
-	last := c.Accept(c.Offer("f1", "a3"), 0, c.R("cpus:1;mem:128"))
-	c.Expect()
-	c.Because("f1", "a2", `f1 wants at most 2 in one attribute rack, and has 2 in "r1", where a2 is`)
-	c.Finish(last[0])
-	c.Expect("f1 a3 cpus:1;mem:128")
-}

@@ -42,7 +42,7 @@ func Suite(t *testing.T, fresh func() allocator.Allocator, leaveOut ...string) {
 			t.Run(name, test)
 		}
 	}
-	for _, story := range slices.Concat(stories, filterStories) {
+	for _, story := range slices.Concat(told(), stories) {
 		run(story.name, func(t *testing.T) { story.tell(NewCluster(t, fresh())) })
 	}
 	run("properties", func(t *testing.T) { properties(t, fresh) })

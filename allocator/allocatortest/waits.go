@@ -1,8 +1,6 @@
 package allocatortest
 
 import (
-	"time"
-
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 )
@@ -51,27 +49,6 @@ func (c *Cluster) idles(idle api.FrameworkID) {
 				c.Finish(c.Accept(o, 0, c.R("cpus:1;mem:512"))[0])
 			}
 		}
-	}
-}
-
-// shapeConstraints: each shape of a demand has its own constraint. An agent that suits one shape need not suit the
-// others.
-func shapeConstraints(c *Cluster) {
-	c.Framework("f1", "r")
-	here, there := c.Shape("cpus:1;mem:64", 9), c.Shape("cpus:2;mem:64", 9)
-	here.Constraint, there.Constraint = `zone == "z1"`, `zone == "z2"`
-	c.Demand("f1", "r", here, there)
-	c.SetAgent(allocator.Agent{ID: "a1", Total: c.R("cpus:1;mem:512"), Zone: "z2", Offerable: true})
-	c.Expect()
-	c.Because("f1", "a1", `a1 fails the constraint zone == "z1" of f1`)
-	c.SetAgent(allocator.Agent{ID: "a2", Total: c.R("cpus:1;mem:512"), Zone: "z1", Offerable: true})
-	c.SetAgent(allocator.Agent{ID: "a3", Total: c.R("cpus:2;mem:512"), Zone: "z2", Offerable: true})
-	c.Expect("f1 a2 cpus:1;mem:64", "f1 a3 cpus:2;mem:64")
-	c.Decline(c.Offer("f1", "a2"), time.Hour)
-	c.SetAgent(allocator.Agent{ID: "a4", Total: c.R("cpus:1;mem:512"), Zone: "z3", Offerable: true})
-	c.Expect()
-	for _, id := range []api.AgentID{"a1", "a4"} {
-		c.Because("f1", id, "fails the constraint")
 	}
 }
 

@@ -298,7 +298,7 @@ var larger = map[string]allowance{
 	"bools of master/registry.shared": {6, "one for each map of a registry: whether a clone has it too"},
 
 	// What reads better as functions than as methods.
-	"functions that take allocator/allocatortest.Cluster": {52, "each is one story that a policy is held against, and the suite lists them"},
+	"functions that take allocator/allocatortest.Cluster": {11, "each is one story that a policy is held against, and the suite lists them"},
 
 	// What stories use.
 	"fields of allocator/allocatortest.Cluster": {21, "the ledger that a policy is held against, and what its stories look at"},
