@@ -9,6 +9,7 @@ import (
 	"log"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,9 +57,13 @@ const rollEvery = 10 * time.Millisecond
 // flockBegins is how many agents begin in a second, because a cluster grows and does not appear at once.
 const flockBegins = 500
 
+// flockPercent is by how much the heap of a flock grows until it is collected: no agent has that of ten thousand.
+const flockPercent = 400
+
 // flockMain is the main function of a flock's process. It ends with its standard input, which the process that started
 // it holds open.
 func flockMain(ctx context.Context, o options) error {
+	debug.SetGCPercent(flockPercent)
 	ctx, cancel := untilInputEnds(ctx)
 	defer cancel()
 	f := &flock{terms: make(map[api.Term]int), shaking: make(chan struct{}, shakingMax)}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,14 @@ const (
 // herd kills the leader of many agents, each of which has a task, while a framework keeps launching more. It reports
 // how the agents come back, what that costs, and how it affects the launches.
 func herd(ctx context.Context, o options) error {
-	return withHerd(ctx, o, 1, func(ctx context.Context, h *herding) error { return h.rounds(ctx, o.runs) })
+	bare, err := bareReturns(ctx, cmp.Or(o.agents, herdAgents))
+	if err != nil {
+		return err
+	}
+	return withHerd(ctx, o, 1, func(ctx context.Context, h *herding) error {
+		h.bare = bare
+		return h.rounds(ctx, o.runs)
+	})
 }
 
 // steadyHerd watches many agents for ten minutes in which nothing breaks: none of them should lose its session.
@@ -127,6 +135,7 @@ type herding struct {
 	agents int
 	flock  *flockProcess
 	work   *herdWork
+	bare   time.Duration // how long returns take that consist only of what can't be left out
 }
 
 func (h *herding) row(what, figure, beside string) {
@@ -304,5 +313,6 @@ func (h *herding) report(rounds []herdRound) {
 			float64(last.began.Tries)/each, float64(last.began.Conns)/each, float64(last.began.Refused)/each))
 	h.row("memory of the leader", fmt.Sprintf("%.0f MB", median(memory)), "resident, when all are back")
 	atMost(fmt.Sprintf("s until all of %d agents are back, p50", h.agents), quantile(all, 0.5).Seconds(), 4)
+	limited(h.bare.Seconds())
 	atMost("the same: s from launch to RUNNING meanwhile, p99", quantile(latency, 0.99).Seconds(), 0.3)
 }
