@@ -7,23 +7,17 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/internal/jobs/keeper"
 )
 
 // masters is everything that a manager uses of the cluster: the client of its session and its store. Tests put
 // themselves in between, to end a manager after any of its steps.
 type masters interface {
+	keeper.Masters
 	FrameworkID() api.FrameworkID
-	Takeovers() uint64 // how often another manager may have kept the jobs
-	StandsBy() bool    // another manager keeps them
-	Answer(answers ...api.Answer) error
-	Demand(demand api.Demand) error
-	Roles() []api.Role                             // in which it is offered resources
+	Takeovers() uint64                             // how often another manager may have kept the jobs
+	StandsBy() bool                                // another manager keeps them
 	Join(ctx context.Context, role api.Role) error // makes it one of Roles, and waits until the masters have agreed
-	Kill(task api.TaskID) error
-	Acknowledge(status api.Status) error
-	TellJob(event api.JobEvent) error
-	TellJobDemand(wanted map[string]int64) error
-	Reconcile(tasks ...api.TaskID) error
 	ExplainShape(ctx context.Context, role api.Role, shape api.Shape, together bool) (reasons []string, inVain bool, err error)
 	Put(ctx context.Context, key string, value []byte, keepFree int) error
 	Delete(ctx context.Context, key string) error                             // no error if the key does not exist

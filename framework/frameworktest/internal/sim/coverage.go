@@ -74,8 +74,8 @@ func (l *leader) countEvent(what core.Happening) {
 
 // agentPhase is the state in which the leader shows the agent of a stream.
 func (l *leader) agentPhase(conn core.Conn) string {
-	line := l.agents[conn]
-	if line == nil {
+	line, is := l.lines[conn].(*agentLine)
+	if !is {
 		return "unknown"
 	}
 	id := line.daemon.core.Identity().Agent
@@ -91,8 +91,8 @@ func (l *leader) agentPhase(conn core.Conn) string {
 }
 
 func (l *leader) schedulerPhase(conn core.Conn) string {
-	line := l.schedulers[conn]
-	if line == nil {
+	line, is := l.lines[conn].(*schedulerLine)
+	if !is {
 		return "away"
 	}
 	return [...]string{"away", "standby", "active"}[line.scheduler.phase]

@@ -288,8 +288,8 @@ func (d *daemon) openStream() bool {
 		return false
 	}
 	d.conns++
-	line := &agentLine{stream: newStream(d.world), leader: to, daemon: d, own: d.conns}
-	line.stream.atServer = line.closedAtLeader
+	line := &agentLine{lineEnd: lineEnd{stream: newStream(d.world), leader: to}, daemon: d, own: d.conns}
+	line.stream.atServer = func() { to.loseLine(line) }
 	line.stream.atClient = func(err *api.Error) { d.leaderClosed(line, err) }
 	d.line = line
 	d.stepCore(agentcore.LeaderOpened{Conn: line.own})

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/tenderhq/tender/api"
@@ -23,12 +24,8 @@ func indexOf(task api.TaskID) (job, index string) {
 func (o *office) checkLaunch(p *manager, task *api.Task) {
 	t, label := o.world.truth, string(task.ID)
 	name, index := indexOf(task.ID)
-	labels := make(map[string]string, len(task.Labels)+1)
-	for word, value := range task.Labels { // order: irrelevant because a map is filled
-		labels[word] = value
-	}
-	labels[labelOfTry] = label
-	task.Labels = labels
+	task.Labels = maps.Clone(task.Labels) // each has some
+	task.Labels[labelOfTry] = label
 	if t.launches[label] != nil {
 		o.world.breakStory("task %s is launched twice: its ID was used before", task.ID)
 		return

@@ -23,11 +23,10 @@ type leader struct {
 	clock *timepiece
 	ended bool
 
-	conns      core.Conn
-	agents     map[core.Conn]*agentLine
-	schedulers map[core.Conn]*schedulerLine
-	touched    []flusher
-	rounds     bool // a round is planned
+	conns   core.Conn
+	lines   map[core.Conn]line
+	touched []line
+	rounds  bool // a round is planned
 	waker
 	requests core.RequestID
 	replies  map[core.RequestID]func(core.Reply)
@@ -35,13 +34,28 @@ type leader struct {
 	late     []core.Event // events that came meanwhile
 }
 
-// flusher is the leader's end of a stream: what is queued is sent at the end of a round.
-type flusher interface{ flush() }
+// line is a stream of an agent or of a scheduler, with both ends.
+type line interface {
+	end() *lineEnd
+	sendQueued() // what the leader has queued
+	closed() core.Happening
+}
+
+// lineEnd is the leader's end of a line. What is queued is sent at the end of a round.
+type lineEnd struct {
+	stream  *stream
+	leader  *leader
+	conn    core.Conn // number at the leader; 0: the leader has not heard of it yet
+	closing bool
+	why     *api.Error
+}
+
+func (e *lineEnd) end() *lineEnd { return e }
 
 func newLeader(w *World, name string, term api.Term, clock *timepiece) *leader {
 	return &leader{
 		world: w, name: name, term: term, clock: clock,
-		agents: map[core.Conn]*agentLine{}, schedulers: map[core.Conn]*schedulerLine{}, replies: map[core.RequestID]func(core.Reply){},
+		lines: map[core.Conn]line{}, replies: map[core.RequestID]func(core.Reply){},
 	}
 }
 
@@ -99,8 +113,12 @@ func (l *leader) planRound() {
 		}
 		defer l.catchPanic()
 		l.performEffects(l.core.Allocate(l.readClock()))
-		for _, end := range l.touched {
-			end.flush()
+		for _, line := range l.touched {
+			line.sendQueued()
+			if end := line.end(); end.closing {
+				end.closing = false
+				end.stream.closeByServer(end.why)
+			}
 		}
 		l.touched = l.touched[:0]
 		l.world.truth.booksHold(l)
@@ -116,15 +134,12 @@ func (l *leader) performEffects(effects []core.Effect) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case core.ToScheduler:
-			if line := l.schedulers[e.Conn]; line != nil {
+			if line, is := l.lines[e.Conn].(*schedulerLine); is {
 				line.queued = append(line.queued, e.Event)
 				l.touched = append(l.touched, line)
 			}
 		case core.CloseScheduler:
-			if line := l.schedulers[e.Conn]; line != nil {
-				line.closing, line.why = true, e.Err
-				l.touched = append(l.touched, line)
-			}
+			l.closeLine(e.Conn, e.Err)
 		case core.ToAgent:
 			l.toAgent(e.Conn, agentEvent{e.Session, e.Event})
 		case core.SendSecrets:
@@ -134,10 +149,7 @@ func (l *leader) performEffects(effects []core.Effect) {
 			}
 			l.toAgent(e.Conn, agentEvent{e.Session, opened})
 		case core.CloseAgent:
-			if line := l.agents[e.Conn]; line != nil {
-				line.closing, line.why = true, e.Err
-				l.touched = append(l.touched, line)
-			}
+			l.closeLine(e.Conn, e.Err)
 		case core.Propose:
 			l.world.quorum.proposeCommand(l, e.Command)
 		case core.Reply:
@@ -151,9 +163,37 @@ func (l *leader) performEffects(effects []core.Effect) {
 
 // toAgent queues an event for an agent.
 func (l *leader) toAgent(conn core.Conn, event agentEvent) {
-	if line := l.agents[conn]; line != nil {
+	if line, is := l.lines[conn].(*agentLine); is {
 		line.queued = append(line.queued, event)
 		l.touched = append(l.touched, line)
+	}
+}
+
+// closeLine ends a stream behind what is queued.
+func (l *leader) closeLine(conn core.Conn, why *api.Error) {
+	if line := l.lines[conn]; line != nil {
+		line.end().closing, line.end().why = true, why
+		l.touched = append(l.touched, line)
+	}
+}
+
+// hearsFirst reports whether this is the first that the leader hears on a line, which gets its number.
+func (l *leader) hearsFirst(from line) bool {
+	end := from.end()
+	if end.conn != 0 {
+		return false
+	}
+	l.conns++
+	end.conn = l.conns
+	l.lines[end.conn] = from
+	return true
+}
+
+// loseLine is told when a line has ended at the leader.
+func (l *leader) loseLine(of line) {
+	if conn := of.end().conn; conn != 0 && l.lines[conn] == of {
+		l.stepCore(of.closed())
+		delete(l.lines, conn)
 	}
 }
 
@@ -200,11 +240,8 @@ func (l *leader) endTerm() {
 	}
 	err := api.E("session", api.NotLeader, l.name, errors.New("another one leads"))
 	for conn := core.Conn(1); conn <= l.conns; conn++ { // in order, which a map would not have
-		if line := l.agents[conn]; line != nil {
-			line.stream.closeByServer(err)
-		}
-		if line := l.schedulers[conn]; line != nil {
-			line.stream.closeByServer(err)
+		if line := l.lines[conn]; line != nil {
+			line.end().stream.closeByServer(err)
 		}
 	}
 }
@@ -215,22 +252,17 @@ type agentEvent struct {
 	event   protocol.AgentEvent
 }
 
-// agentLine is an agent's stream, with both ends.
+// agentLine is an agent's stream.
 type agentLine struct {
-	stream *stream
-	leader *leader
-	conn   core.Conn // number at the leader; 0: the leader has not heard of it yet
+	lineEnd
 	daemon *daemon
 	own    agentConn
-
-	queued  []agentEvent
-	closing bool
-	why     *api.Error
-	calls   []protocol.AgentCall // at the agent, until the end of its step
+	queued []agentEvent
+	calls  []protocol.AgentCall // at the agent, until the end of its step
 }
 
-// flush sends what the leader has queued, in batches that each belong to one session.
-func (line *agentLine) flush() {
+// sendQueued sends batches that each belong to one session.
+func (line *agentLine) sendQueued() {
 	for len(line.queued) > 0 {
 		batch := protocol.AgentEvents{Term: line.leader.term, Session: line.queued[0].session}
 		n := 0
@@ -245,11 +277,9 @@ func (line *agentLine) flush() {
 			return func() { line.daemon.hearEvents(line, heard) }, err
 		})
 	}
-	if line.closing {
-		line.closing = false
-		line.stream.closeByServer(line.why)
-	}
 }
+
+func (line *agentLine) closed() core.Happening { return core.AgentClosed{Conn: line.conn} }
 
 // hear handles what the agent has sent.
 func (line *agentLine) hear(calls []protocol.AgentCall) {
@@ -257,10 +287,7 @@ func (line *agentLine) hear(calls []protocol.AgentCall) {
 	if l.ended {
 		return
 	}
-	if line.conn == 0 {
-		l.conns++
-		line.conn = l.conns
-		l.agents[line.conn] = line
+	if l.hearsFirst(line) {
 		l.stepCore(core.AgentOpened{Conn: line.conn, First: calls[0]})
 		calls = calls[1:]
 	}
@@ -269,26 +296,14 @@ func (line *agentLine) hear(calls []protocol.AgentCall) {
 	}
 }
 
-func (line *agentLine) closedAtLeader() {
-	if line.conn != 0 && line.leader.agents[line.conn] == line {
-		line.leader.stepCore(core.AgentClosed{Conn: line.conn})
-		delete(line.leader.agents, line.conn)
-	}
-}
-
-// schedulerLine is a scheduler's stream, with both ends.
+// schedulerLine is a scheduler's stream.
 type schedulerLine struct {
-	stream    *stream
-	leader    *leader
-	conn      core.Conn
+	lineEnd
 	scheduler *scheduler
-
-	queued  []protocol.SchedulerEvent
-	closing bool
-	why     *api.Error
+	queued    []protocol.SchedulerEvent
 }
 
-func (line *schedulerLine) flush() {
+func (line *schedulerLine) sendQueued() {
 	if len(line.queued) > 0 {
 		messages, err := wire.SchedulerEventBatches(line.leader.term, line.queued)
 		line.queued = nil
@@ -297,32 +312,20 @@ func (line *schedulerLine) flush() {
 			return func() { line.scheduler.hearEvents(line, term, events) }, err
 		})
 	}
-	if line.closing {
-		line.closing = false
-		line.stream.closeByServer(line.why)
-	}
 }
+
+func (line *schedulerLine) closed() core.Happening { return core.SchedulerClosed{Conn: line.conn} }
 
 func (line *schedulerLine) hear(calls []protocol.NumberedCall) {
 	l := line.leader
 	if l.ended {
 		return
 	}
-	if line.conn == 0 {
-		l.conns++
-		line.conn = l.conns
-		l.schedulers[line.conn] = line
+	if l.hearsFirst(line) {
 		l.stepCore(core.SchedulerOpened{Conn: line.conn, By: rights.All(), Subscribe: calls[0].Call.(protocol.Subscribe)})
 		calls = calls[1:]
 	}
 	if len(calls) > 0 {
 		l.stepCore(core.SchedulerCalled{Conn: line.conn, Calls: calls})
-	}
-}
-
-func (line *schedulerLine) closedAtLeader() {
-	if line.conn != 0 && line.leader.schedulers[line.conn] == line {
-		line.leader.stepCore(core.SchedulerClosed{Conn: line.conn})
-		delete(line.leader.schedulers, line.conn)
 	}
 }

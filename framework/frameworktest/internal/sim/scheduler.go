@@ -229,8 +229,8 @@ func (s *scheduler) dialLeader() {
 		s.stepCore(sdk.Dialed{Err: errOver})
 		return
 	}
-	line := &schedulerLine{stream: newStream(s.world), leader: to, scheduler: s}
-	line.stream.atServer = line.closedAtLeader
+	line := &schedulerLine{lineEnd: lineEnd{stream: newStream(s.world), leader: to}, scheduler: s}
+	line.stream.atServer = func() { to.loseLine(line) }
 	line.stream.atClient = func(err *api.Error) {
 		if s.line == line && s.up {
 			s.line, s.out = nil, nil
