@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/version"
 )
@@ -178,10 +179,7 @@ func (s *server) holdSessions(ctx context.Context) error {
 		if away := now.Sub(seen); away >= s.recovery {
 			return api.E("executor.session", api.Unavailable, s.config.Socket, fmt.Errorf("the agent was away for %v: %w", away.Round(time.Millisecond), err))
 		}
-		pause := protocol.Backoff(tries, rand.Int64N)
-		select {
-		case <-time.After(min(pause, s.recovery-now.Sub(seen))):
-		case <-ctx.Done():
+		if !pause.For(ctx, min(protocol.Backoff(tries, rand.Int64N), s.recovery-now.Sub(seen))) {
 			return nil
 		}
 	}

@@ -47,18 +47,9 @@ func Ask(task api.Task) api.Resources {
 // needs returns what the task takes of the bin: its own resources, and those of its executor unless the executor runs
 // on the agent already or comes with another task in the bin.
 func (b *Bin) needs(task api.Task) api.Resources {
-	if task.Executor == nil {
+	if task.Executor == nil || slices.Contains(b.Offer.Executors, task.Executor.ID) ||
+		slices.ContainsFunc(b.Tasks, func(other api.Task) bool { return other.ExecutorID() == task.Executor.ID }) {
 		return task.Resources
-	}
-	for _, running := range b.Offer.Executors {
-		if running == task.Executor.ID {
-			return task.Resources
-		}
-	}
-	for _, other := range b.Tasks {
-		if other.ExecutorID() == task.Executor.ID {
-			return task.Resources
-		}
 	}
 	return Ask(task)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -126,12 +127,9 @@ func (l *ledger) end(e entry) {
 	if t.ended.IsZero() {
 		t.ended = e.at
 	}
-	for _, known := range t.ends {
-		if known == e.args[1] {
-			return // it was told again, as is promised
-		}
+	if !slices.Contains(t.ends, e.args[1]) { // it may be told again, as is promised
+		t.ends = append(t.ends, e.args[1])
 	}
-	t.ends = append(t.ends, e.args[1])
 }
 
 // open returns the tasks whose end was not told yet.

@@ -95,11 +95,9 @@ func (a *adapter) drain() {
 	empty := make(chan struct{})
 	c.empty = empty
 	c.mu.Unlock()
-	late := time.NewTimer(drainTimeout)
-	defer late.Stop()
 	select {
 	case <-empty:
-	case <-late.C:
+	case <-time.After(drainTimeout):
 	}
 }
 

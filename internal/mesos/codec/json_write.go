@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"math"
@@ -121,10 +122,8 @@ func appendFloat(b []byte, f float64) []byte {
 		format = 'g'
 	}
 	b = strconv.AppendFloat(b, f, format, -1, 64)
-	for _, c := range b[start:] {
-		if c == '.' || c == 'e' {
-			return b
-		}
+	if bytes.ContainsAny(b[start:], ".e") {
+		return b
 	}
 	return append(b, ".0"...)
 }

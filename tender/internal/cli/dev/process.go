@@ -144,11 +144,9 @@ func (h *house) writeDescription() error {
 // end ends the child, and kills it if it takes too long.
 func (c *child) end() {
 	_ = c.stdin.Close() // it may have ended already
-	timer := time.NewTimer(childEndMax)
-	defer timer.Stop()
 	select {
 	case <-c.ended:
-	case <-timer.C:
+	case <-time.After(childEndMax):
 		_ = c.command.Process.Kill() // it may have ended already
 	}
 }

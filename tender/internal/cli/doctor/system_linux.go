@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -92,11 +93,9 @@ func portOwner(port uint64) string {
 	}
 	for _, process := range all {
 		targets, _ := process.FileDescriptorTargets() // those of others can't be seen
-		for _, target := range targets {
-			if target == inode {
-				name, _ := process.Comm() // it may have ended
-				return fmt.Sprintf("%s (pid %d)", name, process.PID)
-			}
+		if slices.Contains(targets, inode) {
+			name, _ := process.Comm() // it may have ended
+			return fmt.Sprintf("%s (pid %d)", name, process.PID)
 		}
 	}
 	return ""

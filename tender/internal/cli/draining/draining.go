@@ -141,12 +141,10 @@ func (r *roll) hear(ctx context.Context) error {
 	if r.away != "" {
 		longest = againAfter
 	}
-	timer := time.NewTimer(longest)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return r.stopped(ctx)
-	case <-timer.C:
+	case <-time.After(longest):
 		r.progress()
 		return nil
 	case told := <-r.watch.news:

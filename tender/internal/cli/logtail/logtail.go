@@ -122,10 +122,8 @@ func (s *Source) live(ctx context.Context, ended <-chan struct{}) (whole bool, e
 
 // pauseUnless pauses for that long, or until ended is closed. It returns false if ctx has ended.
 func pauseUnless(ctx context.Context, ended <-chan struct{}, long time.Duration) bool {
-	timer := time.NewTimer(long)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(long):
 	case <-ended:
 	case <-ctx.Done():
 		return false
