@@ -184,6 +184,10 @@ func (w *watchLogs) feedFrom(ctx context.Context, l *leader, log *watching.Log, 
 		}
 	}()
 	f := &feeder{watches: w, leader: l, log: log, views: views, dirty: make(map[any]bool)}
+	if views {
+		l.changes.Hold(0)
+		defer l.changes.Release()
+	}
 	for ctx.Err() == nil {
 		f.run(ctx)
 	}
@@ -228,6 +232,9 @@ func (f *feeder) run(ctx context.Context) {
 		}
 	}
 	f.lists = f.views
+	if f.views {
+		stream.Hold(f.place)
+	}
 	for ctx.Err() == nil {
 		more, err := f.step(ctx)
 		if err != nil {
@@ -272,6 +279,7 @@ func (f *feeder) step(ctx context.Context) (more bool, err error) {
 		f.place = next
 		batch := records.Batch(false)
 		f.log.Put(batch.Entries, batch.At, true)
+		f.leader.changes.Logged(f.place)
 		return more, nil
 	}
 	var records watching.Records
@@ -297,6 +305,7 @@ func (f *feeder) step(ctx context.Context) (more bool, err error) {
 	if !known {
 		return false, errMissed
 	}
+	f.leader.changes.Hold(f.place)
 	batch := records.Batch(true)
 	for _, show := range read {
 		batch.Attach(show())

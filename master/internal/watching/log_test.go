@@ -403,6 +403,45 @@ func TestSourcesShareEvents(t *testing.T) {
 	}
 }
 
+// TestWhatSourcesHaveReadIsForgotten: a record stays until the log of events has it, and the source of views has read it, if
+// there is one. Whoever has heard the event before what stays can go on from there.
+func TestWhatSourcesHaveReadIsForgotten(t *testing.T) {
+	const many = 10 * chunkRecords
+	stream := &Stream{Term: api.Term{Number: 1}}
+	stream.Hold(0)
+	for range many {
+		stream.Append([]change.Record{{Kind: change.Task, What: change.Launched, Framework: "f1", Task: "t1"}})
+	}
+	oldest := func(when string, want uint64) {
+		t.Helper()
+		_, _, known := stream.Read(want, 1)
+		if _, _, older := stream.Read(want-1, 1); !known || older && want > 0 {
+			t.Errorf("%s: record %d is known: %v, the one before: %v", when, want, known, older)
+		}
+		if place, known := stream.After(want); !known || place != want {
+			t.Errorf("%s: behind event %d is place %d, known: %v", when, want, place, known)
+		}
+		if _, all := stream.Begun(); all != (want == 0) {
+			t.Errorf("%s: the begin of the term is known: %v", when, all)
+		}
+	}
+	stream.Logged(many)
+	if _, all := stream.Begun(); !all {
+		t.Error("what the source of views has not read is forgotten")
+	}
+	stream.Hold(3*chunkRecords + 5)
+	stream.Logged(many)
+	oldest("views have come to the fourth chunk", 3*chunkRecords)
+	stream.Release()
+	stream.Logged(many - 1)
+	oldest("without views", many-chunkRecords)
+	stream.Logged(many)
+	oldest("all is told", many)
+	if news, _, _ := stream.Read(many, 1); news.at.Number != many {
+		t.Errorf("behind the last event, which is forgotten, the number is %d", news.at.Number)
+	}
+}
+
 // TestEventsSayInFieldsWhatWasSet: nobody has to read a sentence to know what was set, given or gone (R71).
 func TestEventsSayInFieldsWhatWasSet(t *testing.T) {
 	limit := wire.ResourcesStruct(api.Scalars(2, 64))

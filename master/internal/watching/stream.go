@@ -13,11 +13,16 @@ import (
 	"github.com/tenderhq/tender/master/change"
 )
 
-// streamRecordsMax is how many changes a leader remembers for sources and for watchers that resume. The oldest are
-// forgotten, and whoever comes for them is told.
-const streamRecordsMax = 65_536
+const (
+	// streamRecordsMax is how many changes a leader remembers for sources. The oldest are forgotten, and whoever comes for
+	// them is told.
+	streamRecordsMax = 65_536
+	// chunkRecords is how many of them are forgotten together.
+	chunkRecords = 128
+)
 
-// Stream holds the latest changes of one term. Append is for the leader's loop and never waits for a reader.
+// Stream holds those changes of one term that its sources have not read. Append is for the leader's loop and never waits
+// for a reader.
 type Stream struct {
 	Term   api.Term
 	Leader api.MasterID
@@ -25,10 +30,59 @@ type Stream struct {
 	Told func(ends []End) map[string]bool
 
 	mu     sync.Mutex
-	ring   []numbered    // guarded by mu, as all below; place n is at n modulo its length once it is full
+	chunks []*chunk      // guarded by mu, as all below; all but the last are full
+	base   uint64        // the place of the first record in them
+	before uint64        // how many events came before that
+	shows  bool          // there is a source of views
+	shown  uint64        // the place up to which it has read
 	next   uint64        // the place of the next record
 	events uint64        // how many of the records are events
 	wake   chan struct{} // closed by the next Append; nil: nobody waits
+}
+
+// chunk holds records that follow each other, from a multiple of their number on.
+type chunk [chunkRecords]numbered
+
+var chunks = sync.Pool{New: func() any { return new(chunk) }}
+
+// at returns the record at a place that is remembered. Callers hold mu, as for forget.
+func (s *Stream) at(place uint64) *numbered {
+	return &s.chunks[(place-s.base)/chunkRecords][place%chunkRecords]
+}
+
+// forget forgets the chunks before a place.
+func (s *Stream) forget(place uint64) {
+	for s.base+chunkRecords <= place {
+		first := s.chunks[0]
+		s.before = first[chunkRecords-1].number
+		s.base, s.chunks = s.base+chunkRecords, s.chunks[1:]
+		*first = chunk{}
+		chunks.Put(first)
+	}
+}
+
+// Hold keeps what follows a place for the source of views, until it has read that or is released.
+func (s *Stream) Hold(place uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shows, s.shown = true, place
+}
+
+// Release says that there is no source of views any more.
+func (s *Stream) Release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shows = false
+}
+
+// Logged says that the log of events has all events up to a place. What the source of views has read as well is forgotten.
+func (s *Stream) Logged(place uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shows {
+		place = min(place, s.shown)
+	}
+	s.forget(place)
 }
 
 // End is how a task has ended, as a new leader hears it from the report of the task's agent.
@@ -71,13 +125,13 @@ func (s *Stream) Append(records []change.Record) {
 		}
 		one := numbered{Record: records[i], number: s.events}
 		one.Wanted = nil // for metrics only
-		if len(s.ring) < streamRecordsMax {
-			s.ring = append(s.ring, one)
-		} else {
-			s.ring[s.next%streamRecordsMax] = one
+		if s.next%chunkRecords == 0 {
+			s.chunks = append(s.chunks, chunks.Get().(*chunk))
 		}
+		*s.at(s.next) = one
 		s.next++
 	}
+	s.forget(s.next - min(s.next, streamRecordsMax))
 	if s.wake != nil {
 		close(s.wake)
 		s.wake = nil
@@ -104,15 +158,15 @@ type Records struct {
 func (s *Stream) Read(from uint64, most int) (r Records, next uint64, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if oldest := s.next - uint64(len(s.ring)); from < oldest {
+	if from < s.base {
 		return r, 0, false
 	}
 	r = Records{stream: s, from: from, all: make([]numbered, 0, min(uint64(most), s.next-from)), at: wire.Cursor{Term: s.Term}}
 	for next = from; next < s.next && len(r.all) < most; next++ {
-		r.all = append(r.all, s.ring[next%streamRecordsMax])
+		r.all = append(r.all, *s.at(next))
 	}
-	if next > 0 && len(s.ring) > 0 {
-		r.at.Number = s.ring[(next-1)%streamRecordsMax].number
+	if r.at.Number = s.before; next > s.base {
+		r.at.Number = s.at(next - 1).number
 	}
 	return r, next, true
 }
@@ -130,8 +184,8 @@ func (r *Records) keepEvents() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range r.all {
-		if place := r.from + uint64(i); place+uint64(len(s.ring)) >= s.next {
-			s.ring[place%streamRecordsMax].event = r.all[i].event
+		if place := r.from + uint64(i); place >= s.base {
+			s.at(place).event = r.all[i].event
 		}
 	}
 }
@@ -140,20 +194,19 @@ func (r *Records) keepEvents() {
 func (s *Stream) Begun() (place uint64, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return 0, s.next == uint64(len(s.ring))
+	return 0, s.base == 0
 }
 
 // After returns the place behind the event with this number. It returns false if what follows is forgotten.
 func (s *Stream) After(number uint64) (place uint64, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	oldest := s.next - uint64(len(s.ring))
-	for place = s.next; place > oldest; place-- {
-		if s.ring[(place-1)%streamRecordsMax].number <= number {
+	for place = s.next; place > s.base; place-- {
+		if s.at(place-1).number <= number {
 			return place, true
 		}
 	}
-	return oldest, oldest == 0 // nothing is forgotten, and the event is before the first
+	return s.base, s.before <= number
 }
 
 // Wait returns a channel that is closed when there are records from this place on.
