@@ -51,46 +51,66 @@ func (c *calls) unary(ctx context.Context, request any, info *grpc.UnaryServerIn
 	return handle(ctx, request)
 }
 
-// streaming asks the guard before anything is read, and does for streams what unary does for calls.
+// streaming asks the guard before anything is read, and does for streams what unary does for calls. What it needs only at
+// the beginning and at the end is in functions of its own: thousands of agents' streams have this on their stacks.
 func (c *calls) streaming(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
-	ctx, err := c.guard.Admit(stream.Context(), info.FullMethod)
 	call := !info.IsClientStream && !info.IsServerStream // a call with one request and one answer; see intake.Requests
+	stream, leave, err := c.enter(server, stream, info, handle, call)
+	switch {
+	case leave != nil:
+		defer leave(&err)
+		if err != nil {
+			return err
+		}
+		return handle(server, stream)
+	case err == nil: // a call, whose handler goes through unary
+		err = handle(server, stream)
+	}
+	return wire.Status(err)
+}
+
+// enter lets a stream in. It returns what is to be done at its end, also if that is now; nil: nothing.
+func (c *calls) enter(
+	server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler, call bool,
+) (admitted grpc.ServerStream, leave func(*error), err error) {
+	ctx, err := c.guard.Admit(stream.Context(), info.FullMethod)
 	if err != nil {
-		return wire.Status(c.denyStream(ctx, info.FullMethod, err, func() error {
+		return nil, nil, c.denyStream(ctx, info.FullMethod, err, func() error {
 			if !call {
 				return nil // its messages are read only from callers who may send them
 			}
 			intake.SenderOf(ctx).BelongsTo(guard.CallerOf(ctx).Principal())
 			return handle(server, guard.OnStream(ctx, stream)) // unary denies the call, and knows the request
-		}))
+		})
 	}
 	intake.SenderOf(ctx).BelongsTo(guard.CallerOf(ctx).Principal())
 	if call {
-		return wire.Status(handle(server, guard.OnStream(ctx, stream))) // its handler goes through unary
+		return guard.OnStream(ctx, stream), nil, nil
 	}
 	var first any // the first message of the request
 	ctx, left := c.guard.Enter(ctx)
-	defer func() {
+	shared, counted := func() {}, func() {}
+	leave = func(err *error) {
+		counted()
+		shared()
 		if evidence := recover(); evidence != nil {
-			err = c.panicked(info.FullMethod, evidence)
+			*err = c.panicked(info.FullMethod, evidence)
 		}
 		if ended := left(); ended != nil {
-			err = ended
+			*err = ended
 		}
-		c.metrics.called(info.FullMethod, err)
-		c.guard.Done(ctx, first, err)
-		err = wire.Status(err)
-	}()
-	end, err := c.guard.Share(ctx, "streams", streamsPerPrincipalMax)
-	if err != nil {
-		return err
+		c.metrics.called(info.FullMethod, *err)
+		c.guard.Done(ctx, first, *err)
+		*err = wire.Status(*err)
 	}
-	defer end()
-	leave, err := admit(&c.streams, streamsMax, "streams", info.FullMethod)
-	if err != nil {
-		return err
+	if shared, err = c.guard.Share(ctx, "streams", streamsPerPrincipalMax); err != nil {
+		shared = func() {}
+		return nil, leave, err
 	}
-	defer leave()
+	if counted, err = admit(&c.streams, streamsMax, "streams", info.FullMethod); err != nil {
+		counted = func() {}
+		return nil, leave, err
+	}
 	stream = guard.OnStream(ctx, stream)
 	if !info.IsClientStream {
 		stream = intake.Counted(stream)
@@ -98,7 +118,7 @@ func (c *calls) streaming(server any, stream grpc.ServerStream, info *grpc.Strea
 	if guard.WritesDown(ctx) {
 		stream = opened{stream, &first}
 	}
-	return handle(server, stream)
+	return stream, leave, nil
 }
 
 // opened is a stream that keeps its first message.

@@ -143,6 +143,9 @@ func (d *leadership) onLeader(op string, change func(*leader) error) error {
 // sent there one after the other.
 func (d *leadership) awaitLead(ctx context.Context) (*leader, error) {
 	const op = "agent.session"
+	if l := d.now.Load(); l != nil {
+		return l, nil // without what a context of its own would leave in the stream's
+	}
 	ctx, cancel := context.WithTimeout(ctx, intake.HeldMax)
 	defer cancel()
 	until := time.Now().Add(intake.HeldMax)

@@ -207,7 +207,8 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 	const op = "agent.session"
 	ctx, opened, from := stream.Context(), false, out.by
 	by := l.inbox.Agents.Inlet(from)
-	leave, heard := func() {}, firstCall(op, from, out.Close)
+	done := func() {}
+	leave, heard := done, firstCall(op, from, out.Close)
 	defer func() {
 		heard()
 		if opened {
@@ -221,6 +222,7 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 				return err
 			}
 			heard()
+			heard = done // what it needed is not kept as long as the stream
 			if wait, ok := from.PayForSession(ctx, 1); !ok {
 				return tooManySessions(op, wait)
 			}
@@ -240,7 +242,7 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 		}
 		arrived := arrival{what: core.AgentCalled{Conn: conn, Calls: calls}, bytes: bytes}
 		if endsReport(calls) {
-			arrived.taken = leave
+			arrived.taken, leave = leave, done // if it is not sent, the gate takes it back by itself
 		}
 		if !l.send(ctx, by, arrived) {
 			return l.leading.notLeader(op)

@@ -70,11 +70,16 @@ func (e *end) send(kind byte, body mem.BufferSlice) error {
 	return err
 }
 
-// receive reads the next frame. The caller frees its body.
+// receive reads the next frame. The caller frees its body. Where it waits for the frame there is little on the stack, as a
+// master has thousands of streams that wait: so what follows is a function of its own.
 func (e *end) receive() (kind byte, body mem.BufferSlice, err error) {
 	if _, err := io.ReadFull(e.conn, e.head[:]); err != nil {
 		return 0, nil, err
 	}
+	return e.receiveBody()
+}
+
+func (e *end) receiveBody() (kind byte, body mem.BufferSlice, err error) {
 	if e.head[0] > kindEnd {
 		return 0, nil, api.E("stream.receive", api.Invalid, "", fmt.Errorf("a frame of kind %d, where there are 0 and 1", e.head[0]))
 	}

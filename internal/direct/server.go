@@ -156,6 +156,10 @@ func (s *serverStream) Context() context.Context { return s.ctx }
 // RecvMsg receives a message; io.EOF means that the client sends no more.
 func (s *serverStream) RecvMsg(into any) error {
 	kind, body, err := s.receive()
+	return s.received(into, kind, body, err)
+}
+
+func (s *serverStream) received(into any, kind byte, body mem.BufferSlice, err error) error {
 	defer body.Free()
 	switch {
 	case s.ended.Load():
