@@ -190,7 +190,8 @@ func newRooms(b *base) *Core {
 // Step handles one event. Its effects must be performed before those of the next Allocate.
 func (c *Core) Step(event Event) []Effect {
 	c.now, c.came, c.out = event.At, event.Came, nil
-	c.changes, c.by = c.changes[:0], c.actorOf(event.What)
+	c.forgetChanges()
+	c.by = c.actorOf(event.What)
 	if c.came.IsZero() {
 		c.came = event.At
 	}
@@ -236,7 +237,8 @@ func (c *Core) happen(what Happening) {
 // Allocate runs the policy after a batch of events, and returns its offers and other decisions as effects.
 func (c *Core) Allocate(now time.Time) []Effect {
 	c.now, c.out = now, nil
-	c.changes, c.by = c.changes[:0], change.Actor{}
+	c.forgetChanges()
+	c.by = change.Actor{}
 	if c.allocate() { // a second run offers what the first one made available
 		c.allocate()
 	}

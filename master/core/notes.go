@@ -20,6 +20,18 @@ type noted struct {
 // of Step or Allocate.
 func (c *Core) Changes() []change.Record { return c.changes }
 
+// changesKeptMax is how many changes the memory of an event may hold for the next event to use again. A framework that comes
+// back has all its tasks noted at once.
+const changesKeptMax = 1024
+
+// forgetChanges is called before the next event.
+func (b *base) forgetChanges() {
+	if cap(b.changes) > changesKeptMax {
+		b.changes = nil
+	}
+	b.changes = b.changes[:0]
+}
+
 // note notes a change. Whoever caused the current event has caused it, unless the record says something else.
 func (b *base) note(r change.Record) {
 	r.At = b.now

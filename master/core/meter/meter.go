@@ -65,7 +65,7 @@ type Meter struct {
 
 // request holds what a task has asked for.
 type request struct {
-	executor    api.ExecutorRef
+	unit        *unit // of its executor
 	asked, firm pair
 }
 
@@ -111,7 +111,7 @@ func (m *Meter) Add(t Task) {
 		m.units[t.Executor] = u
 	}
 	u.tasks++
-	wish := request{executor: t.Executor, asked: pairOf(t.Resources)}
+	wish := request{unit: u, asked: pairOf(t.Resources)}
 	if t.Resources.HasRevocable() {
 		wish.firm = pairOf(t.Resources.Firm())
 		m.revocable[t.Ref] = wish
@@ -149,11 +149,12 @@ func (m *Meter) Check(held []Task) error {
 			return fmt.Errorf("executor %s is summed as %+v, its tasks are %+v", executor, *u, is)
 		}
 	}
-	if len(m.units) != len(of.units) || !maps.Equal(m.revocable, of.revocable) {
+	same := func(one, other request) bool { return one.asked == other.asked && one.firm == other.firm }
+	if len(m.units) != len(of.units) || !maps.EqualFunc(m.revocable, of.revocable, same) {
 		return fmt.Errorf("%d units with %d revocable tasks, the tasks make %d with %d", len(m.units), len(m.revocable), len(of.units), len(of.revocable))
 	}
 	for task, wish := range m.fresh { // order: irrelevant because one fault is enough
-		if of.fresh[task] != wish {
+		if !same(of.fresh[task], wish) {
 			return fmt.Errorf("task %s is to be judged, but holds nothing firm", task)
 		}
 	}
@@ -233,10 +234,10 @@ func revocableOf(p pair) api.Resources {
 // weigh compares what the agent's executors asked for with what they use. Each executor is compared by itself, so that
 // what one leaves unused does not hide what another one uses beyond its request.
 func (m *Meter) weigh(a Agent, total pair, kept float64) (beyond, unused pair) {
+	firm := m.judge(a)
 	if len(m.last.Executors) == 0 {
 		return pair{}, pair{}
 	}
-	firm := m.judge(a)
 	var all pair
 	for ref, use := range m.last.Executors { // order: irrelevant because whole numbers are summed
 		var of unit
@@ -263,15 +264,13 @@ func (m *Meter) judge(a Agent) (firm pair) {
 			delete(m.fresh, ref)
 			continue
 		}
-		u := m.units[wish.executor]
-		u.fresh = u.fresh.plus(wish.asked)
+		wish.unit.fresh = wish.unit.fresh.plus(wish.asked)
 	}
 	if len(m.fresh) == 0 {
 		m.fresh = nil // an emptied map keeps its memory, and ten thousand agents have tasks that stay
 	}
 	for ref, wish := range m.revocable { // order: irrelevant because whole numbers are summed
-		u := m.units[wish.executor]
-		u.aside = u.aside.plus(m.usedBy(ref, wish.asked))
+		wish.unit.aside = wish.unit.aside.plus(m.usedBy(ref, wish.asked))
 		firm = firm.plus(wish.firm)
 	}
 	return firm
