@@ -25,7 +25,7 @@ func TestPercentFor(t *testing.T) {
 		{"half of the floor: from here on it is Go's own rule", use{heap: 24 * mb}, 0, 100},
 		{"near the floor", use{heap: 40 * mb}, 0, 100},
 		{"above the floor, and much is allocated", use{heap: 400 * mb, roots: 80 * mb}, 2000 * mb, 100},
-		{"above it, and half as much as is in use within ten seconds", use{heap: 400 * mb, roots: 80 * mb}, 480 * mb, 50},
+		{"above it, and half as much as is in use within five seconds", use{heap: 400 * mb, roots: 80 * mb}, 960 * mb, 50},
 		{"above it, and next to nothing is", use{heap: 400 * mb, roots: 80 * mb}, 1 * mb, 30},
 	} {
 		if got := percentFor(floor, test.now, test.allocated, 20*time.Second); got != test.percent {

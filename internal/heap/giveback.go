@@ -19,6 +19,10 @@ const (
 	// worthBytes is how much must have been allocated before memory is given back again, which takes some milliseconds
 	// of a processor.
 	worthBytes = 512 << 10
+	// needlessBytes is how much memory a busy process keeps at two looks that it does not need until the next collection,
+	// so that it gives that back: a burst is over. That takes a collection, so it must be needlessShare of the heap, too.
+	needlessBytes = 32 << 20
+	needlessShare = 4 // a fourth
 )
 
 // GiveBackDuring does work, and meanwhile gives memory back whenever the process is idle; it changes nothing while the
@@ -37,40 +41,63 @@ func GiveBackDuring(ctx context.Context, work func(context.Context) error) error
 func run(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
-	g := giver{seen: allocated()}
+	g := giver{seen: readHeld().allocated}
 	for {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
-		if g.look(allocated()) {
+		switch due, idle := g.look(readHeld()); {
+		case idle:
 			debug.FreeOSMemory()
 			giveBackCode()
+		case due:
+			debug.FreeOSMemory()
 		}
 	}
 }
 
 // giver decides when memory is given back.
 type giver struct {
-	seen  uint64 // bytes that were ever allocated, at the last look
-	given uint64 // the same, when memory was given back
+	seen     uint64 // bytes that were ever allocated, at the last look
+	given    uint64 // the same, when memory was given back
+	needless bool   // at the last look much was needless
 }
 
-// look reports whether memory is to be given back now. allocated is how many bytes the process has ever allocated.
-func (g *giver) look(allocated uint64) bool {
-	busy := allocated-g.seen > quietBytes
-	g.seen = allocated
-	if busy || allocated-g.given < worthBytes {
-		return false
+// held is what a process has of the machine's memory, in bytes.
+type held struct {
+	allocated uint64 // ever
+	objects   uint64 // what the heap has now
+	goal      uint64 // at which size of the heap the next collection ends
+	free      uint64 // what was given back to nobody
+}
+
+// needless returns how much of what is free is not needed until the next collection.
+func (h *held) needless() uint64 {
+	return h.free - min(h.free, h.goal-min(h.goal, h.objects))
+}
+
+// look reports whether memory is to be given back now, and whether the process is idle.
+func (g *giver) look(now held) (due, idle bool) {
+	busy := now.allocated-g.seen > quietBytes
+	g.seen = now.allocated
+	if needless := now.needless(); needless > needlessBytes && needless > now.goal/needlessShare {
+		due, g.needless = g.needless, !g.needless
+	} else {
+		g.needless = false
 	}
-	g.given = allocated
-	return true
+	idle = !busy && now.allocated-g.given >= worthBytes
+	if due = due || idle; due {
+		g.given = now.allocated
+	}
+	return due, idle
 }
 
-// allocated returns how many bytes this process has ever allocated on its heap.
-func allocated() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
+func readHeld() held {
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/goal:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
+	}
+	metrics.Read(samples)
+	return held{samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64(), samples[3].Value.Uint64()}
 }

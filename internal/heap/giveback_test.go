@@ -14,7 +14,6 @@ import (
 // TestIdleProcessGivesBack: the garbage of a start, and of a burst of work, is given back once they are over. What
 // heartbeats leave is given back when there is enough of it.
 func TestIdleProcessGivesBack(t *testing.T) {
-	const mb = 1 << 20
 	var g giver
 	all := uint64(0)
 	for i, look := range []struct {
@@ -37,8 +36,38 @@ func TestIdleProcessGivesBack(t *testing.T) {
 		{0, true},               //
 	} {
 		all += look.allocated
-		if due := g.look(all); due != look.due {
+		if due, idle := g.look(held{allocated: all}); due != look.due || idle != due {
 			t.Errorf("look %d, after %d bytes more: %v", i+1, look.allocated, due)
+		}
+	}
+}
+
+// TestABurstIsGivenBack: a busy process gives back what it needs for nothing until the next collection, if it is much for
+// longer than a moment.
+func TestABurstIsGivenBack(t *testing.T) {
+	var g giver
+	all := uint64(0)
+	for i, look := range []struct {
+		objects, goal, free uint64 // MB
+		due                 bool
+	}{
+		{900, 1200, 100, false}, // a burst
+		{300, 420, 700, false},  // it is over
+		{310, 420, 690, true},   // and that lasts
+		{320, 420, 0, false},    // all was given back
+		{300, 420, 120, false},  // a collection has freed as much as the next one waits for
+		{300, 420, 120, false},  //
+		{300, 420, 220, false},  // a little more is not worth a collection
+		{300, 420, 220, false},  //
+		{300, 420, 230, false},  // more than a fourth is
+		{390, 420, 20, false},   // but it was needed
+		{300, 420, 230, false},  //
+		{20, 48, 59, false},     // a small process has not enough of it
+		{20, 48, 59, false},     //
+	} {
+		all += 100 * mb
+		if due, idle := g.look(held{all, look.objects * mb, look.goal * mb, look.free * mb}); due != look.due || idle {
+			t.Errorf("look %d, with %+v: due %v, idle %v", i+1, look, due, idle)
 		}
 	}
 }
@@ -57,10 +86,10 @@ func TestGivenBackToTheMachine(t *testing.T) {
 				garbage = append(garbage, bytes.Repeat([]byte{1}, 1<<20))
 			}
 			garbage = nil
-			before := held()
+			before := kept()
 			<-time.After(2*lookEvery + 1) // of the virtual clock: one look at the burst, one after it
 			synctest.Wait()
-			if after := held(); before < burst || after > before-burst/2 {
+			if after := kept(); before < burst || after > before-burst/2 {
 				t.Errorf("of %d bytes that were held of the machine's memory %d still are", before, after)
 			}
 			return errOver
@@ -72,8 +101,8 @@ func TestGivenBackToTheMachine(t *testing.T) {
 	runtime.KeepAlive(garbage)
 }
 
-// held returns how many bytes of the machine's memory the heap holds.
-func held() uint64 {
+// kept returns how many bytes of the machine's memory the heap holds.
+func kept() uint64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(samples)
 	var sum uint64
