@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/tenderhq/tender/internal/direct"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/testing/freeports"
 	"github.com/tenderhq/tender/internal/trust"
@@ -43,7 +45,6 @@ const (
 	bareWrites = "/bare/writes" // each record is committed by the library of the masters' log, and comes back
 	bareLives  = "/bare/lives"  // each record goes to the third process, is answered there by two, and acknowledged
 	bareSpawns = "/bare/spawns" // the same, and it is answered when a process in walls has begun, and has ended
-	bareHolds  = "/bare/holds"  // nothing comes
 
 	bareBytes   = 2 * commitValueBytes // of a record: a command contains names besides the value
 	bareWaiting = 8192                 // records that may wait to be sent
@@ -116,9 +117,10 @@ func bareMain(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	server := grpc.NewServer(grpc.Creds(transport.ServerCredentials(n.holder, trust.Door{})), grpc.ReadBufferSize(0),
+	sessions := direct.NewServer(bareSessionBytes, keepBare)
+	server := grpc.NewServer(grpc.Creds(sessions.Credentials(transport.ServerCredentials(n.holder, trust.Door{}))), grpc.ReadBufferSize(0),
 		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error { return n.serve(stream) }))
-	defer context.AfterFunc(ctx, server.Stop)()
+	defer context.AfterFunc(ctx, func() { server.Stop(); sessions.Close() })()
 	return server.Serve(listener)
 }
 
@@ -182,8 +184,6 @@ func (nothing) Release()                            {}
 func (n *bareNode) serve(stream grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(stream)
 	switch {
-	case method == bareHolds:
-		return stream.RecvMsg(new(wrapperspb.BytesValue))
 	case (method == bareLives || method == bareSpawns) && n.self < 2:
 		return n.relay(stream, method)
 	case method == bareSpawns:
@@ -397,22 +397,45 @@ func (a *bareAsker) await(answers int) error {
 	return nil
 }
 
-// hold opens so many sessions, each with a connection and a certificate of its own, and returns how many MB the process
-// takes that serves them.
-func (b *bare) hold(ctx context.Context, sessions int) (float64, error) {
+// bareSessionBytes bounds the messages of a session.
+const bareSessionBytes = 1 << 20
+
+// keepBare keeps the records that come on a session, until that ends.
+func keepBare(session grpc.ServerStream) error {
+	var kept [][]byte
+	return receiveBare(session, func(record []byte) error {
+		kept = append(kept, bytes.Clone(record))
+		return nil
+	})
+}
+
+// hold opens so many sessions, each with a connection and a certificate of its own, as agents have them, and sends a
+// record for each of its tasks. It returns how many MB the process takes that serves them.
+func (b *bare) hold(ctx context.Context, sessions, tasks int) (float64, error) {
 	authority, err := b.proof.key.Authority()
 	if err != nil {
 		return 0, err
+	}
+	for pause.For(ctx, 10*time.Millisecond) { // until it serves
+		if conn, err := transport.DialTCP(ctx, b.serving[0]); err == nil {
+			_ = conn.Close() // nothing was sent
+			break
+		}
 	}
 	var open errgroup.Group
 	open.SetLimit(16)
 	for i := range sessions {
 		open.Go(func() error {
 			pass, err := authority.Issue(trust.Identity{Kind: trust.Agent, Name: fmt.Sprint("nonce-", i)}, time.Now())
-			if err == nil {
-				_, err = openBare(ctx, b.serving[0], trust.NewHolder(pass).Dialer(transport.DialTCP, trust.Master), bareHolds)
+			if err != nil {
+				return err
 			}
-			return err
+			dial := trust.NewHolder(pass).Dialer(transport.DialTCP, trust.Master)
+			session, err := direct.Open[wrapperspb.BytesValue, wrapperspb.BytesValue](ctx, dial, b.serving[0], bareSessionBytes)
+			if err != nil {
+				return err
+			}
+			return session.Send(wrapperspb.Bytes(bytes.Repeat(bareRecord(bareTask), tasks)))
 		})
 	}
 	err = open.Wait()

@@ -25,7 +25,8 @@ func leaderMemory(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("bare: %w", err)
 	}
-	row(fmt.Sprintf("memory of a server of %d sessions and nothing else", o.agents), fmt.Sprintf("%.0f MB resident", bare), "gRPC and TLS, a connection, a certificate and a stream each")
+	row(fmt.Sprintf("memory of a server of %d sessions and nothing else", o.agents), fmt.Sprintf("%.0f MB resident", bare),
+		fmt.Sprintf("direct streams with TLS, each with a certificate and %d records of %d bytes that are kept", tasksEach, bareBytes))
 	return withHerd(ctx, o, tasksEach, func(ctx context.Context, h *herding) error {
 		if err := h.weighed(ctx, "to which they came one by one", filepath.Join(o.dir, "heap-came.pprof"), bare); err != nil {
 			return err
@@ -49,7 +50,7 @@ func bareSessions(ctx context.Context, o options) (mb float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return b.hold(ctx, o.agents)
+	return b.hold(ctx, o.agents, tasksEach)
 }
 
 // weighed reports the memory of the present leader, and writes a profile of its heap.
