@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,23 +14,34 @@ import (
 // page that is run, too, so that a start, which runs a bit of everything, leaves nearly the whole program mapped. The
 // pages stay in the kernel's cache of files; those that are run again are mapped again, in about a microsecond each.
 func giveBackCode() {
-	program, err := os.Executable()
+	for _, part := range program() {
+		_, _, _ = unix.Syscall(unix.SYS_MADVISE, part.from, part.to-part.from, unix.MADV_DONTNEED)
+	}
+}
+
+// mapped is a part of the program in this process's memory.
+type mapped struct{ from, to uintptr }
+
+// program returns the parts that nobody has written to. They never change.
+var program = sync.OnceValue(func() (parts []mapped) {
+	path, err := os.Executable()
 	if err != nil {
-		return
+		return nil
 	}
 	maps, err := os.Open("/proc/self/maps")
 	if err != nil {
-		return
+		return nil
 	}
 	defer maps.Close()
 	for lines := bufio.NewScanner(maps); lines.Scan(); {
-		var from, to uintptr
+		var part mapped
 		var may string
-		if _, err := fmt.Sscanf(lines.Text(), "%x-%x %s", &from, &to, &may); err != nil {
-			return
+		if _, err := fmt.Sscanf(lines.Text(), "%x-%x %s", &part.from, &part.to, &may); err != nil {
+			return nil
 		}
-		if strings.HasPrefix(may, "r-") && strings.HasSuffix(lines.Text(), " "+program) { // what nobody has written to
-			_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED)
+		if strings.HasPrefix(may, "r-") && strings.HasSuffix(lines.Text(), " "+path) {
+			parts = append(parts, part)
 		}
 	}
-}
+	return parts
+})

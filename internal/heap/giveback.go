@@ -48,12 +48,12 @@ func run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		switch due, idle := g.look(readHeld()); {
-		case idle:
+		due, idle := g.look(readHeld())
+		if due {
 			debug.FreeOSMemory()
+		}
+		if idle {
 			giveBackCode()
-		case due:
-			debug.FreeOSMemory()
 		}
 	}
 }
@@ -78,7 +78,8 @@ func (h *held) needless() uint64 {
 	return h.free - min(h.free, h.goal-min(h.goal, h.objects))
 }
 
-// look reports whether memory is to be given back now, and whether the process is idle.
+// look reports whether memory is to be given back now, and whether the process is idle. The code of an idle process is
+// given back at each look, because what it has run since then is little of what the kernel has mapped around it.
 func (g *giver) look(now held) (due, idle bool) {
 	busy := now.allocated-g.seen > quietBytes
 	g.seen = now.allocated
@@ -87,11 +88,10 @@ func (g *giver) look(now held) (due, idle bool) {
 	} else {
 		g.needless = false
 	}
-	idle = !busy && now.allocated-g.given >= worthBytes
-	if due = due || idle; due {
+	if due = due || !busy && now.allocated-g.given >= worthBytes; due {
 		g.given = now.allocated
 	}
-	return due, idle
+	return due, !busy
 }
 
 func readHeld() held {
