@@ -52,10 +52,10 @@ func (s *Seeker) LeaderOnly() bool { return !s.anyone }
 // Learn takes over the masters that a leader has named.
 func (s *Seeker) Learn(masters []string) { s.search.Learn(masters) }
 
-// Found says that there was a session with a leader. The next search begins at a random master, because otherwise all
-// agents that lost the same leader would ask the same master first.
+// Found says that there was a session with a leader. The next search begins with the master that stands for election
+// before the others: whoever else is asked first costs a refusal.
 func (s *Seeker) Found() {
-	s.search.Settle()
+	s.search.Lost()
 	s.pause, s.said, s.held = 0, "", true
 }
 

@@ -121,6 +121,24 @@ func TestOneConnectionBringsAnAgentBack(t *testing.T) {
 	}
 }
 
+// TestWhoStandsFirstRefusesNobody: agents that have lost a leader ask the master first that stands for election before the
+// others, so none is refused when that leads.
+func TestWhoStandsFirstRefusesNobody(t *testing.T) {
+	masters := []string{"a:1", "b:1", "c:1"}
+	for lost, next := range map[string]string{"a:1": "b:1", "b:1": "a:1", "c:1": "a:1"} {
+		s := NewSeeker(masters)
+		for s.Address() != lost {
+			s.Failed(errors.New("nobody listens there"))
+		}
+		s.Learn(masters)
+		s.Found()
+		s.Failed(errors.New("the stream is broken"))
+		if s.Address() != next || !s.LeaderOnly() {
+			t.Errorf("who has lost %s asks %s first, want %s", lost, s.Address(), next)
+		}
+	}
+}
+
 // TestWhoIsRefusedEverywhereAsksWhy: if nobody leads, or the leader is not among the known masters, a master that
 // admits the agent tells it so, and it is not refused for ever.
 func TestWhoIsRefusedEverywhereAsksWhy(t *testing.T) {

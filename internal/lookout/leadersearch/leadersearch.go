@@ -26,6 +26,7 @@ type Search struct {
 	learned    []string // the masters that a leader has named last
 	inOrder    bool
 	leader     string   // the last one that led; a round begins with it
+	lost       string   // the leader that was lost since the last round; "": none was
 	address    string   // the master that is asked now
 	queue      []string // the masters that are still to be asked in this round
 	failed     []string // the masters that were not reached or did not answer in this round
@@ -76,6 +77,13 @@ func (s *Search) beginRound(random *rand.Rand) {
 	if !s.inOrder {
 		random.Shuffle(len(s.queue), func(i, j int) { s.queue[i], s.queue[j] = s.queue[j], s.queue[i] })
 	}
+	if s.lost != "" {
+		for _, address := range slices.Backward(s.learned) {
+			s.putFirst(address)
+		}
+		s.queue = append(slices.DeleteFunc(s.queue, func(address string) bool { return address == s.lost }), s.lost)
+		s.lost = ""
+	}
 	if s.leader != "" {
 		s.putFirst(s.leader)
 	}
@@ -119,6 +127,13 @@ func (s *Search) Learn(masters []string) {
 func (s *Search) Found(leader string, masters []string) {
 	s.leader = leader
 	s.Learn(masters)
+}
+
+// Lost ends the search, because the master that was asked last led, and is lost. The next round asks the others first, in
+// the order in which that leader has named them: in it they stand for election.
+func (s *Search) Lost() {
+	s.Settle()
+	s.lost = s.address
 }
 
 // Settle ends the search, because the leader has proved to be one. The next search begins anew.

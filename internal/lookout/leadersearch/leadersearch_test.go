@@ -131,6 +131,36 @@ func TestARoundBeginsAnew(t *testing.T) {
 	}
 }
 
+// TestWhoStandsFirstIsAskedFirst: when a leader is lost, the others are asked in the order in which it has named them, and
+// it is asked last. The round after that begins anywhere again.
+func TestWhoStandsFirstIsAskedFirst(t *testing.T) {
+	firsts := map[string]bool{}
+	for seed := range uint64(50) {
+		s, random := New([]string{"c:1", "d:1"}), seeded(seed)
+		for s.Next(random); s.Address() != "c:1"; s.Next(random) {
+			s.Failed(errGone, "")
+		}
+		s.Learn([]string{"a:1", "b:1", "c:1"})
+		s.Lost()
+		var asked []string
+		for range 4 {
+			if wait := s.Next(random); wait > 0 {
+				t.Errorf("a wait of %v within a round", wait)
+			}
+			asked = append(asked, s.Address())
+			s.Failed(errGone, "")
+		}
+		if want := []string{"a:1", "b:1", "d:1", "c:1"}; !slices.Equal(asked, want) {
+			t.Fatalf("it asks %v, want %v", asked, want)
+		}
+		s.Next(random)
+		firsts[s.Address()] = true
+	}
+	if len(firsts) != 4 {
+		t.Errorf("rounds without a lost leader begin with %v only", firsts)
+	}
+}
+
 // TestWhoSaysWhenToComeBackHasAnswered: a follower may name such a master as the leader.
 func TestWhoSaysWhenToComeBackHasAnswered(t *testing.T) {
 	for err, followed := range map[error]bool{errGone: false, errLater: true, errFollows: true} {
