@@ -21,14 +21,14 @@ const (
 // judges the constraint with the demand, and refuses the demand if need be.
 func (s *presence) checkConstraint(text string) error {
 	s.mu.Lock()
-	conn, known := s.conn, s.sound[text]
+	link, known := s.link, s.sound[text]
 	s.mu.Unlock()
-	if text == "" || known || conn == nil {
+	if text == "" || known || link == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), judgePatience)
 	defer cancel()
-	_, err := apiv1.NewOperatorServiceClient(conn).CheckConstraint(ctx, &apiv1.CheckConstraintRequest{Constraint: text})
+	_, err := apiv1.NewOperatorServiceClient(link.Conn()).CheckConstraint(ctx, &apiv1.CheckConstraintRequest{Constraint: text})
 	if err != nil {
 		if answer := wire.Error(err); answer.Kind == api.Invalid {
 			return answer.Err

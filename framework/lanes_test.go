@@ -87,16 +87,18 @@ type laneStore struct {
 	hold map[string]chan struct{} // by key
 }
 
-func (f *laneStore) Put(ctx context.Context, r *apiv1.StorePutRequest) (*apiv1.StoreEntry, error) {
-	f.came <- fmt.Sprintf("%s lane %d number %d", r.Key, r.Lane, r.Write)
-	if held := f.hold[r.Key]; held != nil {
-		select {
-		case <-held:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+func (f *laneStore) Write(ctx context.Context, r *apiv1.StoreWriteRequest) (*apiv1.StoreWriteResponse, error) {
+	return writeAll(r, func(write *apiv1.StoreWrite) (uint64, error) {
+		f.came <- fmt.Sprintf("%s lane %d number %d", write.Key, write.Lane, write.Write)
+		if held := f.hold[write.Key]; held != nil {
+			select {
+			case <-held:
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
 		}
-	}
-	return &apiv1.StoreEntry{Key: r.Key, Version: 1}, nil
+		return 1, nil
+	})
 }
 
 // TestWritesStayInOrder: writes one after the other are numbered in one lane. A write that takes long does not hold up

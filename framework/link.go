@@ -30,6 +30,7 @@ type link struct {
 	why     error
 	out     *outbox
 	watch   *lookout.Lookout
+	writes  *writes // to the framework's store
 	running sync.WaitGroup
 }
 
@@ -62,7 +63,10 @@ func dial(opening context.Context, config Config, known lookout.Config, timeout 
 		_ = reached.Close() // err says more
 		return nil, wire.Error(err)
 	}
-	l := &link{Link: stream, address: address, heard: make(chan heard, batchesMax), out: newOutbox(), watch: lookout.New(known)}
+	l := &link{
+		Link: stream, address: address, heard: make(chan heard, batchesMax), out: newOutbox(), watch: lookout.New(known),
+		writes: &writes{store: apiv1.NewStoreServiceClient(conn)},
+	}
 	l.running.Go(l.read)
 	l.running.Go(func() { wire.Write(stream, l.out.await, wire.SchedulerCallBatches) })
 	l.running.Go(l.lookOut)
@@ -126,6 +130,7 @@ func (l *link) noticed(next heard) {
 // close ends the stream and waits for reader and writer.
 func (l *link) close() {
 	l.Close()
+	l.writes.end()
 	l.running.Wait()
 }
 

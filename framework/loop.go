@@ -239,7 +239,7 @@ func (l *loop) performEffect(effect core.Effect) {
 		l.cleanup.Go(link.close)
 	case core.SessionBegan:
 		l.session, l.endingOf = context.WithCancel(l.running)
-		l.client.present.subscribed(effect, l.link.Conn())
+		l.client.present.subscribed(effect, l.link)
 	case core.SessionEnded:
 		l.endSession()
 		l.client.present.dropped()

@@ -13,7 +13,6 @@ import (
 	"github.com/tenderhq/tender/framework/internal/core"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
-	"google.golang.org/grpc"
 )
 
 // presence is what the framework is to its masters now: how they know it, in which session, and how the leader is reached.
@@ -23,14 +22,14 @@ type presence struct {
 	ended    chan struct{} // closed when Run ends
 
 	mu        sync.Mutex
-	framework api.Framework    // its maps and lists are never edited; guarded by mu
-	updates   uint64           // how many updates of it have come into effect; guarded by mu
-	session   uint64           // guarded by mu
-	takeovers uint64           // how often another instance may have been active since Run began; guarded by mu
-	standsBy  bool             // another instance is active; guarded by mu
-	conn      *grpc.ClientConn // to the leader; nil between sessions; guarded by mu
-	changed   chan struct{}    // closed and replaced when a session begins or ends; guarded by mu
-	sound     map[string]bool  // constraints that a leader has found valid; guarded by mu
+	framework api.Framework   // its maps and lists are never edited; guarded by mu
+	updates   uint64          // how many updates of it have come into effect; guarded by mu
+	session   uint64          // guarded by mu
+	takeovers uint64          // how often another instance may have been active since Run began; guarded by mu
+	standsBy  bool            // another instance is active; guarded by mu
+	link      *link           // to the leader; nil between sessions; guarded by mu
+	changed   chan struct{}   // closed and replaced when a session begins or ends; guarded by mu
+	sound     map[string]bool // constraints that a leader has found valid; guarded by mu
 }
 
 // look returns how the masters know the framework, how many updates of it have come into effect, and how often another
@@ -42,10 +41,10 @@ func (s *presence) look() (framework api.Framework, updates, takeovers uint64) {
 }
 
 // subscribed is called by the loop when a session begins, and dropped when it ends.
-func (s *presence) subscribed(began core.SessionBegan, conn *grpc.ClientConn) {
+func (s *presence) subscribed(began core.SessionBegan, link *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.framework.ID, s.session, s.takeovers, s.conn, s.standsBy = began.Framework, began.Session, began.Takeovers, conn, false
+	s.framework.ID, s.session, s.takeovers, s.link, s.standsBy = began.Framework, began.Session, began.Takeovers, link, false
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -60,8 +59,8 @@ func (s *presence) standBy() {
 func (s *presence) dropped() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.conn != nil {
-		s.conn = nil
+	if s.link != nil {
+		s.link = nil
 		close(s.changed)
 		s.changed = make(chan struct{})
 	}
@@ -77,6 +76,7 @@ func (s *presence) holds(framework api.Framework, updates uint64) {
 // place is how to reach the leader, and the session that a call belongs to.
 type place struct {
 	store     apiv1.StoreServiceClient
+	writes    *writes
 	operator  apiv1.OperatorServiceClient
 	session   *apiv1.StoreSession
 	takeovers uint64 // as Client.Takeovers counts them
@@ -86,7 +86,7 @@ type place struct {
 func (s *presence) place(ctx context.Context) (place, <-chan struct{}, error) {
 	for {
 		s.mu.Lock()
-		conn, changed, takeovers := s.conn, s.changed, s.takeovers
+		link, changed, takeovers := s.link, s.changed, s.takeovers
 		session := &apiv1.StoreSession{FrameworkId: string(s.framework.ID), Session: s.session, Instance: string(s.instance)}
 		s.mu.Unlock()
 		select {
@@ -96,8 +96,8 @@ func (s *presence) place(ctx context.Context) (place, <-chan struct{}, error) {
 			return place{}, nil, errEnded
 		default:
 		}
-		if conn != nil {
-			return place{apiv1.NewStoreServiceClient(conn), apiv1.NewOperatorServiceClient(conn), session, takeovers}, changed, nil
+		if link != nil {
+			return place{link.writes.store, link.writes, apiv1.NewOperatorServiceClient(link.Conn()), session, takeovers}, changed, nil
 		}
 		select {
 		case <-changed:

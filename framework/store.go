@@ -64,45 +64,37 @@ func (s *Store) Get(ctx context.Context, key string) (Entry, error) {
 // will do. Otherwise the error's kind is [api.Stale] and nothing has changed. It is [api.Fenced] when another instance
 // may have been active since the call ([Client.Takeovers]).
 func (s *Store) Put(ctx context.Context, key string, value []byte, version uint64) (Entry, error) {
-	var entry *apiv1.StoreEntry
-	err := s.client.writeStore(ctx, "store.put", key, func(ctx context.Context, p place, lane *lane) (err error) {
-		entry, err = p.store.Put(ctx, &apiv1.StorePutRequest{
-			Session: p.session, Key: key, Value: value, IfVersion: condition(version), Write: lane.write, Lane: lane.number,
-			KeepFreePercent: s.keepFree,
-		})
-		return err
-	})
+	version, err := s.client.writeStore(ctx, "store.put", &apiv1.StoreWrite{Key: key, Value: value, IfVersion: condition(version), KeepFreePercent: s.keepFree})
 	if err != nil {
 		return Entry{}, err
 	}
-	return Entry{Key: entry.GetKey(), Value: value, Version: entry.GetVersion()}, nil
+	return Entry{Key: key, Value: value, Version: version}, nil
 }
 
 // Delete removes a key if it has the version, as in [Store.Put].
 func (s *Store) Delete(ctx context.Context, key string, version uint64) error {
-	return s.client.writeStore(ctx, "store.delete", key, func(ctx context.Context, p place, lane *lane) error {
-		_, err := p.store.Delete(ctx, &apiv1.StoreDeleteRequest{
-			Session: p.session, Key: key, IfVersion: condition(version), Write: lane.write, Lane: lane.number,
-		})
-		return err
-	})
+	_, err := s.client.writeStore(ctx, "store.delete", &apiv1.StoreWrite{Key: key, Delete: true, IfVersion: condition(version)})
+	return err
 }
 
-// writeStore makes a call that writes, in the sessions of one turn of this instance: what somebody decided before another
-// instance was active would undo what that one has done.
-func (c *Client) writeStore(ctx context.Context, op, key string, call func(ctx context.Context, p place, lane *lane) error) error {
+// writeStore writes in the sessions of one turn of this instance: what somebody decided before another instance was
+// active would undo what that one has done.
+func (c *Client) writeStore(ctx context.Context, op string, write *apiv1.StoreWrite) (version uint64, err error) {
 	takeovers := c.Takeovers()
 	lane, err := c.lanes.enter(ctx, c.ended)
 	if err != nil {
-		return api.E(op, api.Unavailable, key, err)
+		return 0, api.E(op, api.Unavailable, write.Key, err)
 	}
 	defer c.lanes.leave(lane)
-	return c.present.atLeader(ctx, op, key, func(ctx context.Context, p place) error {
+	write.Write, write.Lane = lane.write, lane.number
+	err = c.present.atLeader(ctx, op, write.Key, func(ctx context.Context, p place) (err error) {
 		if p.takeovers != takeovers {
 			return errTakenOver
 		}
-		return call(ctx, p, lane)
+		version, err = p.writes.write(ctx, p.session, write)
+		return err
 	})
+	return version, err
 }
 
 // List reads all entries under a prefix, in the order of their keys. An entry that changes meanwhile is returned as it

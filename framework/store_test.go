@@ -41,33 +41,42 @@ func (f *fakeStore) Get(_ context.Context, r *apiv1.StoreGetRequest) (*apiv1.Sto
 	return &apiv1.StoreEntry{Key: r.Key}, nil
 }
 
-func (f *fakeStore) Put(_ context.Context, r *apiv1.StorePutRequest) (*apiv1.StoreEntry, error) {
+func (f *fakeStore) Write(ctx context.Context, r *apiv1.StoreWriteRequest) (*apiv1.StoreWriteResponse, error) {
+	return writeAll(r, func(write *apiv1.StoreWrite) (uint64, error) { return f.write(r.Session, write) })
+}
+
+// writeAll answers a request with the result of each write.
+func writeAll(r *apiv1.StoreWriteRequest, write func(*apiv1.StoreWrite) (uint64, error)) (*apiv1.StoreWriteResponse, error) {
+	return &apiv1.StoreWriteResponse{Results: wire.Each(r.Writes, func(one *apiv1.StoreWrite) *apiv1.StoreWritten {
+		version, err := write(one)
+		return &apiv1.StoreWritten{Version: version, Error: wire.ErrorToProto(wire.Error(err))}
+	})}, nil
+}
+
+func (f *fakeStore) write(session *apiv1.StoreSession, write *apiv1.StoreWrite) (uint64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if r.Session.FrameworkId != "framework-1" || r.Session.Session != 1 || r.Session.Instance == "" {
-		return nil, wire.Status(api.E("store.put", api.Fenced, r.Key, nil))
+	if session.FrameworkId != "framework-1" || session.Session != 1 || session.Instance == "" {
+		return 0, api.E("store.put", api.Fenced, write.Key, nil)
 	}
-	entry := f.done[r.Write]
+	if write.Delete {
+		delete(f.entries, write.Key)
+		return 0, nil
+	}
+	entry := f.done[write.Write]
 	if entry == nil {
-		version := f.entries[r.Key].GetVersion()
-		if r.IfVersion != nil && *r.IfVersion != version {
-			return nil, wire.Status(api.E("store.put", api.Stale, r.Key, errors.New("it has another version")))
+		version := f.entries[write.Key].GetVersion()
+		if write.IfVersion != nil && *write.IfVersion != version {
+			return 0, api.E("store.put", api.Stale, write.Key, errors.New("it has another version"))
 		}
-		entry = &apiv1.StoreEntry{Key: r.Key, Value: r.Value, Version: version + 1}
-		f.entries[r.Key], f.done[r.Write] = entry, entry
+		entry = &apiv1.StoreEntry{Key: write.Key, Value: write.Value, Version: version + 1}
+		f.entries[write.Key], f.done[write.Write] = entry, entry
 	}
 	if f.lose > 0 {
 		f.lose--
-		return nil, wire.Status(api.E("store.put", api.Unknown, r.Key, errors.New("leadership was lost")))
+		return 0, api.E("store.put", api.Unknown, write.Key, errors.New("leadership was lost"))
 	}
-	return entry, nil
-}
-
-func (f *fakeStore) Delete(_ context.Context, r *apiv1.StoreDeleteRequest) (*apiv1.StoreEntry, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.entries, r.Key)
-	return &apiv1.StoreEntry{Key: r.Key, Deleted: true}, nil
+	return entry.Version, nil
 }
 
 func (f *fakeStore) List(_ context.Context, r *apiv1.StoreListRequest) (*apiv1.StoreListResponse, error) {

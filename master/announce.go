@@ -85,7 +85,7 @@ func (l *leader) commit(ctx context.Context, op string, change registry.Change) 
 			done <- err
 		},
 	})
-	if !taken {
+	if taken == 0 {
 		return api.E(op, api.Unavailable, "", errors.New("too much is on its way to the quorum"))
 	}
 	select {

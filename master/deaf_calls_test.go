@@ -137,7 +137,7 @@ func TestDeafCallersHoldFewAnswers(t *testing.T) {
 	session := storeOf(t, honest)
 	const size, calls = 900 << 10, streamsPerConnMax
 	store := apiv1.NewStoreServiceClient(honest)
-	if _, err := store.Put(t.Context(), &apiv1.StorePutRequest{Session: session, Key: "k", Value: make([]byte, size), Write: 1}); err != nil {
+	if _, err := WriteStore(t.Context(), store, session, &apiv1.StoreWrite{Key: "k", Value: make([]byte, size), Write: 1}); err != nil {
 		t.Fatal(err)
 	}
 	conn, err := net.Dial("tcp", m.GRPCAddr())

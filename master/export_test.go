@@ -27,6 +27,18 @@ func OpenAgent(ctx context.Context, t testing.TB, dial wire.Dialer, address stri
 	return stream
 }
 
+// WriteStore makes one write to a framework's store, and returns the version that its key has by it.
+func WriteStore(ctx context.Context, store apiv1.StoreServiceClient, session *apiv1.StoreSession, write *apiv1.StoreWrite) (uint64, error) {
+	answer, err := store.Write(ctx, &apiv1.StoreWriteRequest{Session: session, Writes: []*apiv1.StoreWrite{write}})
+	if err != nil {
+		return 0, err
+	}
+	if refused := wire.ErrorFromProto(answer.GetResults()[0].GetError()); refused != nil {
+		return 0, refused
+	}
+	return answer.GetResults()[0].GetVersion(), nil
+}
+
 // UntilLeads waits until a master leads, and returns the term.
 func UntilLeads(t testing.TB, m *Master) api.Term {
 	t.Helper()

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -72,9 +74,9 @@ type arrival struct {
 	at        time.Time
 	scheduler *schedulerStream
 	agent     *agentStream
-	reply     chan<- core.Reply
-	bytes     int    // approximate size in memory
-	taken     func() // called when the loop has handled it; may be nil
+	replies   chan<- core.Reply // has room for all replies to a request
+	bytes     int               // approximate size in memory
+	taken     func()            // called when the loop has handled it; may be nil
 }
 
 func (m *Master) newLeader(lead *raftlog.Leadership, policy allocator.Allocator) *leader {
@@ -248,7 +250,9 @@ func (l *leader) take(arrived arrival) {
 	case core.AgentOpened:
 		l.peers.agents[what.Conn] = arrived.agent
 	case core.Requested:
-		l.peers.requests[what.ID] = arrived.reply
+		for i := range cap(arrived.replies) {
+			l.peers.requests[what.ID+core.RequestID(i)] = arrived.replies
+		}
 	default: // other events open no stream
 	}
 	words := l.core.WordsInVain()
@@ -337,7 +341,7 @@ func (l *leader) perform(effects []core.Effect) {
 			l.backlog = append(l.backlog, effect.Command)
 		case core.Reply:
 			if reply := l.peers.requests[effect.ID]; reply != nil {
-				reply <- effect // the channel has room for one reply
+				reply <- effect // the channel has room for all replies
 				delete(l.peers.requests, effect.ID)
 			}
 		case core.Served:
@@ -401,23 +405,26 @@ func (l *leader) report(effect core.Log) {
 // propose hands commands to the quorum in order. A command for which the quorum has no room stays first in the backlog,
 // so that a later command never overtakes it.
 func (l *leader) propose() {
-	for len(l.backlog) > 0 {
-		command := l.backlog[0]
-		var refused *api.Error
-		taken := l.lead.Propose(raftlog.Proposal{Command: command, Done: func(_ registry.Result, err error) {
-			if kind := api.KindOf(err); err != nil && (kind == api.Limit || kind == api.Invalid) { // before Propose returns
-				refused = wire.Error(err)
-			}
-		}})
-		if !taken {
-			return
+	for full := false; len(l.backlog) > 0 && !full; {
+		proposals := make([]raftlog.Proposal, len(l.backlog))
+		refused := make(map[int]*api.Error)
+		for i, command := range l.backlog {
+			proposals[i] = raftlog.Proposal{Command: command, Done: func(_ registry.Result, err error) {
+				if kind := api.KindOf(err); err != nil && (kind == api.Limit || kind == api.Invalid) { // before Propose returns
+					refused[i] = wire.Error(err)
+				}
+			}}
 		}
-		l.backlog = l.backlog[1:]
-		if refused != nil {
-			l.unwritable(command, refused)
+		taken := l.lead.Propose(proposals...)
+		commands := l.backlog[:taken]
+		l.backlog, full = l.backlog[taken:], taken < len(proposals)
+		for _, i := range slices.Sorted(maps.Keys(refused)) {
+			l.unwritable(commands[i], refused[i])
 		}
 	}
-	l.backlog = nil
+	if len(l.backlog) == 0 {
+		l.backlog = nil
+	}
 }
 
 // unwritable tells the core that a change can't be written to the Raft log, because nobody else will (R34). The core learns all other
@@ -524,7 +531,8 @@ func (l *leader) read(ctx context.Context, op string, read func(view.Cluster, ti
 // request puts an operator's action into the loop and waits for the reply.
 func (l *leader) request(ctx context.Context, op string, action core.Action) (any, error) {
 	reply := make(chan core.Reply, 1)
-	if !l.send(ctx, l.inbox.Operators, l.requested(ctx, action, reply)) {
+	arrived, _ := l.requested(ctx, action, reply)
+	if !l.send(ctx, l.inbox.Operators, arrived) {
 		return nil, l.notSent(ctx, op)
 	}
 	if r, came := l.replied(ctx, reply); came {
@@ -533,8 +541,11 @@ func (l *leader) request(ctx context.Context, op string, action core.Action) (an
 	return nil, l.noReply(ctx, op)
 }
 
-func (l *leader) requested(ctx context.Context, action core.Action, reply chan<- core.Reply) arrival {
-	return arrival{what: core.Requested{ID: core.RequestID(l.ids.Add(1)), Action: action, By: guard.ScopeOf(ctx), Who: guard.CallerOf(ctx).String()}, reply: reply}
+// requested returns a request with as many IDs as replies has room for, and the first of them.
+func (l *leader) requested(ctx context.Context, action core.Action, replies chan<- core.Reply) (arrival, core.RequestID) {
+	n := uint64(cap(replies))
+	first := core.RequestID(l.ids.Add(n) - n + 1)
+	return arrival{what: core.Requested{ID: first, Action: action, By: guard.ScopeOf(ctx), Who: guard.CallerOf(ctx).String()}, replies: replies}, first
 }
 
 // notSent returns the reason why a request did not get into the loop.

@@ -27,9 +27,8 @@ func (h *house) refusals(ctx context.Context, address string) map[string]error {
 	refused := map[string]error{}
 	_, refused["read"] = operator.ListAgents(ctx, &apiv1.ListRequest{})
 	_, refused["write"] = operator.SetRole(ctx, &apiv1.SetRoleRequest{Role: "web", Weight: &weight})
-	_, refused["store"] = apiv1.NewStoreServiceClient(conn).Put(ctx, &apiv1.StorePutRequest{
-		Session: &apiv1.StoreSession{FrameworkId: "framework-1", Session: 1, Instance: "i"}, Key: "k", Write: 1,
-	})
+	session := &apiv1.StoreSession{FrameworkId: "framework-1", Session: 1, Instance: "i"}
+	_, refused["store"] = master.WriteStore(ctx, apiv1.NewStoreServiceClient(conn), session, &apiv1.StoreWrite{Key: "k", Write: 1})
 	if stream, err := apiv1.NewSchedulerServiceClient(conn).Session(ctx); err == nil {
 		_, refused["subscription"] = stream.Recv()
 	}

@@ -62,7 +62,7 @@ func (p *peers) close(err, unknown *api.Error) {
 	for _, stream := range p.agents {
 		stream.Close(err)
 	}
-	for _, reply := range p.requests {
-		reply <- core.Reply{Err: unknown}
+	for id, replies := range p.requests { // order: irrelevant because each reply says which it is
+		replies <- core.Reply{ID: id, Err: unknown}
 	}
 }

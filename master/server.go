@@ -19,10 +19,9 @@ import (
 const (
 	// receiveBytesMax leaves room for the message around a store's largest value.
 	receiveBytesMax = api.MessageBytesMax + 64<<10
-	// streamsPerConnMax bounds the calls and streams of one connection; further ones wait. There is room for all writes
-	// that a framework may have under way (api.StoreLanesMax), and for what else it asks meanwhile. It is no more than
-	// that, because each has a goroutine; what they have not read is bounded for all together (wire.ConnWindowBytes).
-	streamsPerConnMax = 320
+	// streamsPerConnMax bounds the calls and streams of one connection; further ones wait. It is the least that HTTP/2
+	// recommends, because each has a goroutine and a window of bytes that are not read yet.
+	streamsPerConnMax = 100
 	// streamWindowBytes is how much may arrive on a stream before it is read. While a larger message is being read, the
 	// rest of it may arrive too. All streams have the same window, so it is the least that gRPC allows.
 	streamWindowBytes = 64 << 10

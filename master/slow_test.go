@@ -140,7 +140,7 @@ func TestWatchesOfAStoreAreFew(t *testing.T) {
 		conn := dial(t, m)
 		session := subscribed(t, conn, "", "i1")
 		stub := apiv1.NewStoreServiceClient(conn)
-		if _, err := stub.Put(t.Context(), &apiv1.StorePutRequest{Session: session, Key: "k", Write: 1}); err != nil {
+		if _, err := master.WriteStore(t.Context(), stub, session, &apiv1.StoreWrite{Key: "k", Write: 1}); err != nil {
 			t.Fatal(err)
 		}
 		watch := func() (context.CancelFunc, error) {

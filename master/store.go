@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
@@ -165,61 +166,53 @@ func keysUnder(f registry.Framework, prefix string) []string {
 	return keys
 }
 
-func (s storeService) Put(ctx context.Context, r *apiv1.StorePutRequest) (*apiv1.StoreEntry, error) {
-	const op = "store.put"
-	result, err := s.write(ctx, op, r, registry.PutEntry{
-		Framework: api.FrameworkID(r.GetSession().GetFrameworkId()), Session: r.GetSession().GetSession(),
-		Key: r.GetKey(), Value: r.GetValue(), IfVersion: r.IfVersion, KeepFree: uint64(r.GetKeepFreePercent()),
-	})
+// Write commits changes under the scheduler's own identity, so that a repeated write is applied once (R17).
+func (s storeService) Write(ctx context.Context, r *apiv1.StoreWriteRequest) (*apiv1.StoreWriteResponse, error) {
+	const op = "store.write"
+	writes, err := storeWrites(r)
 	if err != nil {
-		return nil, err
-	}
-	return &apiv1.StoreEntry{Key: r.GetKey(), Version: result.Version}, nil
-}
-
-func (s storeService) Delete(ctx context.Context, r *apiv1.StoreDeleteRequest) (*apiv1.StoreEntry, error) {
-	result, err := s.write(ctx, "store.delete", r, registry.DeleteEntry{
-		Framework: api.FrameworkID(r.GetSession().GetFrameworkId()), Session: r.GetSession().GetSession(),
-		Key: r.GetKey(), IfVersion: r.IfVersion,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &apiv1.StoreEntry{Key: r.GetKey(), Version: result.Version, Deleted: result.Version != 0}, nil
-}
-
-// numbered is a request to write, which has a number.
-type numbered interface {
-	proto.Message
-	GetSession() *apiv1.StoreSession
-	GetWrite() uint64
-	GetLane() uint32
-}
-
-// write commits a change under the scheduler's own identity, so that a repeated request is applied once (R17).
-func (s storeService) write(ctx context.Context, op string, r numbered, change registry.Change) (registry.Result, error) {
-	if err := api.CheckID("instance", r.GetSession().GetInstance()); err != nil {
-		return registry.Result{}, api.E(op, api.Invalid, r.GetSession().GetFrameworkId(), err)
-	}
-	if r.GetWrite() == 0 || r.GetLane() >= api.StoreLanesMax {
-		return registry.Result{}, api.E(op, api.Invalid, r.GetSession().GetFrameworkId(),
-			fmt.Errorf("a write names its scheduler's instance and a lane below %d, and is numbered from 1", api.StoreLanesMax))
+		return nil, api.E(op, api.Invalid, r.GetSession().GetFrameworkId(), err)
 	}
 	l, err := s.leading.mine(op)
 	if err != nil {
-		return registry.Result{}, err
+		return nil, err
 	}
-	answer, err := l.writeStore(ctx, op, core.StoreWrite{
-		Change: change, Instance: api.Nonce(r.GetSession().GetInstance()), Lane: r.GetLane(), Counter: r.GetWrite(),
-	}, proto.Size(r))
+	replies, err := l.writeStore(ctx, op, writes, proto.Size(r))
 	if err != nil {
-		return registry.Result{}, err
+		return nil, err
 	}
-	result, ok := answer.(registry.Result)
-	if !ok {
-		return registry.Result{}, api.E(op, api.Internal, "", fmt.Errorf("the core answered %T", answer))
+	return &apiv1.StoreWriteResponse{Results: wire.Each(replies, func(reply core.Reply) *apiv1.StoreWritten {
+		result, _ := reply.Answer.(registry.Result) // none when the core has refused the write
+		return &apiv1.StoreWritten{Version: result.Version, Error: wire.ErrorToProto(reply.Err)}
+	})}, nil
+}
+
+// storeWrites reads the writes of a request.
+func storeWrites(r *apiv1.StoreWriteRequest) (core.StoreWrites, error) {
+	session := r.GetSession()
+	if err := api.CheckID("instance", session.GetInstance()); err != nil {
+		return nil, err
 	}
-	return result, nil
+	if n := len(r.GetWrites()); n == 0 || n > api.StoreLanesMax {
+		return nil, fmt.Errorf("a call has 1 to %d writes, not %d", api.StoreLanesMax, n)
+	}
+	writes := make(core.StoreWrites, len(r.GetWrites()))
+	for i, one := range r.GetWrites() {
+		if one.GetWrite() == 0 || one.GetLane() >= api.StoreLanesMax {
+			return nil, fmt.Errorf("a write names its scheduler's instance and a lane below %d, and is numbered from 1", api.StoreLanesMax)
+		}
+		writes[i] = core.StoreWrite{Instance: api.Nonce(session.GetInstance()), Lane: one.GetLane(), Counter: one.GetWrite()}
+		framework := api.FrameworkID(session.GetFrameworkId())
+		if one.GetDelete() {
+			writes[i].Change = registry.DeleteEntry{Framework: framework, Session: session.GetSession(), Key: one.GetKey(), IfVersion: one.IfVersion}
+			continue
+		}
+		writes[i].Change = registry.PutEntry{
+			Framework: framework, Session: session.GetSession(),
+			Key: one.GetKey(), Value: one.GetValue(), IfVersion: one.IfVersion, KeepFree: uint64(one.GetKeepFreePercent()),
+		}
+	}
+	return writes, nil
 }
 
 // Watch sends the entries under the prefix, then every change of them. When a key changes again before the watcher has
@@ -388,31 +381,41 @@ const (
 	storeWriteBytesMin = 8 << 10
 )
 
-// writeStore is request for a store write of that many bytes. The bytes count as under way until the quorum has
-// answered, even if the caller no longer waits.
-func (l *leader) writeStore(ctx context.Context, op string, action core.StoreWrite, bytes int) (any, error) {
-	weight := min(max(bytes, storeWriteBytesMin), storeWriteBytesMax)
+// writeStore makes the writes of a call, which have that many bytes, and returns the reply to each. The bytes count as
+// under way until the quorum has answered, even if the caller no longer waits.
+func (l *leader) writeStore(ctx context.Context, op string, writes core.StoreWrites, bytes int) ([]core.Reply, error) {
+	weight := min(max(bytes, storeWriteBytesMin*len(writes)), storeWriteBytesMax)
 	if !l.stores.writes.Take(ctx, l.over(), intake.SenderOf(ctx), weight) {
 		return nil, l.notSent(ctx, op)
 	}
-	reply := make(chan core.Reply, 1)
-	arrived := l.requested(ctx, action, reply)
+	replies := make(chan core.Reply, len(writes))
+	arrived, first := l.requested(ctx, writes, replies)
 	arrived.bytes = bytes
 	if !l.send(ctx, l.inbox.Stores, arrived) {
 		l.stores.writes.Give(weight)
 		return nil, l.notSent(ctx, op)
 	}
-	r, came := l.replied(ctx, reply)
-	if came {
-		l.stores.writes.Give(weight)
-		return r.Answer, asError(r.Err)
-	}
-	l.leading.beside.Go(func() {
-		defer l.stores.writes.Give(weight)
-		select {
-		case <-reply:
-		case <-l.over():
+	all := make([]core.Reply, len(writes))
+	for answered := range writes {
+		r, came := l.replied(ctx, replies)
+		if !came {
+			l.leading.beside.Go(func() { l.awaitWrites(replies, len(writes)-answered, weight) })
+			return nil, l.noReply(ctx, op)
 		}
-	})
-	return nil, l.noReply(ctx, op)
+		all[r.ID-first] = r
+	}
+	l.stores.writes.Give(weight)
+	return all, nil
+}
+
+// awaitWrites gives the weight of writes back when the last of them are answered.
+func (l *leader) awaitWrites(replies <-chan core.Reply, last, weight int) {
+	defer l.stores.writes.Give(weight)
+	for range last {
+		select {
+		case <-replies:
+		case <-l.over():
+			return
+		}
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/history"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master"
 )
 
 // storeClient is one writer of a framework's store. It repeats a write under its number, at whichever master leads,
@@ -54,11 +55,17 @@ func (c *storeClient) until(call func(context.Context, apiv1.StoreServiceClient)
 	}
 }
 
+// written is the entry that a write leaves.
+func written(ctx context.Context, s apiv1.StoreServiceClient, session *apiv1.StoreSession, write *apiv1.StoreWrite) (*apiv1.StoreEntry, error) {
+	version, err := master.WriteStore(ctx, s, session, write)
+	return &apiv1.StoreEntry{Key: write.Key, Version: version}, err
+}
+
 func (c *storeClient) put(key, value string, ifVersion *uint64) (*apiv1.StoreEntry, error) {
 	c.writes++
 	number := c.writes
 	return c.until(func(ctx context.Context, s apiv1.StoreServiceClient) (*apiv1.StoreEntry, error) {
-		return s.Put(ctx, &apiv1.StorePutRequest{Session: c.session, Key: key, Value: []byte(value), IfVersion: ifVersion, Write: number, Lane: c.lane})
+		return written(ctx, s, c.session, &apiv1.StoreWrite{Key: key, Value: []byte(value), IfVersion: ifVersion, Write: number, Lane: c.lane})
 	})
 }
 
@@ -118,15 +125,37 @@ func TestStore(t *testing.T) {
 			}
 		}
 		client.writes++
-		if _, err := stub.Delete(ctx, &apiv1.StoreDeleteRequest{Session: session, Key: "a/1", Write: client.writes}); err != nil {
+		if _, err := written(ctx, stub, session, &apiv1.StoreWrite{Key: "a/1", Delete: true, Write: client.writes}); err != nil {
 			t.Error(err)
 		}
 		sees("a/1  4 true")
 		if entry, err := client.get("a/1"); err != nil || entry.Version != 0 {
 			t.Errorf("a deleted key: %v, %v", entry, err)
 		}
-		if _, err := stub.Put(ctx, &apiv1.StorePutRequest{Session: session, Key: "x"}); !api.Is(wire.Error(err), api.Invalid) {
+		if _, err := written(ctx, stub, session, &apiv1.StoreWrite{Key: "x"}); !api.Is(wire.Error(err), api.Invalid) {
 			t.Errorf("a write without a number: %v", err)
+		}
+		writes := make([]*apiv1.StoreWrite, api.StoreLanesMax+1)
+		for lane := range writes {
+			writes[lane] = &apiv1.StoreWrite{Key: fmt.Sprint("many/", lane), Lane: uint32(lane), Write: 1, IfVersion: new(uint64)}
+		}
+		client.writes++
+		writes[0].Write = client.writes
+		writes[7].IfVersion = &writes[0].Write // of a key that does not exist
+		if _, err := stub.Write(ctx, &apiv1.StoreWriteRequest{Session: session, Writes: writes}); !api.Is(wire.Error(err), api.Limit) {
+			t.Errorf("%d writes in a call: %v", len(writes), err)
+		}
+		many, err := stub.Write(ctx, &apiv1.StoreWriteRequest{Session: session, Writes: writes[:api.StoreLanesMax]})
+		for lane, result := range many.GetResults() {
+			if stale := result.GetError().GetKind() == apiv1.ErrorKind(api.Stale); stale != (lane == 7) || !stale && result.GetVersion() == 0 {
+				t.Errorf("write %d of many: %v", lane, result)
+			}
+		}
+		if err != nil || len(many.GetResults()) != api.StoreLanesMax {
+			t.Errorf("%d results of many, %v", len(many.GetResults()), err)
+		}
+		if _, err := stub.Write(ctx, &apiv1.StoreWriteRequest{Session: session}); !api.Is(wire.Error(err), api.Invalid) {
+			t.Errorf("no writes in a call: %v", err)
 		}
 		next := subscribed(t, conn, session.FrameworkId, "i2")
 		if next.FrameworkId != session.FrameworkId || next.Session <= session.Session {
@@ -158,7 +187,7 @@ func TestStoreLanes(t *testing.T) {
 		}
 		put := func(lane uint32, write uint64, key, value string) (uint64, error) {
 			entry, err := client.until(func(ctx context.Context, s apiv1.StoreServiceClient) (*apiv1.StoreEntry, error) {
-				return s.Put(ctx, &apiv1.StorePutRequest{Session: client.session, Key: key, Value: []byte(value), Write: write, Lane: lane})
+				return written(ctx, s, client.session, &apiv1.StoreWrite{Key: key, Value: []byte(value), Write: write, Lane: lane})
 			})
 			return entry.GetVersion(), err
 		}

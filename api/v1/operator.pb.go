@@ -5786,13 +5786,69 @@ func (x *StoreGetRequest) GetKey() string {
 	return ""
 }
 
-// StorePutRequest has the key and the value that is to be stored.
-type StorePutRequest struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Session   *StoreSession          `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	Key       string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
-	Value     []byte                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
-	IfVersion *uint64                `protobuf:"varint,4,opt,name=if_version,json=ifVersion,proto3,oneof" json:"if_version,omitempty"`
+// StoreWriteRequest has the writes of a call: at least one, at most 256.
+type StoreWriteRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       *StoreSession          `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Writes        []*StoreWrite          `protobuf:"bytes,2,rep,name=writes,proto3" json:"writes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoreWriteRequest) Reset() {
+	*x = StoreWriteRequest{}
+	mi := &file_api_v1_operator_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoreWriteRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoreWriteRequest) ProtoMessage() {}
+
+func (x *StoreWriteRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoreWriteRequest.ProtoReflect.Descriptor instead.
+func (*StoreWriteRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *StoreWriteRequest) GetSession() *StoreSession {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
+func (x *StoreWriteRequest) GetWrites() []*StoreWrite {
+	if x != nil {
+		return x.Writes
+	}
+	return nil
+}
+
+// StoreWrite stores a value under a key, or deletes the key.
+type StoreWrite struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Value []byte                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	// True: the key is deleted.
+	Delete bool `protobuf:"varint,3,opt,name=delete,proto3" json:"delete,omitempty"`
+	// The write is refused (STALE) unless the key has this version; 0 means that the key must not exist. Absent: any
+	// version will do.
+	IfVersion *uint64 `protobuf:"varint,4,opt,name=if_version,json=ifVersion,proto3,oneof" json:"if_version,omitempty"`
 	// Numbers the writes of this lane, so that a repeated write is applied once (R17). A lane has one write under way at
 	// a time. A client that writes several keys at once uses several lanes.
 	Write uint64 `protobuf:"varint,5,opt,name=write,proto3" json:"write,omitempty"`
@@ -5805,21 +5861,21 @@ type StorePutRequest struct {
 	sizeCache       protoimpl.SizeCache
 }
 
-func (x *StorePutRequest) Reset() {
-	*x = StorePutRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[73]
+func (x *StoreWrite) Reset() {
+	*x = StoreWrite{}
+	mi := &file_api_v1_operator_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *StorePutRequest) String() string {
+func (x *StoreWrite) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*StorePutRequest) ProtoMessage() {}
+func (*StoreWrite) ProtoMessage() {}
 
-func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[73]
+func (x *StoreWrite) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5830,87 +5886,83 @@ func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use StorePutRequest.ProtoReflect.Descriptor instead.
-func (*StorePutRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{73}
+// Deprecated: Use StoreWrite.ProtoReflect.Descriptor instead.
+func (*StoreWrite) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{74}
 }
 
-func (x *StorePutRequest) GetSession() *StoreSession {
-	if x != nil {
-		return x.Session
-	}
-	return nil
-}
-
-func (x *StorePutRequest) GetKey() string {
+func (x *StoreWrite) GetKey() string {
 	if x != nil {
 		return x.Key
 	}
 	return ""
 }
 
-func (x *StorePutRequest) GetValue() []byte {
+func (x *StoreWrite) GetValue() []byte {
 	if x != nil {
 		return x.Value
 	}
 	return nil
 }
 
-func (x *StorePutRequest) GetIfVersion() uint64 {
+func (x *StoreWrite) GetDelete() bool {
+	if x != nil {
+		return x.Delete
+	}
+	return false
+}
+
+func (x *StoreWrite) GetIfVersion() uint64 {
 	if x != nil && x.IfVersion != nil {
 		return *x.IfVersion
 	}
 	return 0
 }
 
-func (x *StorePutRequest) GetWrite() uint64 {
+func (x *StoreWrite) GetWrite() uint64 {
 	if x != nil {
 		return x.Write
 	}
 	return 0
 }
 
-func (x *StorePutRequest) GetLane() uint32 {
+func (x *StoreWrite) GetLane() uint32 {
 	if x != nil {
 		return x.Lane
 	}
 	return 0
 }
 
-func (x *StorePutRequest) GetKeepFreePercent() uint32 {
+func (x *StoreWrite) GetKeepFreePercent() uint32 {
 	if x != nil {
 		return x.KeepFreePercent
 	}
 	return 0
 }
 
-// StoreDeleteRequest names the key that is to be deleted. Its write and lane are as in StorePutRequest.
-type StoreDeleteRequest struct {
+// StoreWriteResponse has a result for each write, in their order.
+type StoreWriteResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       *StoreSession          `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
-	IfVersion     *uint64                `protobuf:"varint,3,opt,name=if_version,json=ifVersion,proto3,oneof" json:"if_version,omitempty"`
-	Write         uint64                 `protobuf:"varint,4,opt,name=write,proto3" json:"write,omitempty"`
-	Lane          uint32                 `protobuf:"varint,5,opt,name=lane,proto3" json:"lane,omitempty"`
+	Results       []*StoreWritten        `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *StoreDeleteRequest) Reset() {
-	*x = StoreDeleteRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[74]
+func (x *StoreWriteResponse) Reset() {
+	*x = StoreWriteResponse{}
+	mi := &file_api_v1_operator_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *StoreDeleteRequest) String() string {
+func (x *StoreWriteResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*StoreDeleteRequest) ProtoMessage() {}
+func (*StoreWriteResponse) ProtoMessage() {}
 
-func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[74]
+func (x *StoreWriteResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5921,44 +5973,71 @@ func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use StoreDeleteRequest.ProtoReflect.Descriptor instead.
-func (*StoreDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{74}
+// Deprecated: Use StoreWriteResponse.ProtoReflect.Descriptor instead.
+func (*StoreWriteResponse) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{75}
 }
 
-func (x *StoreDeleteRequest) GetSession() *StoreSession {
+func (x *StoreWriteResponse) GetResults() []*StoreWritten {
 	if x != nil {
-		return x.Session
+		return x.Results
 	}
 	return nil
 }
 
-func (x *StoreDeleteRequest) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
+// StoreWritten is the result of a write.
+type StoreWritten struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version that the key has by it.
+	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// Why the write has changed nothing; absent if it has not been refused.
+	Error         *Error `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
-func (x *StoreDeleteRequest) GetIfVersion() uint64 {
-	if x != nil && x.IfVersion != nil {
-		return *x.IfVersion
+func (x *StoreWritten) Reset() {
+	*x = StoreWritten{}
+	mi := &file_api_v1_operator_proto_msgTypes[76]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoreWritten) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoreWritten) ProtoMessage() {}
+
+func (x *StoreWritten) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[76]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoreWritten.ProtoReflect.Descriptor instead.
+func (*StoreWritten) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{76}
+}
+
+func (x *StoreWritten) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
 	}
 	return 0
 }
 
-func (x *StoreDeleteRequest) GetWrite() uint64 {
+func (x *StoreWritten) GetError() *Error {
 	if x != nil {
-		return x.Write
+		return x.Error
 	}
-	return 0
-}
-
-func (x *StoreDeleteRequest) GetLane() uint32 {
-	if x != nil {
-		return x.Lane
-	}
-	return 0
+	return nil
 }
 
 // StoreListRequest asks for a page of the entries under a prefix.
@@ -5976,7 +6055,7 @@ type StoreListRequest struct {
 
 func (x *StoreListRequest) Reset() {
 	*x = StoreListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[75]
+	mi := &file_api_v1_operator_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5988,7 +6067,7 @@ func (x *StoreListRequest) String() string {
 func (*StoreListRequest) ProtoMessage() {}
 
 func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[75]
+	mi := &file_api_v1_operator_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6001,7 +6080,7 @@ func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListRequest.ProtoReflect.Descriptor instead.
 func (*StoreListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{75}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *StoreListRequest) GetSession() *StoreSession {
@@ -6043,7 +6122,7 @@ type StoreListResponse struct {
 
 func (x *StoreListResponse) Reset() {
 	*x = StoreListResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[76]
+	mi := &file_api_v1_operator_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6055,7 +6134,7 @@ func (x *StoreListResponse) String() string {
 func (*StoreListResponse) ProtoMessage() {}
 
 func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[76]
+	mi := &file_api_v1_operator_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6068,7 +6147,7 @@ func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListResponse.ProtoReflect.Descriptor instead.
 func (*StoreListResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{76}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *StoreListResponse) GetItems() []*StoreEntry {
@@ -6100,7 +6179,7 @@ type StoreWatchRequest struct {
 
 func (x *StoreWatchRequest) Reset() {
 	*x = StoreWatchRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[77]
+	mi := &file_api_v1_operator_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6112,7 +6191,7 @@ func (x *StoreWatchRequest) String() string {
 func (*StoreWatchRequest) ProtoMessage() {}
 
 func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[77]
+	mi := &file_api_v1_operator_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6125,7 +6204,7 @@ func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreWatchRequest.ProtoReflect.Descriptor instead.
 func (*StoreWatchRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{77}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *StoreWatchRequest) GetSession() *StoreSession {
@@ -6661,25 +6740,26 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\bcomplete\x18\x05 \x01(\bR\bcomplete\"V\n" +
 	"\x0fStoreGetRequest\x121\n" +
 	"\asession\x18\x01 \x01(\v2\x17.tender.v1.StoreSessionR\asession\x12\x10\n" +
-	"\x03key\x18\x02 \x01(\tR\x03key\"\xf5\x01\n" +
-	"\x0fStorePutRequest\x121\n" +
-	"\asession\x18\x01 \x01(\v2\x17.tender.v1.StoreSessionR\asession\x12\x10\n" +
-	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\fR\x05value\x12\"\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\"u\n" +
+	"\x11StoreWriteRequest\x121\n" +
+	"\asession\x18\x01 \x01(\v2\x17.tender.v1.StoreSessionR\asession\x12-\n" +
+	"\x06writes\x18\x02 \x03(\v2\x15.tender.v1.StoreWriteR\x06writes\"\xd5\x01\n" +
+	"\n" +
+	"StoreWrite\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\x12\x16\n" +
+	"\x06delete\x18\x03 \x01(\bR\x06delete\x12\"\n" +
 	"\n" +
 	"if_version\x18\x04 \x01(\x04H\x00R\tifVersion\x88\x01\x01\x12\x14\n" +
 	"\x05write\x18\x05 \x01(\x04R\x05write\x12\x12\n" +
 	"\x04lane\x18\x06 \x01(\rR\x04lane\x12*\n" +
 	"\x11keep_free_percent\x18\a \x01(\rR\x0fkeepFreePercentB\r\n" +
-	"\v_if_version\"\xb6\x01\n" +
-	"\x12StoreDeleteRequest\x121\n" +
-	"\asession\x18\x01 \x01(\v2\x17.tender.v1.StoreSessionR\asession\x12\x10\n" +
-	"\x03key\x18\x02 \x01(\tR\x03key\x12\"\n" +
-	"\n" +
-	"if_version\x18\x03 \x01(\x04H\x00R\tifVersion\x88\x01\x01\x12\x14\n" +
-	"\x05write\x18\x04 \x01(\x04R\x05write\x12\x12\n" +
-	"\x04lane\x18\x05 \x01(\rR\x04laneB\r\n" +
-	"\v_if_version\"\x92\x01\n" +
+	"\v_if_version\"G\n" +
+	"\x12StoreWriteResponse\x121\n" +
+	"\aresults\x18\x01 \x03(\v2\x17.tender.v1.StoreWrittenR\aresults\"P\n" +
+	"\fStoreWritten\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x12&\n" +
+	"\x05error\x18\x02 \x01(\v2\x10.tender.v1.ErrorR\x05error\"\x92\x01\n" +
 	"\x10StoreListRequest\x121\n" +
 	"\asession\x18\x01 \x01(\v2\x17.tender.v1.StoreSessionR\asession\x12\x16\n" +
 	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12\x1d\n" +
@@ -6751,11 +6831,10 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"RemovePeer\x12\x1c.tender.v1.RemovePeerRequest\x1a\x19.tender.v1.ActionResponse\x12M\n" +
 	"\x0eTransferLeader\x12 .tender.v1.TransferLeaderRequest\x1a\x19.tender.v1.ActionResponse\x12J\n" +
 	"\fSaveSnapshot\x12\x1e.tender.v1.SaveSnapshotRequest\x1a\x18.tender.v1.SnapshotChunk0\x01\x12F\n" +
-	"\tStateHash\x12\x1b.tender.v1.StateHashRequest\x1a\x1c.tender.v1.StateHashResponse2\xc5\x02\n" +
+	"\tStateHash\x12\x1b.tender.v1.StateHashRequest\x1a\x1c.tender.v1.StateHashResponse2\x91\x02\n" +
 	"\fStoreService\x128\n" +
-	"\x03Get\x12\x1a.tender.v1.StoreGetRequest\x1a\x15.tender.v1.StoreEntry\x128\n" +
-	"\x03Put\x12\x1a.tender.v1.StorePutRequest\x1a\x15.tender.v1.StoreEntry\x12>\n" +
-	"\x06Delete\x12\x1d.tender.v1.StoreDeleteRequest\x1a\x15.tender.v1.StoreEntry\x12A\n" +
+	"\x03Get\x12\x1a.tender.v1.StoreGetRequest\x1a\x15.tender.v1.StoreEntry\x12D\n" +
+	"\x05Write\x12\x1c.tender.v1.StoreWriteRequest\x1a\x1d.tender.v1.StoreWriteResponse\x12A\n" +
 	"\x04List\x12\x1b.tender.v1.StoreListRequest\x1a\x1c.tender.v1.StoreListResponse\x12>\n" +
 	"\x05Watch\x12\x1c.tender.v1.StoreWatchRequest\x1a\x15.tender.v1.StoreEntry0\x01B)Z'github.com/tenderhq/tender/api/v1;apiv1b\x06proto3"
 
@@ -6772,7 +6851,7 @@ func file_api_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 88)
+var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
 var file_api_v1_operator_proto_goTypes = []any{
 	(AgentAction)(0),                // 0: tender.v1.AgentAction
 	(*ListChangesRequest)(nil),      // 1: tender.v1.ListChangesRequest
@@ -6848,255 +6927,257 @@ var file_api_v1_operator_proto_goTypes = []any{
 	(*StoreSession)(nil),            // 71: tender.v1.StoreSession
 	(*StoreEntry)(nil),              // 72: tender.v1.StoreEntry
 	(*StoreGetRequest)(nil),         // 73: tender.v1.StoreGetRequest
-	(*StorePutRequest)(nil),         // 74: tender.v1.StorePutRequest
-	(*StoreDeleteRequest)(nil),      // 75: tender.v1.StoreDeleteRequest
-	(*StoreListRequest)(nil),        // 76: tender.v1.StoreListRequest
-	(*StoreListResponse)(nil),       // 77: tender.v1.StoreListResponse
-	(*StoreWatchRequest)(nil),       // 78: tender.v1.StoreWatchRequest
-	nil,                             // 79: tender.v1.AgentView.AttributesEntry
-	nil,                             // 80: tender.v1.AgentView.LeavingEntry
-	nil,                             // 81: tender.v1.AgentView.VolumesEntry
-	nil,                             // 82: tender.v1.FrameworkView.LabelsEntry
-	nil,                             // 83: tender.v1.FrameworkView.EndpointsEntry
-	nil,                             // 84: tender.v1.TaskView.LabelsEntry
-	nil,                             // 85: tender.v1.TaskView.PortsEntry
-	nil,                             // 86: tender.v1.UsageView.AllocatedEntry
-	nil,                             // 87: tender.v1.UsageView.UsedEntry
-	nil,                             // 88: tender.v1.UsageView.EndedEntry
-	(*timestamppb.Timestamp)(nil),   // 89: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 90: google.protobuf.Duration
-	(*PrincipalGrant)(nil),          // 91: tender.v1.PrincipalGrant
-	(*Term)(nil),                    // 92: tender.v1.Term
-	(*structpb.Struct)(nil),         // 93: google.protobuf.Struct
-	(*Usage)(nil),                   // 94: tender.v1.Usage
-	(*Window)(nil),                  // 95: tender.v1.Window
-	(*Spread)(nil),                  // 96: tender.v1.Spread
-	(*Command)(nil),                 // 97: tender.v1.Command
-	(*Secret)(nil),                  // 98: tender.v1.Secret
-	(*Error)(nil),                   // 99: tender.v1.Error
-	(OperationKind)(0),              // 100: tender.v1.OperationKind
-	(*Shape)(nil),                   // 101: tender.v1.Shape
-	(*CreateTokenRequest)(nil),      // 102: tender.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),       // 103: tender.v1.ListTokensRequest
-	(*RevokeTokenRequest)(nil),      // 104: tender.v1.RevokeTokenRequest
-	(*GetAuthorityRequest)(nil),     // 105: tender.v1.GetAuthorityRequest
-	(*RotateAuthorityRequest)(nil),  // 106: tender.v1.RotateAuthorityRequest
-	(*SignHostsRequest)(nil),        // 107: tender.v1.SignHostsRequest
-	(*CreateTokenResponse)(nil),     // 108: tender.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),      // 109: tender.v1.ListTokensResponse
-	(*AuthorityView)(nil),           // 110: tender.v1.AuthorityView
-	(*SignResponse)(nil),            // 111: tender.v1.SignResponse
+	(*StoreWriteRequest)(nil),       // 74: tender.v1.StoreWriteRequest
+	(*StoreWrite)(nil),              // 75: tender.v1.StoreWrite
+	(*StoreWriteResponse)(nil),      // 76: tender.v1.StoreWriteResponse
+	(*StoreWritten)(nil),            // 77: tender.v1.StoreWritten
+	(*StoreListRequest)(nil),        // 78: tender.v1.StoreListRequest
+	(*StoreListResponse)(nil),       // 79: tender.v1.StoreListResponse
+	(*StoreWatchRequest)(nil),       // 80: tender.v1.StoreWatchRequest
+	nil,                             // 81: tender.v1.AgentView.AttributesEntry
+	nil,                             // 82: tender.v1.AgentView.LeavingEntry
+	nil,                             // 83: tender.v1.AgentView.VolumesEntry
+	nil,                             // 84: tender.v1.FrameworkView.LabelsEntry
+	nil,                             // 85: tender.v1.FrameworkView.EndpointsEntry
+	nil,                             // 86: tender.v1.TaskView.LabelsEntry
+	nil,                             // 87: tender.v1.TaskView.PortsEntry
+	nil,                             // 88: tender.v1.UsageView.AllocatedEntry
+	nil,                             // 89: tender.v1.UsageView.UsedEntry
+	nil,                             // 90: tender.v1.UsageView.EndedEntry
+	(*timestamppb.Timestamp)(nil),   // 91: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 92: google.protobuf.Duration
+	(*PrincipalGrant)(nil),          // 93: tender.v1.PrincipalGrant
+	(*Term)(nil),                    // 94: tender.v1.Term
+	(*structpb.Struct)(nil),         // 95: google.protobuf.Struct
+	(*Usage)(nil),                   // 96: tender.v1.Usage
+	(*Window)(nil),                  // 97: tender.v1.Window
+	(*Spread)(nil),                  // 98: tender.v1.Spread
+	(*Command)(nil),                 // 99: tender.v1.Command
+	(*Secret)(nil),                  // 100: tender.v1.Secret
+	(*Error)(nil),                   // 101: tender.v1.Error
+	(OperationKind)(0),              // 102: tender.v1.OperationKind
+	(*Shape)(nil),                   // 103: tender.v1.Shape
+	(*CreateTokenRequest)(nil),      // 104: tender.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),       // 105: tender.v1.ListTokensRequest
+	(*RevokeTokenRequest)(nil),      // 106: tender.v1.RevokeTokenRequest
+	(*GetAuthorityRequest)(nil),     // 107: tender.v1.GetAuthorityRequest
+	(*RotateAuthorityRequest)(nil),  // 108: tender.v1.RotateAuthorityRequest
+	(*SignHostsRequest)(nil),        // 109: tender.v1.SignHostsRequest
+	(*CreateTokenResponse)(nil),     // 110: tender.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),      // 111: tender.v1.ListTokensResponse
+	(*AuthorityView)(nil),           // 112: tender.v1.AuthorityView
+	(*SignResponse)(nil),            // 113: tender.v1.SignResponse
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
-	89,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
-	89,  // 1: tender.v1.ListChangesRequest.until:type_name -> google.protobuf.Timestamp
+	91,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
+	91,  // 1: tender.v1.ListChangesRequest.until:type_name -> google.protobuf.Timestamp
 	3,   // 2: tender.v1.ListChangesResponse.items:type_name -> tender.v1.ChangeView
-	89,  // 3: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
-	89,  // 4: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
+	91,  // 3: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
+	91,  // 4: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
 	7,   // 5: tender.v1.ListSecretsResponse.items:type_name -> tender.v1.SecretView
-	89,  // 6: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
-	90,  // 7: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
-	91,  // 8: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
-	91,  // 9: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
-	91,  // 10: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
-	89,  // 11: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
-	89,  // 12: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
+	91,  // 6: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
+	92,  // 7: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
+	93,  // 8: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
+	93,  // 9: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
+	93,  // 10: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
+	91,  // 11: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
+	91,  // 12: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
 	14,  // 13: tender.v1.ListPrincipalsResponse.items:type_name -> tender.v1.PrincipalView
-	91,  // 14: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
-	91,  // 15: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
-	92,  // 16: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	89,  // 17: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	93,  // 14: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
+	93,  // 15: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
+	94,  // 16: tender.v1.ClusterView.term:type_name -> tender.v1.Term
+	91,  // 17: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
 	26,  // 18: tender.v1.MasterView.snapshot:type_name -> tender.v1.SnapshotView
-	89,  // 19: tender.v1.SnapshotView.made:type_name -> google.protobuf.Timestamp
-	89,  // 20: tender.v1.SnapshotView.saved:type_name -> google.protobuf.Timestamp
+	91,  // 19: tender.v1.SnapshotView.made:type_name -> google.protobuf.Timestamp
+	91,  // 20: tender.v1.SnapshotView.saved:type_name -> google.protobuf.Timestamp
 	25,  // 21: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	89,  // 22: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
-	93,  // 23: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
-	93,  // 24: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
-	93,  // 25: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
-	93,  // 26: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
-	79,  // 27: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
-	94,  // 28: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	89,  // 29: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
-	95,  // 30: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
-	80,  // 31: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
-	93,  // 32: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
+	91,  // 22: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	95,  // 23: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
+	95,  // 24: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
+	95,  // 25: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
+	95,  // 26: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
+	81,  // 27: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
+	96,  // 28: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
+	91,  // 29: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	97,  // 30: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
+	82,  // 31: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
+	95,  // 32: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
 	29,  // 33: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
-	93,  // 34: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
-	81,  // 35: tender.v1.AgentView.volumes:type_name -> tender.v1.AgentView.VolumesEntry
+	95,  // 34: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
+	83,  // 35: tender.v1.AgentView.volumes:type_name -> tender.v1.AgentView.VolumesEntry
 	28,  // 36: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	89,  // 37: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	93,  // 38: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	93,  // 39: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	90,  // 40: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	82,  // 41: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	83,  // 42: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	91,  // 37: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	95,  // 38: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	95,  // 39: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	92,  // 40: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	84,  // 41: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	85,  // 42: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
 	33,  // 43: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	89,  // 44: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	91,  // 44: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
 	32,  // 45: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
-	93,  // 46: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
-	93,  // 47: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
-	90,  // 48: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
-	90,  // 49: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	90,  // 50: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
-	93,  // 51: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	96,  // 52: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
+	95,  // 46: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
+	95,  // 47: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
+	92,  // 48: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
+	92,  // 49: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
+	92,  // 50: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
+	95,  // 51: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	98,  // 52: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
 	31,  // 53: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	93,  // 54: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	89,  // 55: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	89,  // 56: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	84,  // 57: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	85,  // 58: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	94,  // 59: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	97,  // 60: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	98,  // 61: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
+	95,  // 54: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	91,  // 55: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	91,  // 56: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	86,  // 57: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	87,  // 58: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	96,  // 59: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	99,  // 60: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	100, // 61: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
 	35,  // 62: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	99,  // 63: tender.v1.ListTasksResponse.incomplete:type_name -> tender.v1.Error
-	93,  // 64: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	89,  // 65: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	89,  // 66: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	101, // 63: tender.v1.ListTasksResponse.incomplete:type_name -> tender.v1.Error
+	95,  // 64: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	91,  // 65: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	91,  // 66: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
 	37,  // 67: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	93,  // 68: tender.v1.ExecutorView.resources:type_name -> google.protobuf.Struct
-	94,  // 69: tender.v1.ExecutorView.usage:type_name -> tender.v1.Usage
+	95,  // 68: tender.v1.ExecutorView.resources:type_name -> google.protobuf.Struct
+	96,  // 69: tender.v1.ExecutorView.usage:type_name -> tender.v1.Usage
 	39,  // 70: tender.v1.ListExecutorsResponse.items:type_name -> tender.v1.ExecutorView
-	99,  // 71: tender.v1.ListExecutorsResponse.incomplete:type_name -> tender.v1.Error
-	100, // 72: tender.v1.OperationView.kind:type_name -> tender.v1.OperationKind
-	93,  // 73: tender.v1.OperationView.resources:type_name -> google.protobuf.Struct
+	101, // 71: tender.v1.ListExecutorsResponse.incomplete:type_name -> tender.v1.Error
+	102, // 72: tender.v1.OperationView.kind:type_name -> tender.v1.OperationKind
+	95,  // 73: tender.v1.OperationView.resources:type_name -> google.protobuf.Struct
 	41,  // 74: tender.v1.ListOperationsResponse.items:type_name -> tender.v1.OperationView
-	93,  // 75: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	93,  // 76: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	93,  // 77: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	93,  // 78: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	93,  // 79: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	95,  // 75: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	95,  // 76: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	95,  // 77: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	95,  // 78: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	95,  // 79: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
 	43,  // 80: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	89,  // 81: tender.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
-	89,  // 82: tender.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
-	89,  // 83: tender.v1.UsageView.begin:type_name -> google.protobuf.Timestamp
-	89,  // 84: tender.v1.UsageView.end:type_name -> google.protobuf.Timestamp
-	86,  // 85: tender.v1.UsageView.allocated:type_name -> tender.v1.UsageView.AllocatedEntry
-	87,  // 86: tender.v1.UsageView.used:type_name -> tender.v1.UsageView.UsedEntry
-	88,  // 87: tender.v1.UsageView.ended:type_name -> tender.v1.UsageView.EndedEntry
+	91,  // 81: tender.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
+	91,  // 82: tender.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
+	91,  // 83: tender.v1.UsageView.begin:type_name -> google.protobuf.Timestamp
+	91,  // 84: tender.v1.UsageView.end:type_name -> google.protobuf.Timestamp
+	88,  // 85: tender.v1.UsageView.allocated:type_name -> tender.v1.UsageView.AllocatedEntry
+	89,  // 86: tender.v1.UsageView.used:type_name -> tender.v1.UsageView.UsedEntry
+	90,  // 87: tender.v1.UsageView.ended:type_name -> tender.v1.UsageView.EndedEntry
 	46,  // 88: tender.v1.ListUsageResponse.items:type_name -> tender.v1.UsageView
 	49,  // 89: tender.v1.ExplainRequest.shape:type_name -> tender.v1.ExplainShape
-	101, // 90: tender.v1.ExplainShape.shape:type_name -> tender.v1.Shape
+	103, // 90: tender.v1.ExplainShape.shape:type_name -> tender.v1.Shape
 	52,  // 91: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
 	51,  // 92: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
-	89,  // 93: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
-	89,  // 94: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
-	93,  // 95: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
-	90,  // 96: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	91,  // 93: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	91,  // 94: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	95,  // 95: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
+	92,  // 96: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
 	0,   // 97: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	90,  // 98: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	95,  // 99: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	100, // 100: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	92,  // 98: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	97,  // 99: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	102, // 100: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
 	62,  // 101: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	92,  // 102: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	94,  // 102: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
 	26,  // 103: tender.v1.ListPeersResponse.snapshot:type_name -> tender.v1.SnapshotView
 	71,  // 104: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	71,  // 105: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	71,  // 106: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	71,  // 107: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	72,  // 108: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	71,  // 109: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	23,  // 110: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	20,  // 111: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	20,  // 112: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	20,  // 113: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	21,  // 114: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	22,  // 115: tender.v1.OperatorService.GetTask:input_type -> tender.v1.GetTaskRequest
-	20,  // 116: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	20,  // 117: tender.v1.OperatorService.ListExecutors:input_type -> tender.v1.ListRequest
-	20,  // 118: tender.v1.OperatorService.ListOperations:input_type -> tender.v1.ListRequest
-	20,  // 119: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	45,  // 120: tender.v1.OperatorService.ListUsage:input_type -> tender.v1.ListUsageRequest
-	48,  // 121: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	53,  // 122: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	55,  // 123: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	56,  // 124: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	57,  // 125: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	59,  // 126: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	60,  // 127: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	18,  // 128: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
-	102, // 129: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
-	103, // 130: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
-	104, // 131: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
-	105, // 132: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
-	106, // 133: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
-	107, // 134: tender.v1.OperatorService.SignHosts:input_type -> tender.v1.SignHostsRequest
-	10,  // 135: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
-	12,  // 136: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
-	20,  // 137: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
-	16,  // 138: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
-	17,  // 139: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
-	1,   // 140: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
-	4,   // 141: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
-	20,  // 142: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
-	5,   // 143: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
-	8,   // 144: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
-	8,   // 145: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
-	61,  // 146: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	64,  // 147: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	65,  // 148: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	66,  // 149: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	67,  // 150: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	69,  // 151: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	73,  // 152: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	74,  // 153: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	75,  // 154: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	76,  // 155: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	78,  // 156: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	24,  // 157: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	27,  // 158: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	30,  // 159: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	34,  // 160: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	36,  // 161: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	35,  // 162: tender.v1.OperatorService.GetTask:output_type -> tender.v1.TaskView
-	38,  // 163: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	40,  // 164: tender.v1.OperatorService.ListExecutors:output_type -> tender.v1.ListExecutorsResponse
-	42,  // 165: tender.v1.OperatorService.ListOperations:output_type -> tender.v1.ListOperationsResponse
-	44,  // 166: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	47,  // 167: tender.v1.OperatorService.ListUsage:output_type -> tender.v1.ListUsageResponse
-	50,  // 168: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	54,  // 169: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	58,  // 170: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	58,  // 171: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	58,  // 172: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	58,  // 173: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	43,  // 174: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	19,  // 175: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
-	108, // 176: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
-	109, // 177: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
-	58,  // 178: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
-	110, // 179: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
-	110, // 180: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
-	111, // 181: tender.v1.OperatorService.SignHosts:output_type -> tender.v1.SignResponse
-	11,  // 182: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
-	13,  // 183: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
-	15,  // 184: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
-	58,  // 185: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
-	58,  // 186: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
-	2,   // 187: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
-	58,  // 188: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
-	6,   // 189: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
-	58,  // 190: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
-	9,   // 191: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
-	9,   // 192: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
-	63,  // 193: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	58,  // 194: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	58,  // 195: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	58,  // 196: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	68,  // 197: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	70,  // 198: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	72,  // 199: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	72,  // 200: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	72,  // 201: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	77,  // 202: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	71,  // 105: tender.v1.StoreWriteRequest.session:type_name -> tender.v1.StoreSession
+	75,  // 106: tender.v1.StoreWriteRequest.writes:type_name -> tender.v1.StoreWrite
+	77,  // 107: tender.v1.StoreWriteResponse.results:type_name -> tender.v1.StoreWritten
+	101, // 108: tender.v1.StoreWritten.error:type_name -> tender.v1.Error
+	71,  // 109: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	72,  // 110: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	71,  // 111: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	23,  // 112: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	20,  // 113: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	20,  // 114: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	20,  // 115: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	21,  // 116: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	22,  // 117: tender.v1.OperatorService.GetTask:input_type -> tender.v1.GetTaskRequest
+	20,  // 118: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	20,  // 119: tender.v1.OperatorService.ListExecutors:input_type -> tender.v1.ListRequest
+	20,  // 120: tender.v1.OperatorService.ListOperations:input_type -> tender.v1.ListRequest
+	20,  // 121: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	45,  // 122: tender.v1.OperatorService.ListUsage:input_type -> tender.v1.ListUsageRequest
+	48,  // 123: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	53,  // 124: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	55,  // 125: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	56,  // 126: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	57,  // 127: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	59,  // 128: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	60,  // 129: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	18,  // 130: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
+	104, // 131: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
+	105, // 132: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
+	106, // 133: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
+	107, // 134: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
+	108, // 135: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
+	109, // 136: tender.v1.OperatorService.SignHosts:input_type -> tender.v1.SignHostsRequest
+	10,  // 137: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
+	12,  // 138: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
+	20,  // 139: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
+	16,  // 140: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
+	17,  // 141: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
+	1,   // 142: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
+	4,   // 143: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
+	20,  // 144: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
+	5,   // 145: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
+	8,   // 146: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
+	8,   // 147: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
+	61,  // 148: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	64,  // 149: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	65,  // 150: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	66,  // 151: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	67,  // 152: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	69,  // 153: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	73,  // 154: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	74,  // 155: tender.v1.StoreService.Write:input_type -> tender.v1.StoreWriteRequest
+	78,  // 156: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	80,  // 157: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	24,  // 158: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	27,  // 159: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	30,  // 160: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	34,  // 161: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	36,  // 162: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	35,  // 163: tender.v1.OperatorService.GetTask:output_type -> tender.v1.TaskView
+	38,  // 164: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	40,  // 165: tender.v1.OperatorService.ListExecutors:output_type -> tender.v1.ListExecutorsResponse
+	42,  // 166: tender.v1.OperatorService.ListOperations:output_type -> tender.v1.ListOperationsResponse
+	44,  // 167: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	47,  // 168: tender.v1.OperatorService.ListUsage:output_type -> tender.v1.ListUsageResponse
+	50,  // 169: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	54,  // 170: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	58,  // 171: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	58,  // 172: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	58,  // 173: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	58,  // 174: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	43,  // 175: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	19,  // 176: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	110, // 177: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
+	111, // 178: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
+	58,  // 179: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
+	112, // 180: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
+	112, // 181: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
+	113, // 182: tender.v1.OperatorService.SignHosts:output_type -> tender.v1.SignResponse
+	11,  // 183: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
+	13,  // 184: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
+	15,  // 185: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
+	58,  // 186: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
+	58,  // 187: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
+	2,   // 188: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
+	58,  // 189: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
+	6,   // 190: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
+	58,  // 191: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
+	9,   // 192: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
+	9,   // 193: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
+	63,  // 194: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	58,  // 195: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	58,  // 196: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	58,  // 197: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	68,  // 198: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	70,  // 199: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	72,  // 200: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	76,  // 201: tender.v1.StoreService.Write:output_type -> tender.v1.StoreWriteResponse
+	79,  // 202: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
 	72,  // 203: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	157, // [157:204] is the sub-list for method output_type
-	110, // [110:157] is the sub-list for method input_type
-	110, // [110:110] is the sub-list for extension type_name
-	110, // [110:110] is the sub-list for extension extendee
-	0,   // [0:110] is the sub-list for field type_name
+	158, // [158:204] is the sub-list for method output_type
+	112, // [112:158] is the sub-list for method input_type
+	112, // [112:112] is the sub-list for extension type_name
+	112, // [112:112] is the sub-list for extension extendee
+	0,   // [0:112] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }
@@ -7109,7 +7190,6 @@ func file_api_v1_operator_proto_init() {
 	file_api_v1_trust_proto_init()
 	file_api_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
 	file_api_v1_operator_proto_msgTypes[59].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[73].OneofWrappers = []any{}
 	file_api_v1_operator_proto_msgTypes[74].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -7117,7 +7197,7 @@ func file_api_v1_operator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_operator_proto_rawDesc), len(file_api_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   88,
+			NumMessages:   90,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

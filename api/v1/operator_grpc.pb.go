@@ -1903,11 +1903,10 @@ var RaftService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	StoreService_Get_FullMethodName    = "/tender.v1.StoreService/Get"
-	StoreService_Put_FullMethodName    = "/tender.v1.StoreService/Put"
-	StoreService_Delete_FullMethodName = "/tender.v1.StoreService/Delete"
-	StoreService_List_FullMethodName   = "/tender.v1.StoreService/List"
-	StoreService_Watch_FullMethodName  = "/tender.v1.StoreService/Watch"
+	StoreService_Get_FullMethodName   = "/tender.v1.StoreService/Get"
+	StoreService_Write_FullMethodName = "/tender.v1.StoreService/Write"
+	StoreService_List_FullMethodName  = "/tender.v1.StoreService/List"
+	StoreService_Watch_FullMethodName = "/tender.v1.StoreService/Watch"
 )
 
 // StoreServiceClient is the client API for StoreService service.
@@ -1919,11 +1918,9 @@ const (
 type StoreServiceClient interface {
 	// Get reads a key. A key that does not exist has version 0.
 	Get(ctx context.Context, in *StoreGetRequest, opts ...grpc.CallOption) (*StoreEntry, error)
-	// Put stores a value. With if_version it is refused (STALE) unless the key has that version; 0 means that the key
-	// must not exist. The answer has the key and its new version, and not the value, which the caller has.
-	Put(ctx context.Context, in *StorePutRequest, opts ...grpc.CallOption) (*StoreEntry, error)
-	// Delete removes a key. With if_version it is refused (STALE) unless the key has that version.
-	Delete(ctx context.Context, in *StoreDeleteRequest, opts ...grpc.CallOption) (*StoreEntry, error)
+	// Write changes keys, each for itself: what refuses one of them does not refuse the others. It is answered when all
+	// are decided. A client sends together what has come together, because a call costs far more than a write.
+	Write(ctx context.Context, in *StoreWriteRequest, opts ...grpc.CallOption) (*StoreWriteResponse, error)
 	// List reads the entries under a prefix in pages, in the order of the keys.
 	List(ctx context.Context, in *StoreListRequest, opts ...grpc.CallOption) (*StoreListResponse, error)
 	// Watch sends the entries under a prefix, and then the changes of them. A key that changes again before it was sent
@@ -1949,20 +1946,10 @@ func (c *storeServiceClient) Get(ctx context.Context, in *StoreGetRequest, opts 
 	return out, nil
 }
 
-func (c *storeServiceClient) Put(ctx context.Context, in *StorePutRequest, opts ...grpc.CallOption) (*StoreEntry, error) {
+func (c *storeServiceClient) Write(ctx context.Context, in *StoreWriteRequest, opts ...grpc.CallOption) (*StoreWriteResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(StoreEntry)
-	err := c.cc.Invoke(ctx, StoreService_Put_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (c *storeServiceClient) Delete(ctx context.Context, in *StoreDeleteRequest, opts ...grpc.CallOption) (*StoreEntry, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(StoreEntry)
-	err := c.cc.Invoke(ctx, StoreService_Delete_FullMethodName, in, out, cOpts...)
+	out := new(StoreWriteResponse)
+	err := c.cc.Invoke(ctx, StoreService_Write_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -2007,11 +1994,9 @@ type StoreService_WatchClient = grpc.ServerStreamingClient[StoreEntry]
 type StoreServiceServer interface {
 	// Get reads a key. A key that does not exist has version 0.
 	Get(context.Context, *StoreGetRequest) (*StoreEntry, error)
-	// Put stores a value. With if_version it is refused (STALE) unless the key has that version; 0 means that the key
-	// must not exist. The answer has the key and its new version, and not the value, which the caller has.
-	Put(context.Context, *StorePutRequest) (*StoreEntry, error)
-	// Delete removes a key. With if_version it is refused (STALE) unless the key has that version.
-	Delete(context.Context, *StoreDeleteRequest) (*StoreEntry, error)
+	// Write changes keys, each for itself: what refuses one of them does not refuse the others. It is answered when all
+	// are decided. A client sends together what has come together, because a call costs far more than a write.
+	Write(context.Context, *StoreWriteRequest) (*StoreWriteResponse, error)
 	// List reads the entries under a prefix in pages, in the order of the keys.
 	List(context.Context, *StoreListRequest) (*StoreListResponse, error)
 	// Watch sends the entries under a prefix, and then the changes of them. A key that changes again before it was sent
@@ -2030,11 +2015,8 @@ type UnimplementedStoreServiceServer struct{}
 func (UnimplementedStoreServiceServer) Get(context.Context, *StoreGetRequest) (*StoreEntry, error) {
 	return nil, status.Error(codes.Unimplemented, "method Get not implemented")
 }
-func (UnimplementedStoreServiceServer) Put(context.Context, *StorePutRequest) (*StoreEntry, error) {
-	return nil, status.Error(codes.Unimplemented, "method Put not implemented")
-}
-func (UnimplementedStoreServiceServer) Delete(context.Context, *StoreDeleteRequest) (*StoreEntry, error) {
-	return nil, status.Error(codes.Unimplemented, "method Delete not implemented")
+func (UnimplementedStoreServiceServer) Write(context.Context, *StoreWriteRequest) (*StoreWriteResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Write not implemented")
 }
 func (UnimplementedStoreServiceServer) List(context.Context, *StoreListRequest) (*StoreListResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method List not implemented")
@@ -2081,38 +2063,20 @@ func _StoreService_Get_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
-func _StoreService_Put_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(StorePutRequest)
+func _StoreService_Write_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StoreWriteRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(StoreServiceServer).Put(ctx, in)
+		return srv.(StoreServiceServer).Write(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: StoreService_Put_FullMethodName,
+		FullMethod: StoreService_Write_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(StoreServiceServer).Put(ctx, req.(*StorePutRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
-func _StoreService_Delete_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(StoreDeleteRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(StoreServiceServer).Delete(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: StoreService_Delete_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(StoreServiceServer).Delete(ctx, req.(*StoreDeleteRequest))
+		return srv.(StoreServiceServer).Write(ctx, req.(*StoreWriteRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -2158,12 +2122,8 @@ var StoreService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _StoreService_Get_Handler,
 		},
 		{
-			MethodName: "Put",
-			Handler:    _StoreService_Put_Handler,
-		},
-		{
-			MethodName: "Delete",
-			Handler:    _StoreService_Delete_Handler,
+			MethodName: "Write",
+			Handler:    _StoreService_Write_Handler,
 		},
 		{
 			MethodName: "List",

@@ -245,6 +245,19 @@ func (f *Frame) Free() {
 // Len returns the number of bytes.
 func (f *Frame) Len() int { return f.buffer.Len() }
 
+// Fields returns how many fields the message has, of which each element of a list is one. It stops at what is damaged.
+func (f *Frame) Fields() int {
+	fields := 0
+	for data := f.buffer.ReadOnlyData(); len(data) > 0; fields++ {
+		_, _, n := protowire.ConsumeField(data)
+		if n < 0 {
+			break
+		}
+		data = data[n:]
+	}
+	return fields
+}
+
 // Read decodes the whole frame as a protobuf message.
 func (f *Frame) Read(into any) error {
 	return encoding.GetCodecV2("proto").Unmarshal(mem.BufferSlice{f.buffer}, into)

@@ -140,7 +140,7 @@ func TestPartsAreSmall(t *testing.T) {
 // megabyte. What is written can be read.
 func TestBuffersFit(t *testing.T) {
 	for _, bytes := range []int{10, 5 << 10, 33 << 10, 200 << 10, 600 << 10, api.MessageBytesMax} {
-		m := &apiv1.StorePutRequest{Key: "k", Value: make([]byte, bytes), Write: 7}
+		m := &apiv1.StoreWrite{Key: "k", Value: make([]byte, bytes), Write: 7}
 		data, err := wire.Codec().Marshal(m)
 		if err != nil || len(data) != 1 {
 			t.Fatalf("%d bytes: %d buffers, %v", bytes, len(data), err)
@@ -148,7 +148,7 @@ func TestBuffersFit(t *testing.T) {
 		if got := cap(data[0].ReadOnlyData()); bytes > 4<<10 && got > 4*bytes || bytes >= 32<<10 && got > 2*bytes {
 			t.Errorf("%d bytes took a buffer of %d", bytes, got)
 		}
-		read := new(apiv1.StorePutRequest)
+		read := new(apiv1.StoreWrite)
 		if err := wire.Codec().Unmarshal(data, read); err != nil || !proto.Equal(m, read) {
 			t.Errorf("%d bytes were read as %d, %v", bytes, len(read.GetValue()), err)
 		}

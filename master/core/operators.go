@@ -237,8 +237,21 @@ type StoreWrite struct {
 	Counter  uint64
 }
 
-// request proposes a framework's store write to the quorum (R5, R17).
-func (action StoreWrite) request(c *Core, id RequestID, by rights.Scope) *api.Error {
+// StoreWrites are the writes of one call. The first one is answered under the ID of the request, the others under those
+// that follow it.
+type StoreWrites []StoreWrite
+
+func (action StoreWrites) request(c *Core, id RequestID, by rights.Scope) *api.Error {
+	for i, one := range action {
+		if err := one.propose(c, id+RequestID(i), by); err != nil {
+			c.emit(Reply{ID: id + RequestID(i), Err: err})
+		}
+	}
+	return nil
+}
+
+// propose proposes a framework's store write to the quorum (R5, R17).
+func (action StoreWrite) propose(c *Core, id RequestID, by rights.Scope) *api.Error {
 	var op string
 	var framework api.FrameworkID
 	var session uint64

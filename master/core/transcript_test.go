@@ -512,8 +512,8 @@ func (w *world) verbOfOperators(verb string, args transcript.Line) bool {
 		}
 		session, _ := strconv.ParseUint(args.Named["session"], 10, 64)
 		counter, _ := strconv.ParseUint(args.Named["write"], 10, 64)
-		w.request(core.StoreWrite{Instance: instance, Counter: counter, Change: registry.PutEntry{
-			Framework: id, Session: session, Key: args.Word(1), Value: []byte(args.Word(2))}})
+		w.request(core.StoreWrites{{Instance: instance, Counter: counter, Change: registry.PutEntry{
+			Framework: id, Session: session, Key: args.Word(1), Value: []byte(args.Word(2))}}})
 	default:
 		return false
 	}

@@ -145,8 +145,7 @@ var Table = []Row{
 	{Call: quorum + "SaveSnapshot", Verb: Admin, Action: "save-snapshot", On: OnCluster, Changes: true},
 
 	{Call: store + "Get", Verb: Run, On: OnFrameworks, Check: ownStore},
-	{Call: store + "Put", Verb: Run, On: OnFrameworks, Check: ownStore},
-	{Call: store + "Delete", Verb: Run, On: OnFrameworks, Check: ownStore},
+	{Call: store + "Write", Verb: Run, On: OnFrameworks, Check: ownStore},
 	{Call: store + "List", Verb: Run, On: OnFrameworks, Check: ownStore},
 	{Call: store + "Watch", Verb: Run, On: OnFrameworks, Check: ownStore},
 

@@ -37,9 +37,10 @@ const (
 	// EndedPrice is charged for a message because of which a stream is ended.
 	EndedPrice = 32 << 20
 	// LookPrice is for a call with one answer; people and programs make a few of them a second. storePrice is for a
-	// call to a store, beside its bytes.
+	// call to a store, beside its bytes, and writePrice for each write in it.
 	LookPrice  = 512 << 10
 	storePrice = 4 << 10
+	writePrice = 1 << 10
 	// WholePrice is charged in addition to LookPrice after an answer that covers everything: the page of metrics, the
 	// hash of the registry. Nobody needs these several times a second, and whoever asks more often waits before the
 	// next answer.

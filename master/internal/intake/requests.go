@@ -2,10 +2,12 @@ package intake
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"google.golang.org/grpc"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
 )
@@ -23,6 +25,9 @@ const (
 	// connection may write, even if the quorum takes a tenth of a second. Further values wait undecoded, and what is
 	// not read yet waits in the connection's windows.
 	valuesBytesMax = 256 << 10
+	// storeFieldsMax bounds what is in a request to a store: its session, and the writes that a scheduler may have under
+	// way. It is counted before anything of it is read.
+	storeFieldsMax = 1 + api.StoreLanesMax
 )
 
 // Requests serves the calls that have one request and one answer. gRPC would read the requests of all such calls,
@@ -90,7 +95,7 @@ func (q *Requests) receive(ctx context.Context, stream grpc.ServerStream, reques
 	}
 	defer frame.Free()
 	bytes := frame.Len()
-	if err := payForRequest(ctx, from, bytes, stores); err != nil {
+	if err := payForRequest(ctx, from, frame, stores); err != nil {
 		return leave, err
 	}
 	if bytes > requestBytesSmall {
@@ -138,11 +143,16 @@ func payDebts(ctx context.Context, from *Sender, stores bool) error {
 
 // payForRequest takes what a request costs. A value for a store is in memory by now, so it is not held here; the next
 // value of the sender waits for what this one has cost.
-func payForRequest(ctx context.Context, from *Sender, bytes int, stores bool) error {
+func payForRequest(ctx context.Context, from *Sender, frame *wire.Frame, stores bool) error {
+	bytes := frame.Len()
 	if !stores {
 		return from.payForCall(ctx, float64(LookPrice+bytes))
 	}
-	if err := from.payForCall(ctx, float64(storePrice+bytes)); err != nil {
+	fields := frame.Fields()
+	if fields > storeFieldsMax {
+		return api.E("store.write", api.Limit, "", fmt.Errorf("the request has %d fields and writes, at most %d are allowed", fields, storeFieldsMax))
+	}
+	if err := from.payForCall(ctx, float64(storePrice+fields*writePrice+bytes)); err != nil {
 		return err
 	}
 	from.owe(StoreExpense, float64(bytes))

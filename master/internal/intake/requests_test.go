@@ -41,7 +41,7 @@ func (c *caller) RecvMsg(into any) error {
 	if c.slow != nil {
 		<-c.slow
 	}
-	data, err := proto.Marshal(&apiv1.StorePutRequest{Key: "k", Value: make([]byte, c.bytes)})
+	data, err := proto.Marshal(&apiv1.StoreWriteRequest{Writes: []*apiv1.StoreWrite{{Key: "k", Value: make([]byte, c.bytes)}}})
 	if err != nil {
 		return err
 	}
@@ -53,18 +53,18 @@ func (c *caller) SendMsg(answer any) error {
 	return nil
 }
 
-// keeper answers Put when it is let.
+// keeper answers Write when it is let.
 type keeper struct {
 	apiv1.UnimplementedStoreServiceServer
 	let   chan struct{}
 	under atomic.Int64
 }
 
-func (k *keeper) Put(_ context.Context, r *apiv1.StorePutRequest) (*apiv1.StoreEntry, error) {
+func (k *keeper) Write(_ context.Context, r *apiv1.StoreWriteRequest) (*apiv1.StoreWriteResponse, error) {
 	k.under.Add(1)
 	<-k.let
 	k.under.Add(-1)
-	return &apiv1.StoreEntry{Key: r.GetKey(), Version: uint64(len(r.GetValue()))}, nil
+	return &apiv1.StoreWriteResponse{Results: []*apiv1.StoreWritten{{Version: uint64(len(r.GetWrites()[0].GetValue()))}}}, nil
 }
 
 // TestACallIsDecidedAboutBeforeItIsRead: what it goes through first may refuse it, and knows which call it is.
@@ -74,17 +74,17 @@ func TestACallIsDecidedAboutBeforeItIsRead(t *testing.T) {
 		return errors.New(info.FullMethod)
 	}, nil)
 	for _, one := range service.Streams {
-		if one.StreamName != "Put" {
+		if one.StreamName != "Write" {
 			continue
 		}
 		var read atomic.Int64
-		if err := one.Handler(nil, call(t.Context(), NewSender(), 1, &read)); err == nil || err.Error() != apiv1.StoreService_Put_FullMethodName || read.Load() != 0 {
+		if err := one.Handler(nil, call(t.Context(), NewSender(), 1, &read)); err == nil || err.Error() != apiv1.StoreService_Write_FullMethodName || read.Load() != 0 {
 			t.Errorf("%v, after %d messages were read", err, read.Load())
 		}
 	}
 }
 
-// put is the handler of Put as a stream.
+// put is the handler of Write as a stream.
 func put(q *Requests, on any, stream grpc.ServerStream) error {
 	service := q.Served(apiv1.StoreService_ServiceDesc, func(on any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 		return handle(on, stream)
@@ -92,11 +92,11 @@ func put(q *Requests, on any, stream grpc.ServerStream) error {
 		return handle(ctx, request)
 	})
 	for _, one := range service.Streams {
-		if one.StreamName == "Put" {
+		if one.StreamName == "Write" {
 			return one.Handler(on, stream)
 		}
 	}
-	return fmt.Errorf("there is no Put among %d streams", len(service.Streams))
+	return fmt.Errorf("there is no Write among %d streams", len(service.Streams))
 }
 
 // TestRequestsHaveRoom (R34): the requests of all calls that are under way have a bound in bytes, however many senders
@@ -132,7 +132,7 @@ func TestRequestsHaveRoom(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if answer, _ := small.sent.(*apiv1.StoreEntry); answer.GetVersion() != 100 {
+		if answer, _ := small.sent.(*apiv1.StoreWriteResponse); answer.GetResults()[0].GetVersion() != 100 {
 			t.Errorf("the small one was answered with %v", small.sent)
 		}
 		if q.room.left != requestBytesMax {

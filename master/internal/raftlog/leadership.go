@@ -119,9 +119,22 @@ func (l *Leadership) Verify(ctx context.Context) error {
 	return nil
 }
 
-// Propose hands a command to the quorum and returns at once. The order of calls is the order in the log. It returns
-// false, and takes nothing, when too much waits.
-func (l *Leadership) Propose(proposal Proposal) bool {
+// Propose hands commands to the quorum and returns at once. Their order, and that of calls, is the order in the log. It
+// returns how many of them it has taken, which are fewer when too much waits. Those that are proposed together are
+// written together, as far as they fit in an entry.
+func (l *Leadership) Propose(proposals ...Proposal) (taken int) {
+	for taken < len(proposals) && l.enqueue(proposals[taken]) {
+		taken++
+	}
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+	return taken
+}
+
+// enqueue adds a command to those that wait for the next entry, or refuses it to its proposer; false when too much waits.
+func (l *Leadership) enqueue(proposal Proposal) bool {
 	message, size, err := registrycodec.EncodeCommand(proposal.Command)
 	if err != nil {
 		proposal.done(registry.Result{}, err)
@@ -140,10 +153,6 @@ func (l *Leadership) Propose(proposal Proposal) bool {
 	l.queue = append(l.queue, waiting{proposal, message, size})
 	l.bytes += size
 	l.mu.Unlock()
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
 	return true
 }
 

@@ -22,7 +22,7 @@ func TestWhatCantBeWrittenEndsNothing(t *testing.T) {
 		} {
 			var told error
 			taken := lead.Propose(Proposal{Command: registry.Command{Client: "c", Counter: 1, Change: change}, Done: func(_ registry.Result, err error) { told = err }})
-			if !taken || !api.Is(told, kind) {
+			if taken != 1 || !api.Is(told, kind) {
 				t.Errorf("taken: %v, told: %v", taken, told)
 			}
 		}
@@ -50,5 +50,28 @@ func TestProposalsGather(t *testing.T) {
 			t.Errorf("of %d proposals %d wait for an entry; over: %v", proposals, gathered, lead.ended())
 		}
 		q.mesh.isolate(addr, false)
+	})
+}
+
+// TestProposalsOfACallAreOneEntry: what is proposed together is not cut into entries. What can't be written is refused, and
+// the others are written.
+func TestProposalsOfACallAreOneEntry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuorum(t, 3)
+		defer q.stopAll()
+		_, lead := q.leader("")
+		proposals, refused := make([]Proposal, 100), 0
+		for i := range proposals {
+			proposals[i].Command = admit("a", uint64(i+1))
+			if i == 50 {
+				proposals[i] = Proposal{Command: registry.Command{Change: registry.MarkAgent{Why: "\xff"}}, Done: func(registry.Result, error) { refused++ }}
+			}
+		}
+		if taken := lead.Propose(proposals...); taken != len(proposals) || refused != 1 {
+			t.Errorf("%d are taken, %d refused", taken, refused)
+		}
+		if commit := <-lead.Commits(); len(commit.Commands) != len(proposals)-1 {
+			t.Errorf("the first entry has %d commands", len(commit.Commands))
+		}
 	})
 }

@@ -126,7 +126,7 @@ func commit(lead *Leadership, command registry.Command) (registry.Result, error)
 		err    error
 	}
 	done := make(chan outcome, 1)
-	if !lead.Propose(Proposal{command, func(r registry.Result, err error) { done <- outcome{r, err} }}) {
+	if lead.Propose(Proposal{command, func(r registry.Result, err error) { done <- outcome{r, err} }}) == 0 {
 		return registry.Result{}, errors.New("the queue is full")
 	}
 	got := <-done

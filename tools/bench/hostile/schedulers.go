@@ -210,7 +210,9 @@ func hoarder(ctx context.Context, target Target) {
 		writers.Go(func() {
 			for write := uint64(1); ctx.Err() == nil; write++ {
 				target.sent.Add(1)
-				_, err := stub.Put(ctx, &apiv1.StorePutRequest{Session: s.session, Key: fmt.Sprint(lane % 8), Value: make([]byte, 200<<10), Write: write, Lane: uint32(lane)})
+				_, err := stub.Write(ctx, &apiv1.StoreWriteRequest{Session: s.session, Writes: []*apiv1.StoreWrite{
+					{Key: fmt.Sprint(lane % 8), Value: make([]byte, 200<<10), Write: write, Lane: uint32(lane)},
+				}})
 				if err != nil && !wait(ctx) {
 					return
 				}
@@ -229,8 +231,8 @@ func deafReader(ctx context.Context, target Target) {
 	s.listen()
 	stub := apiv1.NewStoreServiceClient(s.conn)
 	for write := range uint64(4) {
-		put := &apiv1.StorePutRequest{Session: s.session, Key: fmt.Sprint(write), Value: make([]byte, 200<<10), Write: 1 + write}
-		_, _ = stub.Put(ctx, put) // an earlier life has stored it already
+		put := &apiv1.StoreWrite{Key: fmt.Sprint(write), Value: make([]byte, 200<<10), Write: 1 + write}
+		_, _ = stub.Write(ctx, &apiv1.StoreWriteRequest{Session: s.session, Writes: []*apiv1.StoreWrite{put}}) // an earlier life has stored it already
 	}
 	for range 4 {
 		conn := target.connect(ctx)

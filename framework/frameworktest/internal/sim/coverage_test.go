@@ -14,7 +14,7 @@ func checkCoverage(t *testing.T, all Coverage) {
 	missing := all.Missing(agents, []string{"RUNNING", "DISCONNECTED"}, frequent, impossible)
 	schedulers := []string{"Accept", "Acknowledge", "Decline", "Revive", "SchedulerClosed", "SchedulerHeartbeat", "SetDemand", "Unsettled"}
 	missing = append(missing, all.Missing(schedulers, []string{"active"}, frequent, impossible)...)
-	seldom := []string{"ExecutorEnded", "KillTaken", "Kill", "Reconcile", "KillTask", "MarkAgent", "RemoveFramework", "ReserveOn", "SetMaintenance", "StoreWrite",
+	seldom := []string{"ExecutorEnded", "KillTaken", "Kill", "Reconcile", "KillTask", "MarkAgent", "RemoveFramework", "ReserveOn", "SetMaintenance", "StoreWrites",
 		"Suppress", "UpdateFramework", "AnswerInverse", "ReconcileOperations", "MessageExecutor", "MessageFromExecutor", "NeedSecrets", "Set"}
 	missing = append(missing, all.Missing(seldom, nil, []string{none, some}, impossible)...)
 	kinds := []string{"batch", "service", "dag", "cron", "system", "gang"}

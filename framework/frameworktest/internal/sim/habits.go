@@ -213,11 +213,11 @@ func (s *scheduler) writeStore() {
 	write := core.StoreWrite{Instance: s.instanceName(), Counter: s.writes}
 	if w.random.IntN(4) > 0 {
 		write.Change = registry.PutEntry{Framework: s.info.ID, Session: s.session, Key: key, Value: make([]byte, 1+w.random.IntN(300))}
-		w.askLeader(write)
+		w.askLeader(core.StoreWrites{write})
 		return
 	}
 	write.Change = registry.DeleteEntry{Framework: s.info.ID, Session: s.session, Key: key}
-	w.findLeader().requestAction(write, func(r core.Reply) {
+	w.findLeader().requestAction(core.StoreWrites{write}, func(r core.Reply) {
 		if r.Err != nil && r.Err.Kind == api.Limit {
 			w.breakStory("a key of %s can't be deleted, because the store is full (R58): %v", s.name, r.Err)
 		}

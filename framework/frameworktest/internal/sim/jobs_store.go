@@ -97,7 +97,8 @@ func (p *manager) sendWrite(write keeper.Write, done func(*api.Error)) {
 			change = registry.PutEntry{Framework: p.s.info.ID, Session: p.s.session, Key: write.Key, Value: write.Value, KeepFree: uint64(write.KeepFree)}
 		}
 		again(2 * time.Second) // the answer may be lost
-		l.requestAction(core.StoreWrite{Change: change, Instance: p.s.instanceName(), Lane: on.number, Counter: counter}, func(r core.Reply) {
+		stored := core.StoreWrites{{Change: change, Instance: p.s.instanceName(), Lane: on.number, Counter: counter}}
+		l.requestAction(stored, func(r core.Reply) {
 			p.s.planLater(p.s.world.drawPause(), func() {
 				if answered || p.isOver() || p.s.isolated || r.Err != nil && (api.Transient(r.Err) || r.Err.Kind == api.Fenced) {
 					return
