@@ -226,7 +226,7 @@ func (m *mill) begin(cpus float64) {
 // BenchmarkReturn measures an agent with ten tasks whose stream has broken and that comes back, by how many agents there
 // are.
 func BenchmarkReturn(b *testing.B) {
-	for _, agents := range []int{10, 10_000} {
+	for _, agents := range []int{10, 10_000, 100_000} {
 		b.Run(fmt.Sprint("agents=", agents), func(b *testing.B) {
 			m, infos := takeOver(agents, api.Scalars(16, 65536))
 			for i := range infos {
@@ -246,7 +246,7 @@ func BenchmarkReturn(b *testing.B) {
 
 // BenchmarkHeartbeat measures one agent's sign of life with the use of its tasks, by how many agents there are.
 func BenchmarkHeartbeat(b *testing.B) {
-	for _, agents := range []int{10, 10_000} {
+	for _, agents := range []int{10, 10_000, 100_000} {
 		b.Run(fmt.Sprint("agents=", agents), func(b *testing.B) { benchHeartbeat(b, agents) })
 	}
 }
@@ -267,7 +267,7 @@ func benchHeartbeat(b *testing.B, agents int) {
 // BenchmarkFailover measures a new leader that takes agents with ten tasks each back,
 // their framework subscribed: until all have reported and what is free is offered.
 func BenchmarkFailover(b *testing.B) {
-	for _, agents := range []int{1000, 10_000} {
+	for _, agents := range []int{1000, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("agents=%d", agents), func(b *testing.B) { benchFailover(b, agents) })
 	}
 }
