@@ -162,8 +162,9 @@ func (s *Stream) Read(from uint64, most int) (r Records, next uint64, known bool
 		return r, 0, false
 	}
 	r = Records{stream: s, from: from, all: make([]numbered, 0, min(uint64(most), s.next-from)), at: wire.Cursor{Term: s.Term}}
-	for next = from; next < s.next && len(r.all) < most; next++ {
-		r.all = append(r.all, *s.at(next))
+	for next = from; next < s.next && len(r.all) < most; next = from + uint64(len(r.all)) {
+		part := s.chunks[(next-s.base)/chunkRecords][next%chunkRecords:]
+		r.all = append(r.all, part[:min(uint64(len(part)), s.next-next, uint64(most-len(r.all)))]...)
 	}
 	if r.at.Number = s.before; next > s.base {
 		r.at.Number = s.at(next - 1).number
@@ -183,10 +184,8 @@ func (r *Records) keepEvents() {
 	s := r.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range r.all {
-		if place := r.from + uint64(i); place >= s.base {
-			s.at(place).event = r.all[i].event
-		}
+	for place := max(r.from, s.base); place < r.from+uint64(len(r.all)); place++ {
+		s.at(place).event = r.all[place-r.from].event
 	}
 }
 
