@@ -241,18 +241,20 @@ func TestWhatIsRemovedBetweenTwoTasksIsMadeAgain(t *testing.T) {
 	config := testConfig(t, master.address)
 	var said bytes.Buffer
 	config.Logger = zerolog.New(zerolog.SyncWriter(&said))
+	elsewhere := cell.Open(cell.Place{Folder: t.TempDir()}) // the cells of another agent
+	t.Cleanup(func() {
+		if err := elsewhere.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	a := run(t, config)
 	root := cellsOf(t, a)
 	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
 	master.launch(command("t1", "exit 0"))
 	master.status("t1", api.TaskFinished)
 	for _, task := range []api.TaskID{"t2", "t3"} {
-		home, err := root.Home()
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, run := range a.runs.all() {
-			if err := home.Join(run.process.ID().PID); err != nil {
+			if err := elsewhere.Root.Join(run.process.ID().PID); err != nil {
 				t.Fatal(err)
 			}
 		}

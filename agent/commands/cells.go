@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/tenderhq/tender/agent/walls/birth"
 	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/agent/walls/paths"
@@ -22,7 +23,6 @@ import (
 // nothing.
 type cells struct {
 	cell.Handout
-	home    cell.Entrance   // of the cell of this process, where there are control groups
 	spawner *spaces.Spawner // starts tasks with namespaces; nil: there are none
 	spares  spares
 }
@@ -39,13 +39,6 @@ func newCells(told string) (*cells, error) {
 	c := &cells{Handout: handout}
 	if !c.grouped() {
 		return c, nil
-	}
-	home, err := handout.Cell.Home()
-	if err == nil {
-		c.home, err = home.Entrance()
-	}
-	if err != nil {
-		return nil, api.E("executor.run", api.Internal, "", err)
 	}
 	if handout.Spaces || handout.Images {
 		if c.spawner, err = spaces.OpenSpawner(); err != nil {
@@ -67,51 +60,29 @@ func (c *cells) close() {
 
 // forget closes what newCells has opened.
 func (c *cells) forget() error {
-	if c == nil {
-		return nil
-	}
-	c.home.Close()
-	if c.spawner == nil {
+	if c == nil || c.spawner == nil {
 		return nil
 	}
 	return c.spawner.Forget()
 }
 
-// onThreads does work again and again until it says that it is over. Where tasks have cells, the work has a thread for
-// itself, which moves into a cell for a moment to start a task there. A thread that could not move back, and so has
-// strayed, ends, and the work goes on with another thread.
-func (c *cells) onThreads(work func() (over, strayed bool)) {
-	for over := false; !over; {
-		if !c.grouped() {
-			over, _ = work()
-			continue
-		}
-		entry.OnThread(func() (asBefore bool) {
-			var strayed bool
-			over, strayed = work()
-			return !strayed
-		})
-	}
-}
-
 // spawn starts a task in a cell of its own. It notes the cell in p also when the start has failed, because something
-// may be left in the cell. strayed says that the thread could not move back, so it must end.
-func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err error) {
+// may be left in the cell.
+func (c *cells) spawn(p *process, null *os.File) (pid int, err error) {
 	program, opened, err := open(p.task, null)
 	if err != nil {
-		return 0, false, err
+		return 0, err
 	}
 	defer opened.close()
 	if program.image != nil && (c == nil || !c.Images) {
-		return 0, false, errors.New("this agent runs no tasks in images any more")
+		return 0, errors.New("this agent runs no tasks in images any more")
 	}
 	if !c.grouped() {
-		pid, err = c.fork(program, &syscall.SysProcAttr{Setpgid: true}, opened)
-		return pid, false, err
+		return c.fork(program, opened, birth.Groups{})
 	}
 	its, err := c.makeCell(p.task, program.user)
 	if err != nil {
-		return 0, false, err
+		return 0, err
 	}
 	spared := cell.FirmTask
 	if p.task.Resources.HasRevocable() {
@@ -121,11 +92,11 @@ func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err err
 	if helped {
 		pid, err = c.startInSpaces(its.Cell, program, opened, spaces.Order{Score: strconv.Itoa(int(spared)), Stop: int(signals[p.task.KillSignal])})
 	} else {
-		pid, strayed, err = c.inside(its.Cell, its.grip.Entrance(), func(attr *syscall.SysProcAttr) (int, error) { return c.fork(program, attr, opened) })
+		pid, err = c.startInside(its.Cell, its.grip.Entrance(), program, opened)
 		cell.Spare(pid, spared)
 	}
 	p.cell, p.helped = &its, helped
-	return pid, strayed, err
+	return pid, err
 }
 
 // helps reports whether a task is started by a helper, in namespaces of its own.
@@ -220,17 +191,17 @@ func (c *cells) own(program program) []string {
 	return own
 }
 
-// fork starts a program. Where there are rules for files, a thread restricts itself by them, forks the program and
-// ends. If there are control groups too, they are then of version 2, in which any thread can start a process.
-func (c *cells) fork(program program, attr *syscall.SysProcAttr, opened files) (pid int, err error) {
+// fork starts a program, which enters the groups first. Where there are rules for files, a thread restricts itself by
+// them, forks the program and ends.
+func (c *cells) fork(program program, opened files, groups birth.Groups) (pid int, err error) {
 	if c == nil || !c.Paths {
-		return program.fork(attr, opened)
+		return program.fork(opened, groups)
 	}
 	err = entry.Start(func() error {
 		if err := (paths.Reach{Hidden: c.Hidden[0], Own: c.own(program)}).Confine(); err != nil {
 			return err
 		}
-		pid, err = program.fork(attr, opened)
+		pid, err = program.fork(opened, groups)
 		return err
 	})
 	return pid, err
@@ -245,35 +216,26 @@ func (c *cells) ended(pid int, status syscall.WaitStatus) syscall.WaitStatus {
 	return c.spawner.Ended(pid, status)
 }
 
-// inside calls start to start a process that is in a cell from its first instruction on. (R41) in is the cell's entrance,
-// nil if it is not open. The calling thread must be locked to its goroutine. strayed says that the thread could not move
-// back from the cell.
-func (c *cells) inside(its cell.Cell, in cell.Entrance, start func(attr *syscall.SysProcAttr) (int, error)) (pid int, strayed bool, err error) {
-	attr := &syscall.SysProcAttr{Setpgid: true}
-	closing, err := its.Start(attr, in)
+// startInside starts a program that is in a cell from its first instruction on. (R41) in is the cell's entrance, nil if
+// it is not open.
+func (c *cells) startInside(its cell.Cell, in cell.Entrance, program program, opened files) (pid int, err error) {
+	groups, closing, err := its.Groups(in)
 	if err != nil {
-		return 0, c.home.Enter() != nil, ownError{fmt.Errorf("its control group can't be entered: %w", err)}
+		return 0, ownError{&birth.AstrayError{Err: err}}
 	}
-	pid, err = start(attr)
-	closing()
-	return pid, c.home.Enter() != nil, err
+	defer closing()
+	return c.fork(program, opened, groups)
 }
 
 // startBeside starts a program with the isolation of a running task.
 func (c *cells) startBeside(p *process, program program, opened files) (pid int, err error) {
-	if !c.grouped() || p.cell == nil {
-		return c.fork(program, &syscall.SysProcAttr{Setpgid: true}, opened)
-	}
-	if p.helped {
+	switch {
+	case !c.grouped() || p.cell == nil:
+		return c.fork(program, opened, birth.Groups{})
+	case p.helped:
 		return c.startInSpaces(p.cell.Cell, program, opened, spaces.Order{Beside: p.pid})
 	}
-	entry.OnThread(func() (asBefore bool) {
-		var strayed bool
-		// The entrance of the task's cell may be closed at any moment: the task may end.
-		pid, strayed, err = c.inside(p.cell.Cell, nil, func(attr *syscall.SysProcAttr) (int, error) { return c.fork(program, attr, opened) })
-		return !strayed
-	})
-	return pid, err
+	return c.startInside(p.cell.Cell, nil, program, opened) // the entrance of the task's cell may be closed at any moment: the task may end
 }
 
 // cellGone kills what is left of a task in its cell, and reports whether nothing is left. It first reads which limit

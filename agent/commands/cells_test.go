@@ -2,7 +2,7 @@ package commands
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -204,9 +204,9 @@ func TestCellsOfWhatDoesNotStart(t *testing.T) {
 	})
 }
 
-// A thread that can't move back from a cell ends. The first thread of the process, which can't end, never moves into a
-// cell: if it stayed there the cell could not be removed as long as the executor lives.
-func TestThreadsThatDoNotComeHome(t *testing.T) {
+// Children enter cells themselves, also where many are started at once. No thread of this process ever does: if its first
+// one stayed there the cell could not be removed as long as the executor lives.
+func TestOnlyChildrenEnterCells(t *testing.T) {
 	for _, grade := range []cell.Grade{cell.Hybrid, cell.Cgroup1} {
 		t.Run(string(grade), func(t *testing.T) {
 			tree := cell.Open(cell.Place{Folder: t.TempDir(), Best: grade})
@@ -224,38 +224,41 @@ func TestThreadsThatDoNotComeHome(t *testing.T) {
 			if err := its.Make(); err != nil {
 				t.Fatal(err)
 			}
-			c := &cells{Handout: cell.Handout{Cell: tree.Root}, home: cell.Entrance{-1}}
-			for range 20 {
-				var all sync.WaitGroup
-				for range 20 {
-					all.Go(func() {
-						p := &process{cell: &taskCell{Cell: its}}
-						pid, err := c.startBeside(p, program{path: "/bin/true", argv: []string{"true"}, sandbox: "/", user: entry.Self()}, files{0, 1, 2})
-						if err == nil && !collect(pid, new(syscall.WaitStatus)) {
-							t.Error("it was not waited for")
-						}
-						if err != nil {
-							t.Error(err)
-						}
-					})
-				}
-				for range 3 {
-					all.Go(func() {
-						times := 0
-						c.onThreads(func() (over, strayed bool) {
-							_, strayed, err := c.inside(its, nil, func(*syscall.SysProcAttr) (int, error) { return 0, nil })
-							if times++; !strayed || err != nil {
-								t.Error("it has come home", err)
-							}
-							return times == 5, strayed
-						})
-					})
-				}
-				all.Wait()
+			c := &cells{Handout: cell.Handout{Cell: tree.Root}}
+			name := filepath.Base(tree.Root.String()) + "/its"
+			inside := fmt.Sprintf("test $(grep -c %s$ /proc/self/cgroup) = $0", name)
+			ways, folder := its.Ways()
+			groups := len(ways)
+			if folder != "" {
+				groups++
 			}
-			first, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(os.Getpid()) + "/cgroup")
-			if err != nil || strings.Contains(string(first), filepath.Base(tree.Root.String())) {
-				t.Errorf("the first thread is in %s, %v", first, err)
+			var all sync.WaitGroup
+			for range 100 {
+				all.Go(func() {
+					p := &process{cell: &taskCell{Cell: its}}
+					program := program{path: "/bin/sh", argv: []string{"sh", "-c", inside, strconv.Itoa(groups)}, sandbox: "/", user: entry.Self()}
+					null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer null.Close()
+					pid, err := c.startBeside(p, program, files{null.Fd(), null.Fd(), null.Fd()})
+					var status syscall.WaitStatus
+					if err != nil || !collect(pid, &status) || status != 0 {
+						t.Errorf("%v, %x", err, status)
+					}
+				})
+			}
+			all.Wait()
+			threads, err := filepath.Glob("/proc/self/task/*/cgroup")
+			if err != nil || len(threads) == 0 {
+				t.Fatal(err)
+			}
+			for _, thread := range threads {
+				if is, err := os.ReadFile(thread); err == nil && strings.Contains(string(is), name) {
+					t.Errorf("%s is in %s", thread, is)
+				}
 			}
 		})
 	}
@@ -267,15 +270,6 @@ func TestACellThatOutlivesItsStart(t *testing.T) {
 		if around.Grade == cell.Cgroup2 {
 			t.Skip("whoever keeps a cell of version 2 is killed")
 		}
-		home, err := around.Home()
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := home.Entrance()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer back.Close()
 		held := make(chan struct{})
 		release := sync.OnceFunc(func() { close(held) })
 		defer release()
@@ -290,16 +284,15 @@ func TestACellThatOutlivesItsStart(t *testing.T) {
 			in := make(chan struct{})
 			kept.Go(func() {
 				entry.OnThread(func() (asBefore bool) { // a thread of this process, which prevents that the cell is removed
-					closing, err := its.Start(&syscall.SysProcAttr{}, nil)
+					closing, err := its.Start(&syscall.SysProcAttr{})
 					close(in)
 					<-held
-					if err == nil {
-						closing()
-					}
-					if err = errors.Join(err, back.Enter()); err != nil {
+					if err != nil {
 						t.Error(err)
+						return false
 					}
-					return err == nil
+					closing()
+					return false // it ends, which takes it out of the cell
 				})
 			})
 			<-in

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/beneath"
 	"github.com/tenderhq/tender/agent/tail"
+	"github.com/tenderhq/tender/agent/walls/birth"
 	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
@@ -45,10 +46,16 @@ func Serve(ctx context.Context, config executor.Config, told string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var running sync.WaitGroup
+	processors := runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(processors + starters()) // a start holds one of these up until the child has executed its program
+	defer runtime.GOMAXPROCS(processors)
 	for range starters() {
-		running.Go(func() { cells.onThreads(x.start) })
+		running.Go(x.start)
 	}
-	running.Go(x.reap)
+	running.Go(func() {
+		birth.OpenFiles() // before others wait for children
+		x.reap()
+	})
 	running.Go(func() { x.sweep(ctx) })
 	if cells.killsSingly() {
 		running.Go(func() { x.watchMemory(ctx) })
@@ -200,20 +207,17 @@ func (x *commands) close() {
 	x.changed.Broadcast()
 }
 
-// start starts one task after the other, until no more will come (over), or until its thread could not return from a
-// task's cell (strayed).
-func (x *commands) start() (over, strayed bool) {
-	for !strayed {
+// start starts one task after the other, until no more will come.
+func (x *commands) start() {
+	for {
 		p, sequence := x.next()
 		if p == nil {
-			return true, false
+			return
 		}
-		var pid int
-		var err error
-		pid, strayed, err = x.cells.spawn(p, x.null)
-		x.started(p, sequence, pid, err)
+		began := ticksNow()
+		pid, err := x.cells.spawn(p, x.null)
+		x.started(p, sequence, began, pid, err)
 	}
-	return false, true
 }
 
 // next waits for a task that is to be started, and returns it with the number of the start; nil: no more will come.
@@ -239,10 +243,11 @@ func (x *commands) next() (*process, uint64) {
 	}
 }
 
-// started notes a task's new process, and reports that the task runs. The process may have ended already.
-func (x *commands) started(p *process, sequence uint64, pid int, err error) {
-	var since uint64
-	if err == nil {
+// started notes a task's new process, and reports that the task runs. The process may have ended already. began is the
+// tick in which its start began.
+func (x *commands) started(p *process, sequence, began uint64, pid int, err error) {
+	since := began
+	if err == nil && ticksNow() != began { // mostly it is the same tick still, so the process began in it
 		since = startTime(pid)
 	}
 	x.mu.Lock()

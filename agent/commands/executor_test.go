@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"runtime"
@@ -383,6 +384,17 @@ func TestParseStartTime(t *testing.T) {
 	mine := startTime(os.Getpid())
 	if mine == 0 || startTime(1<<22+1) != 0 {
 		t.Errorf("started at %d", mine)
+	}
+	before := ticksNow()
+	child := exec.Command("/bin/sleep", "1000")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	since, after := startTime(child.Process.Pid), ticksNow()
+	_ = child.Process.Kill() // it lives
+	_ = child.Wait()
+	if since < before || since > after {
+		t.Errorf("a child was started at %d, between %d and %d", since, before, after)
 	}
 }
 

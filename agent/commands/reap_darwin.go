@@ -25,7 +25,9 @@ func awaitChild() (pid int, ok bool) {
 	}
 }
 
-// startTime returns 0: it is not known here.
+// ticksNow and startTime return 0: it is not known here when a process started.
+func ticksNow() uint64 { return 0 }
+
 func startTime(int) uint64 { return 0 }
 
 // orphans returns none: here orphans become children of launchd.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -88,6 +89,15 @@ func mayBeFirst(pid int) bool {
 	its, err := unix.Getsid(pid)
 	ours, err2 := unix.Getsid(0)
 	return err == nil && err2 == nil && its == ours
+}
+
+// ticksNow returns how many clock ticks have passed since boot.
+func ticksNow() uint64 {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
+		return 0 // every kernel since 2.6.39 tells
+	}
+	return uint64(now.Nano()) * proc.TicksPerSecond / uint64(time.Second)
 }
 
 // startTime returns when the process started, in clock ticks since boot, from field 22 of its stat. It returns 0 if the

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/tenderhq/tender/agent/images/setup"
+	"github.com/tenderhq/tender/agent/walls/birth"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
@@ -122,17 +123,17 @@ func volumesOf(task *executor.Task) (volumes []api.VolumeID) {
 	return volumes
 }
 
-// fork starts the program as its user, with the other attributes of attr. If it returns no error the program was
-// executed.
-func (p program) fork(attr *syscall.SysProcAttr, opened files) (int, error) {
-	attr.Credential = entry.Credential(p.user)
-	pid, err := syscall.ForkExec(p.path, p.argv, &syscall.ProcAttr{
-		Dir:   p.begin(),
-		Env:   p.env,
-		Files: opened[:],
-		Sys:   attr,
-	})
-	if err != nil {
+// fork starts the program as its user, in the groups. If it returns no error the program was executed.
+func (p program) fork(opened files, groups birth.Groups) (int, error) {
+	start := birth.Start{
+		Path: p.path, Argv: p.argv, Env: p.env, Folder: p.begin(), Files: opened, User: entry.Credential(p.user), Groups: groups,
+	}
+	pid, err := start.Process()
+	var astray *birth.AstrayError
+	switch {
+	case errors.As(err, &astray):
+		return 0, ownError{err}
+	case err != nil:
 		return 0, p.explain(err)
 	}
 	return pid, nil
@@ -145,19 +146,15 @@ func output(task *executor.Task, name string, owner entry.User) (int, error) {
 	path := filepath.Join(task.Sandbox, name)
 	wrong := func(err error) (int, error) { return 0, fmt.Errorf("%s can't be opened for its output: %w", path, err) }
 	const always = syscall.O_WRONLY | syscall.O_APPEND | syscall.O_NOFOLLOW | syscall.O_CLOEXEC
-	fd, err := syscall.Open(path, always|syscall.O_CREAT|syscall.O_EXCL, 0o600)
-	if err == nil && !owner.IsSelf() {
-		if err := syscall.Fchown(fd, owner.UID, owner.GID); err != nil {
-			return wrong(errors.Join(err, syscall.Close(fd)))
+	fd, err := syscall.Open(path, always|syscall.O_NONBLOCK, 0) // mostly an emptied one is there; a pipe that nobody reads is an error
+	if errors.Is(err, fs.ErrNotExist) {
+		if fd, err = syscall.Open(path, always|syscall.O_CREAT|syscall.O_EXCL, 0o600); err == nil && !owner.IsSelf() {
+			if err := syscall.Fchown(fd, owner.UID, owner.GID); err != nil {
+				return wrong(errors.Join(err, syscall.Close(fd)))
+			}
 		}
 	}
-	if !errors.Is(err, fs.ErrExist) {
-		if err != nil {
-			return wrong(err)
-		}
-		return fd, nil
-	}
-	if fd, err = syscall.Open(path, always|syscall.O_NONBLOCK, 0); err != nil { // a pipe that nobody reads is an error
+	if err != nil {
 		return wrong(err)
 	}
 	var stat syscall.Stat_t

@@ -247,7 +247,7 @@ func (c *Cells) Enter(ground Ground, attr *syscall.SysProcAttr) (closing func(),
 	if c == nil || !c.tree.Makes || c.denies(ground.Builtin) {
 		return func() {}, nil
 	}
-	if closing, err = c.of(ground.Executor).Child(cell.Own).Start(attr, nil); err != nil {
+	if closing, err = c.of(ground.Executor).Child(cell.Own).Start(attr); err != nil {
 		return nil, fmt.Errorf("the executor's control group can't be entered: %w", err)
 	}
 	return closing, nil

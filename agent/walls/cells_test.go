@@ -275,6 +275,17 @@ func TestWhatWasRemovedIsMadeAgain(t *testing.T) {
 	}
 }
 
+// anotherTree returns the cells of another agent, where processes can be moved to.
+func anotherTree(t *testing.T) cell.Tree {
+	tree := cell.Open(cell.Place{Folder: t.TempDir()})
+	t.Cleanup(func() {
+		if err := tree.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return tree
+}
+
 // When somebody has moved a running executor out of its control group and removed the group, Mend puts the executor
 // into a new one, with the limits for all that it holds. An executor that has ended gets none.
 func TestARunningExecutorComesBackIntoItsCell(t *testing.T) {
@@ -286,6 +297,7 @@ func TestARunningExecutorComesBackIntoItsCell(t *testing.T) {
 	if err := cells.Hold(ref, []*api.Task{{ID: "t1", Resources: api.Scalars(2, 100)}}, nil); err != nil {
 		t.Fatal(err)
 	}
+	elsewhere := anotherTree(t)
 	child := exec.Command("/bin/sleep", "1000")
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
@@ -295,13 +307,9 @@ func TestARunningExecutorComesBackIntoItsCell(t *testing.T) {
 		_ = child.Wait()
 	})
 	own := cells.of(ref).Child(cell.Own)
-	home, err := own.Home()
-	if err != nil {
-		t.Fatal(err)
-	}
 	remove := func() {
 		t.Helper()
-		if err := home.Join(child.Process.Pid); err != nil {
+		if err := elsewhere.Root.Join(child.Process.Pid); err != nil {
 			t.Fatal(err)
 		}
 		if err := cells.tree.Root.Remove(); err != nil {

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/tenderhq/tender/agent/walls/birth"
 	"github.com/tenderhq/tender/agent/walls/cell"
 )
 
@@ -37,7 +37,6 @@ func walledSpawn(parent string, n, of int) (rate float64, err error) {
 	began := time.Now()
 	for _, w := range each {
 		workers.Go(func() {
-			runtime.LockOSThread() // never unlocked: the thread, which moves between control groups, ends with its goroutine
 			failed <- errors.Join(w.spawn(n/of), w.close())
 		})
 	}
@@ -84,7 +83,6 @@ func (p *walledPlace) worker(number, ended int) (*walledWorker, error) {
 type walledWorker struct {
 	all, its    cell.Cell
 	grip        *cell.Grip // of its; nil: not opened yet
-	home        cell.Entrance
 	folder      string
 	number      int
 	kept, begun int // folders of ended tasks, and tasks
@@ -105,10 +103,6 @@ func (w *walledWorker) prepare(kept int) (err error) {
 	w.its, w.kept = w.cell(-1), kept
 	if err := errors.Join(w.its.Make(), w.its.Limit(walledLimits)); err != nil {
 		return err
-	}
-	home, err := w.its.Home()
-	if err == nil {
-		w.home, err = home.Entrance()
 	}
 	for i := 0; i < kept && err == nil; i++ {
 		err = errors.Join(os.Mkdir(w.sandbox(i), 0o700), os.Chown(w.sandbox(i), someUser, someUser))
@@ -160,27 +154,36 @@ func (w *walledWorker) run(running func()) error {
 // close removes the worker's group.
 func (w *walledWorker) close() error {
 	w.grip.Close()
-	w.home.Close()
 	return w.its.Remove()
 }
 
 // start starts /bin/true in the cell, as its user, with the files of its output.
 func (w *walledWorker) start(sandbox string) (*os.Process, error) {
-	files := []*os.File{nil}
-	for _, name := range []string{"stdout", "stderr"} {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	files := [3]uintptr{null.Fd()}
+	for i, name := range []string{"stdout", "stderr"} {
 		file, err := os.OpenFile(filepath.Join(sandbox, name), os.O_APPEND|os.O_WRONLY|os.O_TRUNC, 0)
 		if err != nil {
 			return nil, err
 		}
 		defer file.Close()
-		files = append(files, file)
+		files[1+i] = file.Fd()
 	}
-	attr := &syscall.SysProcAttr{Setpgid: true, Credential: &syscall.Credential{Uid: someUser, Gid: someUser}}
-	closing, err := w.its.Start(attr, w.grip.Entrance())
+	groups, closing, err := w.its.Groups(w.grip.Entrance())
 	if err != nil {
 		return nil, err
 	}
-	process, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{Dir: sandbox, Files: files, Sys: attr})
-	closing()
-	return process, errors.Join(err, w.home.Enter())
+	defer closing()
+	pid, err := birth.Start{
+		Path: "/bin/true", Argv: []string{"true"}, Folder: sandbox, Files: files, Groups: groups,
+		User: &syscall.Credential{Uid: someUser, Gid: someUser},
+	}.Process()
+	if err != nil {
+		return nil, err
+	}
+	return os.FindProcess(pid)
 }

@@ -113,12 +113,13 @@ var floors = []floor{
 	{"master/internal/logcache", ""},
 	{"master/internal/statehash", "api/v1 internal/pause master/registry"},
 	{"agent/...", shell + "internal/execpath internal/frames internal/trust/audit internal/trust/ticket agent/..."},
-	{"agent/walls/cell", "api agent/proc internal/datafolder internal/pause"}, // files of the kernel, for the agent and the built-in executor
+	{"agent/walls/cell", "api agent/proc agent/walls/birth internal/datafolder internal/pause"}, // files of the kernel, for the agent and the built-in executor
 	{"agent/walls/entry", "api agent/proc"},
+	{"agent/walls/birth", ""},
 	{"agent/walls/calls", ""},
 	{"agent/walls/paths", ""},
-	{"agent/walls/spaces", "internal/execpath agent/proc agent/walls/calls"}, // the first process of each task
-	{"agent/images/setup", "agent/beneath agent/walls/entry"},                // between the agent and the built-in executor
+	{"agent/walls/spaces", "internal/execpath agent/proc agent/walls/birth agent/walls/calls"}, // the first process of each task
+	{"agent/images/setup", "agent/beneath agent/walls/entry"},                                  // between the agent and the built-in executor
 	{"agent/membership", "api internal/trust/joining internal/trust"},
 	{"agent/life", "agent/core"},
 	{"agent/files", "api internal/sandbox"}, // a page of a folder as they read it who ask
@@ -127,7 +128,7 @@ var floors = []floor{
 	{"framework/...", shell + "internal/sandbox internal/health framework/... !framework/frameworktest"},
 
 	// The built-in executor: a user of the executors' SDK.
-	{"agent/commands", values + "internal/datafolder internal/execpath framework/executor agent/beneath agent/images/setup agent/proc agent/tail agent/walls/cell agent/walls/entry agent/walls/paths agent/walls/spaces"},
+	{"agent/commands", values + "internal/datafolder internal/execpath framework/executor agent/beneath agent/images/setup agent/proc agent/tail agent/walls/birth agent/walls/cell agent/walls/entry agent/walls/paths agent/walls/spaces"},
 
 	// What runs executors for Mesos: a user of the executors' SDK, which fetches as agents do.
 	{"internal/mesos/check", "internal/mesos/..."},

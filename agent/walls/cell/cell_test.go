@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
@@ -93,25 +94,39 @@ func startBy(t *testing.T, c Cell, in Entrance, line string) *started {
 	return s
 }
 
-// startInside starts a child from a thread that moves into the cell for that, and then moves back.
+// startInside starts a child from a thread that moves into the cell for that, and then back, so that the cell holds the
+// child alone.
 func startInside(c Cell, in Entrance, child *exec.Cmd) error {
-	home, err := c.Home()
+	groups, closing, err := c.Groups(in)
 	if err != nil {
 		return err
+	}
+	defer closing()
+	if groups.Folder > 0 {
+		startIn(child.SysProcAttr, groups.Folder)
+	}
+	hierarchies, err := readHierarchies("/proc")
+	if err != nil {
+		return err
+	}
+	home, _ := grow(c.Grade, hierarchies)
+	if c.Devices != "" {
+		home = home.addDevices(hierarchies)
 	}
 	back, err := home.Entrance()
 	if err != nil {
 		return err
 	}
 	defer back.Close()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	closing, err := c.Start(child.SysProcAttr, in)
-	if err == nil {
-		err = child.Start()
-		closing()
-	}
-	return errors.Join(err, back.Enter())
+	entry.OnThread(func() (asBefore bool) {
+		if err = Entrance(groups.Entrance).Enter(); err == nil {
+			err = child.Start()
+		}
+		strayed := back.Enter()
+		err = errors.Join(err, strayed)
+		return strayed == nil
+	})
+	return err
 }
 
 // line returns the next line of the child's output.
@@ -165,20 +180,6 @@ func TestChildrenAreBornInside(t *testing.T) {
 		}
 		end(t, c)
 	})
-}
-
-// A thread that has started a process in a cell returns to its own, so that the cell can be removed.
-func TestThreadsComeHome(t *testing.T) {
-	tree := planted(t, "")
-	c := made(t, tree, "task@1", Limits{})
-	child := exec.Command("/bin/true")
-	child.SysProcAttr = &syscall.SysProcAttr{}
-	if err := startInside(c, nil, child); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(child.Wait(), c.Remove()); err != nil {
-		t.Error(err)
-	}
 }
 
 // A process that needs more memory than the limit of its cell is killed by the kernel. The cell reports this, and its

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+
+	"github.com/tenderhq/tender/agent/walls/birth"
 )
 
 // Join moves a process into the cell, with all its threads. A group that it is in already is left alone: for a process
@@ -42,28 +44,42 @@ func Spare(pid int, how Spared) {
 
 // Start prepares that the process which the calling thread starts next, with attr, is in the cell from its first
 // instruction on. With version 2 the kernel makes the child there. With version 1 the thread itself moves into the
-// cell, and its children start where it is. The thread must be locked to its goroutine, and must move back by the
-// entrance of its own cell before it does anything else. in is the cell's entrance; nil: it is opened for this start.
-// closing closes the file descriptor that attr then refers to.
-func (c Cell) Start(attr *syscall.SysProcAttr, in Entrance) (closing func(), err error) {
-	if in == nil {
-		if in, err = c.Entrance(); err != nil {
-			return nil, err
-		}
-		defer in.Close()
-	}
-	if err := in.Enter(); err != nil {
+// cell, and its children start where it is. The thread must be locked to its goroutine, and end with it. closing closes
+// the file descriptor that attr then refers to.
+func (c Cell) Start(attr *syscall.SysProcAttr) (closing func(), err error) {
+	groups, closing, err := c.Groups(nil)
+	if err != nil {
 		return nil, err
 	}
+	if err := Entrance(groups.Entrance).Enter(); err != nil {
+		closing()
+		return nil, err
+	}
+	if groups.Folder > 0 {
+		startIn(attr, groups.Folder)
+	}
+	return closing, nil
+}
+
+// Groups returns the cell's groups for a child that enters them itself, and a function that closes what was opened for
+// that. in is the cell's entrance; nil: it is opened, too.
+func (c Cell) Groups(in Entrance) (groups birth.Groups, closing func(), err error) {
+	var opened Entrance
+	if in == nil {
+		if in, err = c.Entrance(); err != nil {
+			return groups, nil, err
+		}
+		opened = in
+	}
+	groups.Entrance = in
 	if c.Unified == "" {
-		return func() {}, nil
+		return groups, opened.Close, nil
 	}
-	descriptor, err := open(c.Unified, syscall.O_RDONLY|syscall.O_DIRECTORY)
-	if err != nil {
-		return nil, failed("open", c.Unified, err)
+	if groups.Folder, err = open(c.Unified, syscall.O_RDONLY|syscall.O_DIRECTORY); err != nil {
+		opened.Close()
+		return groups, nil, failed("open", c.Unified, err)
 	}
-	startIn(attr, descriptor)
-	return func() { syscall.Close(descriptor) }, nil //nolint:errcheck // nothing was written
+	return groups, append(Entrance{groups.Folder}, opened...).Close, nil
 }
 
 // Ways returns how a process gets into the cell by itself: the files of version 1 to which it writes 0, and the folder
@@ -75,20 +91,6 @@ func (c Cell) Ways() (files []string, folder string) {
 		}
 	}
 	return files, c.Unified
-}
-
-// Home returns the cell that this process itself is in. By its entrance threads come back from cells of the same grade as
-// this one.
-func (c Cell) Home() (Cell, error) {
-	hierarchies, err := readHierarchies("/proc")
-	if err != nil {
-		return Cell{}, err
-	}
-	home, _ := grow(c.Grade, hierarchies)
-	if c.Devices != "" {
-		home = home.addDevices(hierarchies)
-	}
-	return home, nil
 }
 
 // Entrance holds the files of a cell's groups of version 1 open by which threads enter. It is used again and again,
@@ -112,8 +114,7 @@ func (c Cell) Entrance() (Entrance, error) {
 	return in, nil
 }
 
-// Enter moves the calling thread into the cell's groups of version 1. If the way back from Start fails, the thread must
-// not be used any more.
+// Enter moves the calling thread into the cell's groups of version 1.
 func (in Entrance) Enter() error {
 	for _, descriptor := range in {
 		if err := writeTo(descriptor, "0"); err != nil { // the writing thread itself, which the kernel moves without a lock

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tenderhq/tender/agent/walls/birth"
 )
 
 // spawnFD is the file descriptor of the socket on which the spawner receives orders. Those below it are the standard
@@ -28,7 +30,7 @@ const (
 // (runc starts its own init in the same way.)
 func init() {
 	if len(os.Args) == 1 && os.Args[0] == Helper {
-		exit(spawn())
+		birth.Exit(spawn())
 	}
 }
 
@@ -41,7 +43,7 @@ func spawn() (code uintptr) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return 1
 	}
-	openFiles = findOpenFiles()
+	birth.OpenFiles()                   // later this thread would be in the walls of a task
 	for taken := 0; taken < openedFD; { // what is opened from here on has a higher number than the descriptors of helpers
 		var err error
 		if taken, err = unix.FcntlInt(spawnFD, unix.F_DUPFD_CLOEXEC, 0); err != nil {
@@ -139,7 +141,7 @@ func (s *spawning) fulfil(o *Order, files []int) (said answer, home bool, err er
 	}
 	p.files, p.report, p.ends = [3]int(files), report[1], files[endsFile]
 	p.stop, p.beside = syscall.Signal(o.Stop), o.Beside != 0
-	p.born.flags = unix.CLONE_PARENT | resetSignals
+	p.born.Flags = unix.CLONE_PARENT | birth.ResetSignals
 	if opened, err = p.openGroups(o, opened); err != nil {
 		return said, true, err
 	}
@@ -173,7 +175,7 @@ func (p *plan) openGroups(o *Order, opened []int) ([]int, error) {
 		if err != nil {
 			return opened, astrayed(&os.PathError{Op: "open", Path: o.Born, Err: err})
 		}
-		p.born.flags, p.born.cgroup = p.born.flags|unix.CLONE_INTO_CGROUP, uint64(file)
+		p.born.Flags, p.born.Group = p.born.Flags|unix.CLONE_INTO_CGROUP, uint64(file)
 		opened = append(opened, file)
 	}
 	var err error
@@ -190,7 +192,6 @@ func (o *Order) layDown(p *plan, dev sharedDev) (refusal syscall.Errno, err erro
 		return 0, err
 	}
 	p.steps = append(p.steps, rightsSteps(o.User.UID)...)
-	p.steps = append(p.steps, fileSteps()...)
 	if o.Score != "" {
 		p.steps = append(p.steps, writeSteps("/proc/self/oom_score_adj", o.Score)...)
 	}
@@ -228,7 +229,7 @@ func (o *Order) enter(p *plan, shared sharedDev) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWIPC); err != nil {
 		return fmt.Errorf("namespaces can't be made: %w", err)
 	}
-	p.born.flags |= unix.CLONE_NEWPID | unix.CLONE_NEWUTS
+	p.born.Flags |= unix.CLONE_NEWPID | unix.CLONE_NEWUTS
 	p.steps = renewProc()
 	return o.View.build(o.User, dev)
 }

@@ -86,7 +86,7 @@ const pageBytes = 4096
 // the stack that the caller is on, and the page of the thread's local storage, whose address the thread's FS register
 // holds: compiled code reads it after calls of assembly, and the kernel uses it after a change of processors. The pages
 // beside both are copied too: a helper's functions call one another right below, and have their arguments right above.
-// Neither page moves between beforeFork and afterFork. They are not left out again at once, because the pages beside
+// Neither page moves between birth.BeforeFork and birth.AfterFork. They are not left out again at once, because the pages beside
 // them need not be Go's; that waits until Go's memory is looked for again.
 //
 //go:noinline

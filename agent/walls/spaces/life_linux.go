@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tenderhq/tender/agent/walls/birth"
 )
 
 // life is all that a helper does, written down before the helper is forked. A helper is a fork of the spawner that
@@ -15,15 +17,15 @@ import (
 // allocate nothing, and need no larger stack (of functions marked nosplit the linker proves that). Package syscall runs
 // such code between fork and exec, and some of gVisor's processes run nothing else.
 type life struct {
-	born    cloneArguments // how the helper is made
-	joins   []int          // files of control groups, open
-	files   [3]int         // the program's, open
-	report  int            // to the spawner and from it, open
-	ends    int            // the pipe on which it tells how the program has ended, open
-	calls   []call         // the steps
-	program *executed      // nil: only the steps are to be tried
-	stop    syscall.Signal // what the program is sent instead of SIGTERM, unless zero
-	beside  bool           // started beside a task that runs: any signal kills its program, with the process group
+	born    birth.CloneArguments // how the helper is made
+	joins   []int                // files of control groups, open
+	files   [3]int               // the program's, open
+	report  int                  // to the spawner and from it, open
+	ends    int                  // the pipe on which it tells how the program has ended, open
+	calls   []call               // the steps
+	program *birth.Program       // nil: only the steps are to be tried
+	stop    syscall.Signal       // what the program is sent instead of SIGTERM, unless zero
+	beside  bool                 // started beside a task that runs: any signal kills its program, with the process group
 
 	name   [16]byte
 	said   [2]uint32 // to the spawner: the step that was taken last, and the kernel's error
@@ -31,20 +33,6 @@ type life struct {
 	status uint32    // wait status of the program
 	signal [128]byte // siginfo_t
 	record [recordBytes]byte
-}
-
-// executed is the program of a life, as the kernel takes it.
-type executed struct {
-	path, folder *byte
-	argv, env    []*byte
-	become       bool // set user and groups: only a helper of root can
-	uid, gid     uintptr
-	groups       []uint32
-}
-
-// cloneArguments are struct clone_args of the kernel.
-type cloneArguments struct {
-	flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
 }
 
 // The helper's file descriptors, beside the three standard files of the program. The spawner opens everything above
@@ -67,21 +55,6 @@ const (
 // allSignals is the set of all signals, as the kernel reads sets.
 var allSignals = ^uint64(0)
 
-// resetSignals is the flag CLONE_CLEAR_SIGHAND of clone3(2): in the process that it makes, the kernel removes the
-// signal handlers of Go's runtime.
-const resetSignals = 1 << 32
-
-// beforeFork and afterFork have Go's runtime block all signals of the calling thread around a fork, and not preempt it.
-// The runtime keeps these names for gVisor, so they stay.
-
-//go:linkname beforeFork syscall.runtime_BeforeFork
-func beforeFork()
-
-//go:linkname afterFork syscall.runtime_AfterFork
-func afterFork()
-
-func vforkCall(trap, a1, a2, a3 uintptr) (r1 uintptr, err syscall.Errno)
-
 // begin forks the helper from the calling thread, and returns the helper's process number as the caller sees it. The
 // goroutine must be locked to its thread, as the helper is in the namespaces that this thread is in. All signals of the
 // helper are blocked, and wait until it asks for them.
@@ -98,11 +71,11 @@ func (l *life) begin() (pid int, err error) {
 //go:norace
 //go:nosplit
 func (l *life) fork() (int, syscall.Errno) {
-	beforeFork()
+	birth.BeforeFork()
 	takeAlong()
-	pid, _, err := syscall.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&l.born)), unsafe.Sizeof(l.born), 0)
+	pid, _, err := syscall.RawSyscall(birth.SysClone3, uintptr(unsafe.Pointer(&l.born)), unsafe.Sizeof(l.born), 0)
 	if err != 0 || pid != 0 {
-		afterFork()
+		birth.AfterFork()
 		return int(pid), err
 	}
 	l.live()
@@ -119,16 +92,16 @@ func (l *life) live() {
 	l.takeSteps()
 	if l.program == nil {
 		l.say(begun, 0)
-		exit(0)
+		birth.Exit(0)
 	}
-	pid, err := vforkCall(unix.SYS_CLONE, unix.CLONE_VFORK|unix.CLONE_VM|uintptr(syscall.SIGCHLD), 0, 0)
+	pid, err := birth.Vfork(unix.SYS_CLONE, unix.CLONE_VFORK|unix.CLONE_VM|uintptr(syscall.SIGCHLD), 0, 0)
 	if err != 0 {
 		l.say(unborn, err)
-		exit(1)
+		birth.Exit(1)
 	}
 	if pid == 0 {
-		l.say(refused, l.program.execute())
-		exit(1)
+		l.say(refused, l.program.Execute())
+		birth.Exit(1)
 	}
 	l.group = int(pid)
 	l.say(begun, 0) // if the kernel has refused the program, that was said before, and only what is said first counts
@@ -154,7 +127,7 @@ func (l *life) settle() {
 		if _, _, err := syscall.RawSyscall(unix.SYS_WRITE, uintptr(l.joins[i]), uintptr(unsafe.Pointer(&zero)), 1); err != 0 {
 			_, _, _ = syscall.RawSyscall(unix.SYS_DUP3, uintptr(l.report), reportFD, unix.O_CLOEXEC)
 			l.say(astray, err)
-			exit(1)
+			birth.Exit(1)
 		}
 	}
 	for i := range l.files {
@@ -183,42 +156,10 @@ func (l *life) takeSteps() {
 		got, _, err := syscall.RawSyscall6(one.trap, one.arguments[0], one.arguments[1], one.arguments[2], one.arguments[3], one.arguments[4], 0)
 		if err != 0 && err != one.forgiven && !one.optional {
 			l.say(uint32(i), err)
-			exit(1)
+			birth.Exit(1)
 		}
 		last = got // -1, which is no file, for what has failed
 	}
-}
-
-// execute becomes the program's user and executes the program. It returns only when the kernel refuses one of these,
-// with the kernel's error.
-//
-//go:noinline
-//go:norace
-//go:nosplit
-func (p *executed) execute() syscall.Errno {
-	_, _, _ = syscall.RawSyscall(unix.SYS_SETPGID, 0, 0, 0)
-	if p.become {
-		groups := uintptr(0)
-		if len(p.groups) > 0 {
-			groups = uintptr(unsafe.Pointer(&p.groups[0]))
-		}
-		if _, _, err := syscall.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(p.groups)), groups, 0); err != 0 {
-			return err
-		}
-		if _, _, err := syscall.RawSyscall(unix.SYS_SETGID, p.gid, 0, 0); err != 0 {
-			return err
-		}
-		if _, _, err := syscall.RawSyscall(unix.SYS_SETUID, p.uid, 0, 0); err != 0 {
-			return err
-		}
-	}
-	if _, _, err := syscall.RawSyscall(unix.SYS_CHDIR, uintptr(unsafe.Pointer(p.folder)), 0, 0); err != 0 {
-		return err
-	}
-	none := uint64(0)
-	_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&none)), 0, 8, 0, 0)
-	_, _, err := syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(p.path)), uintptr(unsafe.Pointer(&p.argv[0])), uintptr(unsafe.Pointer(&p.env[0])))
-	return err
 }
 
 // pass sends the program a signal that the helper has got. A program beside a task is killed instead: its helper gets a
@@ -286,7 +227,7 @@ func (l *life) end() {
 	if signal := l.status & 0x7f; signal != 0 {
 		code = uintptr(128 + signal)
 	}
-	exit(code)
+	birth.Exit(code)
 }
 
 // say tells the spawner how far the helper has come.
@@ -297,13 +238,4 @@ func (l *life) end() {
 func (l *life) say(what uint32, err syscall.Errno) {
 	l.said[0], l.said[1] = what, uint32(err)
 	_, _, _ = syscall.RawSyscall(unix.SYS_WRITE, reportFD, uintptr(unsafe.Pointer(&l.said)), unsafe.Sizeof(l.said))
-}
-
-//go:noinline
-//go:norace
-//go:nosplit
-func exit(code uintptr) {
-	for {
-		_, _, _ = syscall.RawSyscall(unix.SYS_EXIT_GROUP, code, 0, 0)
-	}
 }

@@ -5,9 +5,12 @@ import (
 	"os"
 	"runtime"
 	"sync/atomic"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tenderhq/tender/agent/walls/birth"
 )
 
 // spawning is the spawner's work: it starts a helper for each order. Several threads read orders from the same socket,
@@ -123,18 +126,23 @@ func (p *plan) keepSteps() (err error) {
 
 // keepProgram copies into the room what the helper needs to execute the program.
 func (p *plan) keepProgram(o *Order) error {
-	one, err := take[executed](&p.room, 1)
+	one, err := take[birth.Program](&p.room, 1)
 	if err != nil {
 		return err
 	}
 	its := &one[0]
-	*its = executed{become: os.Geteuid() == 0, uid: uintptr(o.User.UID), gid: uintptr(o.User.GID)}
-	var wrong [5]error
-	its.path, wrong[0] = p.room.keepText(o.Path)
-	its.folder, wrong[1] = p.room.keepText(o.Folder)
-	its.argv, wrong[2] = p.room.keepTexts(o.Argv)
-	its.env, wrong[3] = p.room.keepTexts(o.Env)
-	its.groups, wrong[4] = keep(&p.room, o.User.Groups)
+	*its = birth.Program{Become: os.Geteuid() == 0, UID: uintptr(o.User.UID), GID: uintptr(o.User.GID)}
+	var wrong [6]error
+	its.Path, wrong[0] = p.room.keepText(o.Path)
+	its.Folder, wrong[1] = p.room.keepText(o.Folder)
+	its.Argv, wrong[2] = p.room.keepTexts(o.Argv)
+	its.Env, wrong[3] = p.room.keepTexts(o.Env)
+	its.Groups, wrong[4] = keep(&p.room, o.User.Groups)
+	if limit := birth.OpenFiles(); limit != nil {
+		var kept []syscall.Rlimit
+		kept, wrong[5] = keep(&p.room, []syscall.Rlimit{*limit})
+		its.OpenFiles = unsafe.SliceData(kept)
+	}
 	p.program = its
 	return errors.Join(wrong[:]...)
 }

@@ -1,7 +1,6 @@
 package spaces
 
 import (
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -81,44 +80,6 @@ func denyStep() (step, error) {
 		what: "system calls can't be denied", filters: unsafe.Slice(filter.Filter, filter.Len),
 		call: call{trap: unix.SYS_PRCTL, arguments: [arguments]uintptr{unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER}},
 	}, nil
-}
-
-// openFiles is the limit of open files that the spawner was started with. Go's runtime raises that limit for its own
-// process, and package syscall restores it for programs that it starts; a helper has to do so itself. Nil: it could not
-// be found out.
-var openFiles *unix.Rlimit
-
-// findOpenFiles finds that limit out: it starts a program by package syscall and asks the kernel for the program's
-// limit.
-func findOpenFiles() *unix.Rlimit {
-	var gate [2]int
-	if err := unix.Pipe2(gate[:], unix.O_CLOEXEC); err != nil {
-		return nil
-	}
-	defer unix.Close(gate[0])
-	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "read -r _"}, &syscall.ProcAttr{Files: []uintptr{uintptr(gate[0])}})
-	if err != nil {
-		_ = unix.Close(gate[1])
-		return nil
-	}
-	var limit unix.Rlimit
-	known := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit)
-	_ = unix.Close(gate[1])
-	if err := await(pid); err != nil || known != nil {
-		return nil
-	}
-	return &limit
-}
-
-// fileSteps returns the step that restores the limit of open files for the program.
-func fileSteps() []step {
-	if openFiles == nil {
-		return nil
-	}
-	return []step{{
-		what: "the limit of open files can't be given back", points: [arguments][]byte{2: bytesOf(openFiles)},
-		call: call{trap: unix.SYS_PRLIMIT64, arguments: [arguments]uintptr{1: unix.RLIMIT_NOFILE}},
-	}}
 }
 
 // readOnly are those parts of /proc by which root can control the kernel. Not every kernel has all of them.
