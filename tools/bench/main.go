@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/framework/executor"
 	"github.com/tenderhq/tender/tools/devcluster"
 )
@@ -144,9 +145,11 @@ func run(ctx context.Context, o options) error {
 // inCluster returns a part that measures in a cluster of three durable masters and two agents.
 func inCluster(measure func(context.Context, *devcluster.Cluster, options) error) func(context.Context, options) error {
 	return func(ctx context.Context, o options) error {
-		cluster, err := devcluster.Start(ctx, devcluster.Options{
-			Binary: o.binary, Parent: o.dir, Insecure: o.insecure, Masters: 3, Agents: 2, Args: []string{"--agent-resources", "cpus:64;mem:65536"},
-		})
+		args := []string{"--agent-resources", "cpus:64;mem:65536"}
+		if os.Geteuid() == 0 { // as `tender agent` does by default; dev runs tasks as whoever works with it
+			args = append(args, "--task-user", entry.Dynamic)
+		}
+		cluster, err := devcluster.Start(ctx, devcluster.Options{Binary: o.binary, Parent: o.dir, Insecure: o.insecure, Masters: 3, Agents: 2, Args: args})
 		if err != nil {
 			return err
 		}

@@ -58,6 +58,9 @@ type Cluster struct {
 // Start starts dev and returns when it is ready.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	dir, err := os.MkdirTemp(options.Parent, "tender-")
+	if err == nil {
+		err = os.Chmod(dir, 0o711) // the users of tasks must be able to pass through it
+	}
 	if err != nil {
 		return nil, err
 	}
