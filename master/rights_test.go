@@ -21,6 +21,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/direct"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/memnet"
 	"github.com/tenderhq/tender/internal/trust"
@@ -426,6 +427,32 @@ func TestARevokedFrameworkIsOut(t *testing.T) {
 		if now := state(); now != "removed" {
 			t.Errorf("after its failover time it is %s", now)
 		}
+	})
+}
+
+// TestAnAgentWithoutRightsIsOut (R85): what ends a stream ends an agent's at once, though the agent says nothing.
+func TestAnAgentWithoutRightsIsOut(t *testing.T) {
+	behindWalls(t, "off", func(w *walled) {
+		listener, err := w.net.Listen("host:5061")
+		if err != nil {
+			t.Fatal(err)
+		}
+		entered := make(chan context.CancelCauseFunc, 1)
+		sessions := direct.NewServer(receiveBytesMax, func(stream grpc.ServerStream) error { // as the guard has it
+			ctx, end := context.WithCancelCause(stream.Context())
+			entered <- end
+			return apiv1.AgentService_ServiceDesc.Streams[0].Handler(agentService{leading: w.leading}, guard.OnStream(ctx, stream))
+		})
+		server := grpc.NewServer(grpc.Creds(sessions.Credentials(insecure.NewCredentials())))
+		go func() { _ = server.Serve(listener) }()
+		stream := OpenAgent(w.ctx, t, w.net.From("agent").Dial, "host:5061")
+		end, began := <-entered, time.Now()
+		end(api.E("rights", api.Denied, "agent", errors.New("it may no longer")))
+		if _, err := stream.Recv(); !denied(err) || time.Since(began) != 0 {
+			t.Errorf("after %v it ends with %v", time.Since(began), err)
+		}
+		server.Stop()
+		sessions.Wait()
 	})
 }
 

@@ -118,6 +118,7 @@ func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, 
 		},
 	})
 	defer context.AfterFunc(l.serving, func() { out.Close(l.leading.notLeader("agent.session")) })()
+	defer context.AfterFunc(ctx, func() { direct.HangUp(ctx)(context.Cause(ctx)) })() // the guard has ended it, or the agent is gone
 	out.Close(l.readAgent(conn, out, stream))
 	return wire.Status(out.Wait(ctx))
 }
