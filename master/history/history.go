@@ -62,6 +62,7 @@ type History struct {
 	wake  chan struct{}   // has a value when the queue is no longer empty
 
 	// What follows belongs to Run.
+	room                [3][]record // for the next queue, and for what of it is notable and routine: used again and again
 	syncedAt, trimmedAt time.Time
 	clock               wallclock.Calendar
 	believed            time.Time // from when on the wall clock has gone right for clockProof; zero: nothing was written yet
@@ -257,9 +258,9 @@ func (h *History) end() error {
 func (h *History) write(now time.Time) {
 	h.mu.Lock()
 	waiting := h.queue
-	h.queue = nil
+	h.queue = h.room[0]
 	h.mu.Unlock()
-	var notable, routine []record
+	notable, routine := h.room[1], h.room[2]
 	for _, one := range waiting {
 		if one.lost != nil {
 			lost := one.lost
@@ -285,9 +286,24 @@ func (h *History) write(now time.Time) {
 			err = errors.Join(err, r.trim(now, !now.Before(h.believed)))
 		}
 	}
+	for i, used := range [][]record{waiting, notable, routine} {
+		h.room[i] = emptied(used)
+	}
 	h.Counts.Notable.Store(h.notable.bytes)
 	h.Counts.Routine.Store(h.routine.bytes)
 	h.tellFailure(err)
+}
+
+// roomMax is how many records the memory has room for that is kept for the next write.
+const roomMax = 16_384
+
+// emptied returns the memory of records without them, unless it is too large to be kept, or nothing came.
+func emptied(records []record) []record {
+	if len(records) == 0 || cap(records) > roomMax {
+		return nil
+	}
+	clear(records)
+	return records[:0]
 }
 
 // lookAtClock begins to prove the wall clock anew when somebody has set it, and at first.
