@@ -389,13 +389,14 @@ func (l *leader) flush() {
 }
 
 func (l *leader) report(effect core.Log) {
-	event := l.log.Info()
+	level := zerolog.InfoLevel
 	switch {
 	case effect.Warn:
-		event = l.log.Warn()
+		level = zerolog.WarnLevel
 	case effect.Debug:
-		event = l.log.Debug()
+		level = zerolog.DebugLevel
 	}
+	event := l.log.WithLevel(level)
 	for _, f := range effect.Fields {
 		event = event.Str(f.Name, f.Value)
 	}

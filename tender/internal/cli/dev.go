@@ -185,14 +185,14 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 	if f.verbose {
 		level = "debug"
 	}
-	log := a.newLogger(a.Stderr, level, true, a.Terminal).Logger
+	log := a.newLogger(a.Stderr, level, true, a.Terminal)
 	return dev.Config{
 		Masters: f.masters, Agents: f.agents, Dir: f.dataDir, Processes: f.masterProcesses, AgentProcesses: f.agentProcesses, FreePorts: f.freePorts,
 		RunMaster: func(ctx context.Context, m dev.Master) error {
 			return runMaster(ctx, devMaster(m, f, log))
 		},
 		RunAgent: func(ctx context.Context, d dev.Agent) error {
-			config := devAgent(d, f, log, executor)
+			config := devAgent(d, f, log.Logger, executor)
 			// Who starts dev works on this machine: tasks can start what that person can start.
 			config.Path, _ = a.Lookup("PATH")
 			config.TaskUser = taskUser

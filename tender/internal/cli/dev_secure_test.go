@@ -199,6 +199,7 @@ func usable(t *testing.T, d *devCluster) {
 	}
 	for _, url := range []string{
 		"http://" + d.Masters[0].HTTP + "/readyz", "http://" + d.Masters[0].HTTP + "/v1/ListAgents", "http://" + d.Masters[0].HTTP + "/metrics",
+		"http://" + d.Masters[0].HTTP + "/v1/log-level", // without it a master makes lines that nobody reads
 		"http://" + d.Agents[0].HTTP + "/v1/state", "http://" + d.Agents[0].HTTP + "/v1/containers",
 	} {
 		answer, err := http.Get(url)

@@ -432,10 +432,10 @@ func minOffers(text string) ([]allocator.MinOffer, error) {
 	return least, nil
 }
 
-func devMaster(m dev.Master, f devFlags, log zerolog.Logger) master.Config {
+func devMaster(m dev.Master, f devFlags, log logs) master.Config {
 	config := master.Config{
 		ID: api.MasterID(m.ID), DataDir: m.Dir, GRPC: m.GRPC, HTTP: m.HTTP, Raft: m.Raft, Trust: master.Trust{Insecure: m.Insecure, OpenHTTP: !m.Insecure},
-		Profile: devProfile(f.masters), Allocator: f.allocator, AllocatorJournal: f.journal, Logger: &log, Core: core.Config{Debug: f.verbose},
+		Profile: devProfile(f.masters), Allocator: f.allocator, AllocatorJournal: f.journal, Logger: &log.Logger, Log: master.Log{Level: log.level},
 	}
 	for _, peer := range m.Peers {
 		config.Peers = append(config.Peers, master.Peer{ID: api.MasterID(peer.ID), Addr: peer.Raft})
