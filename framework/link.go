@@ -86,7 +86,7 @@ func unreached(opening context.Context, err error) error {
 
 // connect makes a connection for gRPC without waiting until the master is reached.
 func connect(dial wire.Dialer, address string) (*grpc.ClientConn, error) {
-	return transport.Connect(address, dial, grpc.WithInitialWindowSize(wire.StreamWindowBytes), grpc.WithInitialConnWindowSize(wire.ConnWindowBytes))
+	return transport.Connect(address, dial, wire.WithCodec(), grpc.WithInitialWindowSize(wire.StreamWindowBytes), grpc.WithInitialConnWindowSize(wire.ConnWindowBytes))
 }
 
 // lookOut ends the session when its master is silent and another one leads.

@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/trust/transport"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/internal/registrar"
 	"github.com/tenderhq/tender/master/registry"
@@ -191,7 +192,7 @@ func (p *proof) tooEarly(call string) error {
 
 // dialMaster prepares a connection to another master.
 func (p *proof) dialMaster(address string) (*grpc.ClientConn, error) {
-	return transport.Connect(address, p.holder.Dialer(p.config.Dial, trust.Master))
+	return transport.Connect(address, p.holder.Dialer(p.config.Dial, trust.Master), wire.WithCodec())
 }
 
 func (p *proof) dialRaft(address string, timeout time.Duration) (net.Conn, error) {

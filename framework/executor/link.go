@@ -37,6 +37,7 @@ func dial(ctx context.Context, config Config) (*link, error) {
 		grpc.WithInitialWindowSize(wire.StreamWindowBytes),
 		grpc.WithInitialConnWindowSize(wire.ConnWindowBytes),
 		grpc.WithDisableServiceConfig(),
+		wire.WithCodec(),
 	)
 	if err != nil {
 		return nil, api.E("executor.connect", api.Invalid, config.Socket, err)
