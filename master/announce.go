@@ -72,26 +72,3 @@ func (s masterService) Leader(ctx context.Context, request *apiv1.LeaderRequest)
 		return nil, wire.Status(api.E("master.leader", api.Unavailable, s.config.ID, fmt.Errorf("no leader after term %s is known here", after)))
 	}
 }
-
-// commit proposes a change that does no harm when it is applied twice, and waits for the outcome.
-func (l *leader) commit(ctx context.Context, op string, change registry.Change) error {
-	done := make(chan error, 1)
-	taken := l.lead.Propose(raftlog.Proposal{
-		Command: registry.Command{At: time.Now(), Change: change},
-		Done: func(result registry.Result, err error) {
-			if err == nil && result.Err != nil {
-				err = result.Err
-			}
-			done <- err
-		},
-	})
-	if taken == 0 {
-		return api.E(op, api.Unavailable, "", errors.New("too much is on its way to the quorum"))
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return api.E(op, api.Unknown, "", errors.New("given up before the outcome was known"))
-	}
-}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -20,19 +19,15 @@ import (
 	"github.com/tenderhq/tender/internal/watchdog"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
-	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/internal/tally"
 	"github.com/tenderhq/tender/master/internal/vault"
 	"github.com/tenderhq/tender/master/internal/watching"
 	"github.com/tenderhq/tender/master/registry"
-	"github.com/tenderhq/tender/master/view"
 )
 
 const (
-	// readsMax bounds the operators' reads that are queued. When it is full, further reads wait.
-	readsMax = 256
 	// batchMax bounds the events that are handled before one allocation.
 	batchMax = 4096
 	// batchTimeMax bounds the time of a batch, because its effects are sent only after it.
@@ -44,19 +39,13 @@ const (
 
 // leader is this master while it leads. It has one inbox of two lanes, one loop and one core.
 type leader struct {
+	*callers
 	config  *Config
 	log     zerolog.Logger
 	metrics *metrics
-	leading *leadership
-	lead    *raftlog.Leadership
-	inbox   *intake.Lanes[arrival]
-	reads   chan func(*core.Core, time.Time)
-	serving service
 	round   watchdog.Loop
-	stores  *storeNews
 	changes *watching.Stream // what the core notes, for those who watch
 	policy  *policyRun
-	ids     atomic.Uint64 // counts connections and requests
 
 	// The fields below belong to the loop's goroutine.
 	core    *core.Core
@@ -91,22 +80,17 @@ func (m *Master) newLeader(lead *raftlog.Leadership, policy allocator.Allocator)
 	now := time.Now()
 	config.Version = m.config.Version
 	l := &leader{
-		policy: m.newPolicyRun(policy),
-		config: m.config, metrics: m.metrics, leading: m.leading,
-		log:    m.log.With().Stringer("term", lead.Term).Logger(),
-		lead:   lead,
-		inbox:  intake.NewLanes[arrival](),
-		reads:  make(chan func(*core.Core, time.Time), readsMax),
-		stores: &storeNews{writes: intake.NewBudget(storeWriteBytesMax), watched: make(map[api.FrameworkID]*watched)},
-		core:   core.New(config, lead.State, lead.Term, policy, now),
-		peers:  newPeers(m.metrics.dropped),
-		tally:  tally.New(func(took time.Duration) { m.metrics.starts.Observe(took.Seconds()) }),
-		seen:   now,
+		callers: newCallers(m.leading, lead),
+		policy:  m.newPolicyRun(policy),
+		config:  m.config, metrics: m.metrics,
+		log:   m.log.With().Stringer("term", lead.Term).Logger(),
+		core:  core.New(config, lead.State, lead.Term, policy, now),
+		peers: newPeers(m.metrics.dropped),
+		tally: tally.New(func(took time.Duration) { m.metrics.starts.Observe(took.Seconds()) }),
+		seen:  now,
 
 		changes: &watching.Stream{Term: lead.Term, Leader: m.config.ID, Told: m.watches.endsTold(lead.Term)},
 	}
-	serving, end := context.WithCancel(context.Background())
-	l.serving = service{serving, end}
 	l.changes.Append(l.core.Changes())
 	return l
 }
@@ -494,98 +478,4 @@ func (l *leader) close() {
 	l.stopServing()
 	err := l.leading.notLeader("session")
 	l.peers.close(err, api.E("master.request", api.Unknown, l.config.ID, errors.New("the leadership ended before the outcome was known")))
-}
-
-// service is a context that ends when a leadership stops serving.
-type service struct {
-	context.Context
-	end func()
-}
-
-// over returns a channel that is closed when this leadership stops serving.
-func (l *leader) over() <-chan struct{} { return l.serving.Done() }
-
-// send puts an arrival into the loop through an inlet. It returns false when the leadership or ctx has ended.
-func (l *leader) send(ctx context.Context, by *intake.Inlet[arrival], arrived arrival) bool {
-	arrived.at = time.Now()
-	return by.Put(ctx, l.over(), arrived, arrived.bytes)
-}
-
-// read runs a function in the loop, between two batches.
-func (l *leader) read(ctx context.Context, op string, read func(view.Cluster, time.Time)) error {
-	done := make(chan struct{})
-	select {
-	case l.reads <- func(c *core.Core, now time.Time) { defer close(done); read(c.View(), now) }:
-	case <-l.over():
-		return l.leading.notLeader(op)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	select {
-	case <-done:
-		return nil
-	case <-l.over():
-		return l.leading.notLeader(op)
-	}
-}
-
-// request puts an operator's action into the loop and waits for the reply.
-func (l *leader) request(ctx context.Context, op string, action core.Action) (any, error) {
-	reply := make(chan core.Reply, 1)
-	arrived, _ := l.requested(ctx, action, reply)
-	if !l.send(ctx, l.inbox.Operators, arrived) {
-		return nil, l.notSent(ctx, op)
-	}
-	if r, came := l.replied(ctx, reply); came {
-		return r.Answer, asError(r.Err)
-	}
-	return nil, l.noReply(ctx, op)
-}
-
-// requested returns a request with as many IDs as replies has room for, and the first of them.
-func (l *leader) requested(ctx context.Context, action core.Action, replies chan<- core.Reply) (arrival, core.RequestID) {
-	n := uint64(cap(replies))
-	first := core.RequestID(l.ids.Add(n) - n + 1)
-	return arrival{what: core.Requested{ID: first, Action: action, By: guard.ScopeOf(ctx), Who: guard.CallerOf(ctx).String()}, replies: replies}, first
-}
-
-// notSent returns the reason why a request did not get into the loop.
-func (l *leader) notSent(ctx context.Context, op string) error {
-	if ctx.Err() != nil {
-		return wire.Error(ctx.Err())
-	}
-	return l.leading.notLeader(op)
-}
-
-// replied waits for the reply to a request; false when ctx or the leadership ends first.
-func (l *leader) replied(ctx context.Context, reply <-chan core.Reply) (core.Reply, bool) {
-	select {
-	case r := <-reply:
-		return r, true
-	case <-ctx.Done():
-		return core.Reply{}, false
-	case <-l.over():
-		select { // the reply may have come at the same moment
-		case r := <-reply:
-			return r, true
-		default:
-			return core.Reply{}, false
-		}
-	}
-}
-
-// noReply returns the error of a request that was sent and not answered: its outcome is unknown.
-func (l *leader) noReply(ctx context.Context, op string) error {
-	if ctx.Err() != nil {
-		return api.E(op, api.Unknown, "", errors.New("given up before the outcome was known"))
-	}
-	return api.E(op, api.Unknown, "", errors.New("the leadership ended before the outcome was known"))
-}
-
-// asError converts the error to the interface type, so that a nil pointer becomes a nil error.
-func asError(err *api.Error) error {
-	if err == nil {
-		return nil
-	}
-	return err
 }

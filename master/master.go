@@ -178,7 +178,10 @@ func (m *Master) build() {
 		events: watching.NewLog(false), views: watching.NewLog(true), over: make(chan struct{}),
 	}
 	m.services.operator = operatorService{
-		config: m.config, raft: m.raft, guard: m.guard, leading: m.leading, proof: m.proof, masters: m.masters,
+		lookService:      lookService{config: m.config, raft: m.raft, guard: m.guard, leading: m.leading, masters: m.masters},
+		changeService:    changeService{config: m.config, leading: m.leading},
+		principalService: principalService{raft: m.raft, leading: m.leading},
+		identityService:  identityService{leading: m.leading, proof: m.proof},
 	}
 	m.services.raft = raftService{
 		config: m.config, raft: m.raft, leading: m.leading, masters: m.masters, saver: m.saver,

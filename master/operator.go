@@ -24,15 +24,34 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// operatorService serves people and programs. Interceptors turn its errors into gRPC statuses.
+// operatorService serves people and programs, by a room for each kind of call. Interceptors turn its errors into gRPC
+// statuses.
 type operatorService struct {
+	unimplemented
+	lookService
+	changeService
+	principalService
+	identityService
+}
+
+// unimplemented answers calls of a newer protocol. It stands one level below the rooms, whose calls go before its own.
+type unimplemented struct {
 	apiv1.UnimplementedOperatorServiceServer
+}
+
+// lookService answers what there is, and why.
+type lookService struct {
 	config  *Config
 	raft    *raftlog.Log
 	guard   *guard.Guard
 	leading *leadership
-	proof   *proof
 	masters *masters
+}
+
+// changeService has the leader change something.
+type changeService struct {
+	config  *Config
+	leading *leadership
 }
 
 // asksForList is what all requests for lists have in common.
@@ -54,7 +73,7 @@ func queryOf(r asksForList) view.Query {
 	}
 }
 
-func (s operatorService) GetCluster(context.Context, *apiv1.GetClusterRequest) (*apiv1.ClusterView, error) {
+func (s lookService) GetCluster(context.Context, *apiv1.GetClusterRequest) (*apiv1.ClusterView, error) {
 	leader, address := s.leading.leader()
 	status, state := s.raft.Members.Status(), s.raft.Outline()
 	return &apiv1.ClusterView{
@@ -64,7 +83,7 @@ func (s operatorService) GetCluster(context.Context, *apiv1.GetClusterRequest) (
 	}, nil
 }
 
-func (s operatorService) ListMasters(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListMastersResponse, error) {
+func (s lookService) ListMasters(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListMastersResponse, error) {
 	if s.leading.now.Load() == nil && !r.GetStale() {
 		return nil, s.leading.notLeader("operator.masters")
 	}
@@ -76,22 +95,22 @@ func (s operatorService) ListMasters(ctx context.Context, r *apiv1.ListRequest) 
 	return answer, nil
 }
 
-func (s operatorService) ListAgents(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListAgentsResponse, error) {
+func (s lookService) ListAgents(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListAgentsResponse, error) {
 	page, index, err := readList(ctx, s.leading, "operator.agents", r, view.AgentList)
 	return &apiv1.ListAgentsResponse{Items: wire.Each(page.Items, showAgent), NextPageToken: page.Next, AppliedIndex: index}, err
 }
 
-func (s operatorService) ListFrameworks(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListFrameworksResponse, error) {
+func (s lookService) ListFrameworks(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListFrameworksResponse, error) {
 	page, index, err := readList(ctx, s.leading, "operator.frameworks", r, view.FrameworkList)
 	return &apiv1.ListFrameworksResponse{Items: wire.Each(page.Items, showFramework), NextPageToken: page.Next, AppliedIndex: index}, err
 }
 
-func (s operatorService) ListTasks(ctx context.Context, r *apiv1.ListTasksRequest) (*apiv1.ListTasksResponse, error) {
+func (s lookService) ListTasks(ctx context.Context, r *apiv1.ListTasksRequest) (*apiv1.ListTasksResponse, error) {
 	page, notYet, err := readReported(s.leading, "operator.tasks", queryOf(r), view.TaskList, s.leading.lookFor(ctx, "operator.tasks"))
 	return &apiv1.ListTasksResponse{Items: wire.Each(page.Items, showTask), NextPageToken: page.Next, Incomplete: notYet}, err
 }
 
-func (s operatorService) GetTask(ctx context.Context, r *apiv1.GetTaskRequest) (*apiv1.TaskView, error) {
+func (s lookService) GetTask(ctx context.Context, r *apiv1.GetTaskRequest) (*apiv1.TaskView, error) {
 	const op = "operator.task"
 	var task view.Task
 	var refused *api.Error
@@ -105,27 +124,27 @@ func (s operatorService) GetTask(ctx context.Context, r *apiv1.GetTaskRequest) (
 	return showTask(task), nil
 }
 
-func (s operatorService) ListOffers(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListOffersResponse, error) {
+func (s lookService) ListOffers(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListOffersResponse, error) {
 	page, err := readPage(ctx, s.leading, "operator.offers", queryOf(r), view.OfferList)
 	return &apiv1.ListOffersResponse{Items: wire.Each(page.Items, showOffer), NextPageToken: page.Next}, err
 }
 
-func (s operatorService) ListExecutors(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListExecutorsResponse, error) {
+func (s lookService) ListExecutors(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListExecutorsResponse, error) {
 	page, notYet, err := readReported(s.leading, "operator.executors", queryOf(r), view.ExecutorList, s.leading.lookFor(ctx, "operator.executors"))
 	return &apiv1.ListExecutorsResponse{Items: wire.Each(page.Items, showExecutor), NextPageToken: page.Next, Incomplete: notYet}, err
 }
 
-func (s operatorService) ListOperations(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListOperationsResponse, error) {
+func (s lookService) ListOperations(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListOperationsResponse, error) {
 	page, err := readPage(ctx, s.leading, "operator.operations", queryOf(r), view.OperationList)
 	return &apiv1.ListOperationsResponse{Items: wire.Each(page.Items, showOperation), NextPageToken: page.Next}, err
 }
 
-func (s operatorService) ListRoles(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListRolesResponse, error) {
+func (s lookService) ListRoles(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListRolesResponse, error) {
 	page, index, err := readList(ctx, s.leading, "operator.roles", r, view.RoleList)
 	return &apiv1.ListRolesResponse{Items: wire.Each(page.Items, showRole), NextPageToken: page.Next, AppliedIndex: index}, err
 }
 
-func (s operatorService) ListUsage(ctx context.Context, r *apiv1.ListUsageRequest) (*apiv1.ListUsageResponse, error) {
+func (s lookService) ListUsage(ctx context.Context, r *apiv1.ListUsageRequest) (*apiv1.ListUsageResponse, error) {
 	const op = "operator.usage"
 	query := view.UsageQuery{Query: view.Query{Limit: int(r.GetLimit()), After: r.GetPageToken()}}
 	var err error
@@ -144,18 +163,18 @@ func (s operatorService) ListUsage(ctx context.Context, r *apiv1.ListUsageReques
 }
 
 // ListChanges lists the changes that this master itself was asked to make, so any master can answer it.
-func (s operatorService) ListChanges(_ context.Context, r *apiv1.ListChangesRequest) (*apiv1.ListChangesResponse, error) {
+func (s lookService) ListChanges(_ context.Context, r *apiv1.ListChangesRequest) (*apiv1.ListChangesResponse, error) {
 	return s.guard.Changes(s.config.ID, r)
 }
 
-func (operatorService) CheckConstraint(_ context.Context, r *apiv1.CheckConstraintRequest) (*apiv1.CheckConstraintResponse, error) {
+func (lookService) CheckConstraint(_ context.Context, r *apiv1.CheckConstraintRequest) (*apiv1.CheckConstraintResponse, error) {
 	if _, err := constraint.Compile(r.GetConstraint()); err != nil {
 		return nil, api.E("constraint.check", api.Invalid, "", err)
 	}
 	return &apiv1.CheckConstraintResponse{}, nil
 }
 
-func (s operatorService) Explain(ctx context.Context, r *apiv1.ExplainRequest) (*apiv1.ExplainResponse, error) {
+func (s lookService) Explain(ctx context.Context, r *apiv1.ExplainRequest) (*apiv1.ExplainResponse, error) {
 	var explained view.Explanation
 	var asked view.ShapeAsked
 	var inVain bool
@@ -191,7 +210,7 @@ func (s operatorService) Explain(ctx context.Context, r *apiv1.ExplainRequest) (
 	return answer, nil
 }
 
-func (s operatorService) KillTask(ctx context.Context, r *apiv1.KillTaskRequest) (*apiv1.KillTaskResponse, error) {
+func (s changeService) KillTask(ctx context.Context, r *apiv1.KillTaskRequest) (*apiv1.KillTaskResponse, error) {
 	grace, err := durationOf("operator.kill", "grace", r.GetGrace())
 	if err != nil {
 		return nil, err
@@ -214,7 +233,7 @@ func (s operatorService) KillTask(ctx context.Context, r *apiv1.KillTaskRequest)
 	return response, nil
 }
 
-func (s operatorService) RemoveFramework(ctx context.Context, r *apiv1.RemoveFrameworkRequest) (*apiv1.ActionResponse, error) {
+func (s changeService) RemoveFramework(ctx context.Context, r *apiv1.RemoveFrameworkRequest) (*apiv1.ActionResponse, error) {
 	s.noteFramework(ctx, r.GetFrameworkId())
 	answer, err := s.leading.act(ctx, "operator.remove", core.RemoveFramework{Framework: r.GetFrameworkId(), Force: r.GetForce()})
 	return actionResponse(r.GetFrameworkId(), answer, err)
@@ -227,7 +246,7 @@ func actionResponse(subject string, answer any, err error) (*apiv1.ActionRespons
 	return &apiv1.ActionResponse{Subject: subject, Message: fmt.Sprint(answer)}, nil
 }
 
-func (s operatorService) MarkAgent(ctx context.Context, r *apiv1.MarkAgentRequest) (*apiv1.ActionResponse, error) {
+func (s changeService) MarkAgent(ctx context.Context, r *apiv1.MarkAgentRequest) (*apiv1.ActionResponse, error) {
 	const op = "operator.mark"
 	s.noteAgents(ctx, r.GetAgentId())
 	grace, err := durationOf(op, "grace", r.GetGrace())
@@ -253,7 +272,7 @@ func (s operatorService) MarkAgent(ctx context.Context, r *apiv1.MarkAgentReques
 	return actionResponse(r.GetAgentId(), answer, err)
 }
 
-func (s operatorService) SetMaintenance(ctx context.Context, r *apiv1.SetMaintenanceRequest) (*apiv1.ActionResponse, error) {
+func (s changeService) SetMaintenance(ctx context.Context, r *apiv1.SetMaintenanceRequest) (*apiv1.ActionResponse, error) {
 	const op = "operator.maintenance"
 	action := core.SetMaintenance{Agents: r.GetAgentIds()}
 	if n := len(action.Agents); n > registry.MaintenanceAgentsMax {
@@ -273,7 +292,7 @@ func (s operatorService) SetMaintenance(ctx context.Context, r *apiv1.SetMainten
 	return actionResponse("", answer, err)
 }
 
-func (s operatorService) Reserve(ctx context.Context, r *apiv1.ReserveRequest) (*apiv1.ActionResponse, error) {
+func (s changeService) Reserve(ctx context.Context, r *apiv1.ReserveRequest) (*apiv1.ActionResponse, error) {
 	const op = "agent.reserve"
 	s.noteAgents(ctx, r.GetAgentId())
 	resources, err := api.ParseResources(r.GetResources())
@@ -298,7 +317,7 @@ func (s operatorService) Reserve(ctx context.Context, r *apiv1.ReserveRequest) (
 	return actionResponse(r.GetAgentId(), answer, err)
 }
 
-func (s operatorService) SetRole(ctx context.Context, r *apiv1.SetRoleRequest) (*apiv1.RoleView, error) {
+func (s changeService) SetRole(ctx context.Context, r *apiv1.SetRoleRequest) (*apiv1.RoleView, error) {
 	const op = "operator.role"
 	role := api.Role(r.GetRole())
 	if err := role.Check(); err != nil {
@@ -358,7 +377,7 @@ func durationOf(op, what string, d *durationpb.Duration) (time.Duration, error) 
 	return value, nil
 }
 
-func (s operatorService) SetSecret(ctx context.Context, r *apiv1.SetSecretRequest) (*apiv1.ActionResponse, error) {
+func (s changeService) SetSecret(ctx context.Context, r *apiv1.SetSecretRequest) (*apiv1.ActionResponse, error) {
 	id := api.SecretID(r.GetName())
 	sealed, err := vault.Seal(s.config.Trust.Key, id, r.GetValue())
 	if err != nil {
@@ -368,18 +387,18 @@ func (s operatorService) SetSecret(ctx context.Context, r *apiv1.SetSecretReques
 	return actionResponse(r.GetName(), answer, err)
 }
 
-func (s operatorService) RemoveSecret(ctx context.Context, r *apiv1.RemoveSecretRequest) (*apiv1.ActionResponse, error) {
+func (s changeService) RemoveSecret(ctx context.Context, r *apiv1.RemoveSecretRequest) (*apiv1.ActionResponse, error) {
 	answer, err := s.leading.act(ctx, "secret.rm", core.Set{Setting: settings.NoSecret{ID: api.SecretID(r.GetName())}})
 	return actionResponse(r.GetName(), answer, err)
 }
 
-func (s operatorService) ListSecrets(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListSecretsResponse, error) {
+func (s lookService) ListSecrets(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListSecretsResponse, error) {
 	page, err := readPage(ctx, s.leading, "secret.list", queryOf(r), view.SecretList)
 	return &apiv1.ListSecretsResponse{Items: wire.Each(page.Items, showSecret), NextPageToken: page.Next}, err
 }
 
 // noteAgents records in the audit log the IDs of agents that a call names by their hostnames.
-func (s operatorService) noteAgents(ctx context.Context, said ...string) {
+func (s changeService) noteAgents(ctx context.Context, said ...string) {
 	s.noteMeant(ctx, func(c view.Cluster) (meant []audit.Object) {
 		for _, name := range said {
 			if id, err := c.FindAgent("", name, view.Whole); err == nil && string(id) != name {
@@ -391,7 +410,7 @@ func (s operatorService) noteAgents(ctx context.Context, said ...string) {
 }
 
 // noteFramework records in the audit log the ID of a framework that a call names by its name.
-func (s operatorService) noteFramework(ctx context.Context, said string) {
+func (s changeService) noteFramework(ctx context.Context, said string) {
 	s.noteMeant(ctx, func(c view.Cluster) []audit.Object {
 		id, err := c.FindFramework("", said, view.Whole)
 		if err != nil || id == api.FrameworkID(said) {
@@ -403,7 +422,7 @@ func (s operatorService) noteFramework(ctx context.Context, said string) {
 
 // noteMeant records objects that the leader finds, even if the caller may not see them, because the audit log is not
 // for the caller. When this master does not lead, nothing is recorded, and the call itself will be refused.
-func (s operatorService) noteMeant(ctx context.Context, find func(view.Cluster) []audit.Object) {
+func (s changeService) noteMeant(ctx context.Context, find func(view.Cluster) []audit.Object) {
 	var meant []audit.Object
 	if s.leading.ask(ctx, "audit", func(c view.Cluster, _ time.Time) {
 		c.Sees = rights.All()

@@ -14,17 +14,22 @@ import (
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/core/settings"
 	"github.com/tenderhq/tender/master/internal/guard"
+	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// This file serves what people ask about principals: who they are, what they may do, and changes of that.
+// principalService answers what people ask about principals: who they are, what they may do, and changes of that.
+type principalService struct {
+	raft    *raftlog.Log
+	leading *leadership
+}
 
-func (operatorService) WhoAmI(ctx context.Context, _ *apiv1.WhoAmIRequest) (*apiv1.WhoAmIResponse, error) {
+func (principalService) WhoAmI(ctx context.Context, _ *apiv1.WhoAmIRequest) (*apiv1.WhoAmIResponse, error) {
 	caller := guard.CallerOf(ctx)
 	return &apiv1.WhoAmIResponse{Kind: string(caller.Kind), Name: caller.Name, Grants: wire.Each(caller.Grants, wire.GrantToProto)}, nil
 }
 
-func (operatorService) CanI(ctx context.Context, r *apiv1.CanIRequest) (*apiv1.CanIResponse, error) {
+func (principalService) CanI(ctx context.Context, r *apiv1.CanIRequest) (*apiv1.CanIResponse, error) {
 	err := rights.Can(guard.CallerOf(ctx), wire.GrantFromProto(r.GetWish()))
 	switch {
 	case err == nil:
@@ -35,7 +40,7 @@ func (operatorService) CanI(ctx context.Context, r *apiv1.CanIRequest) (*apiv1.C
 	return &apiv1.CanIResponse{Why: err.Err.Error()}, nil
 }
 
-func (s operatorService) ListPrincipals(_ context.Context, r *apiv1.ListRequest) (*apiv1.ListPrincipalsResponse, error) {
+func (s principalService) ListPrincipals(_ context.Context, r *apiv1.ListRequest) (*apiv1.ListPrincipalsResponse, error) {
 	if s.leading.now.Load() == nil && !r.GetStale() {
 		return nil, s.leading.notLeader("operator.principals")
 	}
@@ -65,7 +70,7 @@ func showPrincipal(name string, p registry.Principal) *apiv1.PrincipalView {
 	}
 }
 
-func (s operatorService) Grant(ctx context.Context, r *apiv1.GrantRequest) (*apiv1.ActionResponse, error) {
+func (s principalService) Grant(ctx context.Context, r *apiv1.GrantRequest) (*apiv1.ActionResponse, error) {
 	const op = "principal.grant"
 	grant := wire.GrantFromProto(r.GetGrant())
 	if err := grant.Check(); err != nil {
@@ -75,7 +80,7 @@ func (s operatorService) Grant(ctx context.Context, r *apiv1.GrantRequest) (*api
 	return actionResponse(r.GetPrincipal(), answer, err)
 }
 
-func (s operatorService) Revoke(ctx context.Context, r *apiv1.RevokeRequest) (*apiv1.ActionResponse, error) {
+func (s principalService) Revoke(ctx context.Context, r *apiv1.RevokeRequest) (*apiv1.ActionResponse, error) {
 	const op = "principal.revoke"
 	if r.GetPrincipal() == "" {
 		return nil, api.E(op, api.Invalid, "", errors.New("no principal is named"))

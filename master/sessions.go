@@ -125,11 +125,6 @@ func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, 
 
 func agentEventBytes(e agentEvent) int { return protocol.AgentEventBytes(e.event) }
 
-// streams describes this leadership to functions that send on streams until it is over.
-func (l *leader) streams() outbox.Serving {
-	return outbox.Serving{Beside: l.leading.beside.Go, Over: l.over(), Ended: l.leading.notLeader}
-}
-
 // cutOff returns the reason that the core is given when a stream ends because its peer read too slowly; "" when it ends
 // for another reason.
 func cutOff(why error) string {

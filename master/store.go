@@ -383,7 +383,7 @@ const (
 
 // writeStore makes the writes of a call, which have that many bytes, and returns the reply to each. The bytes count as
 // under way until the quorum has answered, even if the caller no longer waits.
-func (l *leader) writeStore(ctx context.Context, op string, writes core.StoreWrites, bytes int) ([]core.Reply, error) {
+func (l *callers) writeStore(ctx context.Context, op string, writes core.StoreWrites, bytes int) ([]core.Reply, error) {
 	weight := min(max(bytes, storeWriteBytesMin*len(writes)), storeWriteBytesMax)
 	if !l.stores.writes.Take(ctx, l.over(), intake.SenderOf(ctx), weight) {
 		return nil, l.notSent(ctx, op)
@@ -409,7 +409,7 @@ func (l *leader) writeStore(ctx context.Context, op string, writes core.StoreWri
 }
 
 // awaitWrites gives the weight of writes back when the last of them are answered.
-func (l *leader) awaitWrites(replies <-chan core.Reply, last, weight int) {
+func (l *callers) awaitWrites(replies <-chan core.Reply, last, weight int) {
 	defer l.stores.writes.Give(weight)
 	for range last {
 		select {

@@ -64,7 +64,13 @@ func (s trustService) Sign(ctx context.Context, request *apiv1.SignRequest) (*ap
 	return asLeader(s.leading, "trust.sign", func() (*apiv1.SignResponse, error) { return s.proof.registrar.Sign(ctx, request) })
 }
 
-func (s operatorService) CreateToken(ctx context.Context, request *apiv1.CreateTokenRequest) (*apiv1.CreateTokenResponse, error) {
+// identityService gives out what proves who somebody is: tokens to join with, and tickets for agents.
+type identityService struct {
+	leading *leadership
+	proof   *proof
+}
+
+func (s identityService) CreateToken(ctx context.Context, request *apiv1.CreateTokenRequest) (*apiv1.CreateTokenResponse, error) {
 	if _, err := s.leading.mine("token.create"); err != nil { // a follower may not know the latest grants
 		return nil, err
 	}
@@ -75,35 +81,35 @@ func (s operatorService) CreateToken(ctx context.Context, request *apiv1.CreateT
 	return made, err
 }
 
-func (s operatorService) ListTokens(ctx context.Context, request *apiv1.ListTokensRequest) (*apiv1.ListTokensResponse, error) {
+func (s identityService) ListTokens(ctx context.Context, request *apiv1.ListTokensRequest) (*apiv1.ListTokensResponse, error) {
 	return asLeader(s.leading, "token.list", func() (*apiv1.ListTokensResponse, error) { return s.proof.registrar.ListTokens(ctx, request) })
 }
 
-func (s operatorService) RevokeToken(ctx context.Context, request *apiv1.RevokeTokenRequest) (*apiv1.ActionResponse, error) {
+func (s identityService) RevokeToken(ctx context.Context, request *apiv1.RevokeTokenRequest) (*apiv1.ActionResponse, error) {
 	return s.proof.registrar.RevokeToken(ctx, request)
 }
 
-func (s operatorService) GetAuthority(ctx context.Context, request *apiv1.GetAuthorityRequest) (*apiv1.AuthorityView, error) {
+func (s identityService) GetAuthority(ctx context.Context, request *apiv1.GetAuthorityRequest) (*apiv1.AuthorityView, error) {
 	return asLeader(s.leading, "authority.get", func() (*apiv1.AuthorityView, error) { return s.proof.registrar.GetAuthority(ctx, request) })
 }
 
-func (s operatorService) RotateAuthority(ctx context.Context, request *apiv1.RotateAuthorityRequest) (*apiv1.AuthorityView, error) {
+func (s identityService) RotateAuthority(ctx context.Context, request *apiv1.RotateAuthorityRequest) (*apiv1.AuthorityView, error) {
 	return asLeader(s.leading, "authority.rotate", func() (*apiv1.AuthorityView, error) {
 		return s.proof.registrar.RotateAuthority(ctx, request, guard.ScopeOf(ctx))
 	})
 }
 
-func (s operatorService) SignHosts(ctx context.Context, request *apiv1.SignHostsRequest) (*apiv1.SignResponse, error) {
+func (s identityService) SignHosts(ctx context.Context, request *apiv1.SignHostsRequest) (*apiv1.SignResponse, error) {
 	return asLeader(s.leading, "trust.hosts", func() (*apiv1.SignResponse, error) { return s.proof.registrar.SignHosts(ctx, request) })
 }
 
 // Tickets let whoever was granted it look into tasks at their agents, which do not know the grants.
 
-func (s operatorService) GetReadTicket(ctx context.Context, r *apiv1.TicketRequest) (*apiv1.Ticket, error) {
+func (s identityService) GetReadTicket(ctx context.Context, r *apiv1.TicketRequest) (*apiv1.Ticket, error) {
 	return s.signTicket(ctx, rights.TicketToRead, r)
 }
 
-func (s operatorService) GetExecTicket(ctx context.Context, r *apiv1.TicketRequest) (*apiv1.Ticket, error) {
+func (s identityService) GetExecTicket(ctx context.Context, r *apiv1.TicketRequest) (*apiv1.Ticket, error) {
 	if r.GetTaskId() == "" && r.GetFrameworkId() != "" {
 		return nil, api.E("ticket.exec", api.Invalid, r.GetFrameworkId(), errors.New("no task is named; a ticket to run commands is for one task"))
 	}
@@ -111,7 +117,7 @@ func (s operatorService) GetExecTicket(ctx context.Context, r *apiv1.TicketReque
 }
 
 // signTicket gives the caller a ticket, if the caller may have it.
-func (s operatorService) signTicket(ctx context.Context, opens rights.Ticket, r *apiv1.TicketRequest) (*apiv1.Ticket, error) {
+func (s identityService) signTicket(ctx context.Context, opens rights.Ticket, r *apiv1.TicketRequest) (*apiv1.Ticket, error) {
 	op := "ticket." + string(opens)
 	t := ticket.Ticket{
 		For: transport.CallerOf(ctx), Opens: opens, Agent: api.AgentID(r.GetAgentId()),
