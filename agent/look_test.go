@@ -85,6 +85,46 @@ func TestLookingIntoAnAgent(t *testing.T) {
 	if text, code := read("/v1/files/f1/t1/stdout", "bytes=3-5"); text != "345" || code != http.StatusPartialContent {
 		t.Errorf("a range is %q, %d", text, code)
 	}
+	folder := filepath.Join(config.DataDir, "sandboxes/f1/command/tasks/t1")
+	const hole = 1 << 20
+	for _, name := range []string{"image", "stderr"} { // one is the task's own, of the other the head was given back to the disk
+		file, err := os.OpenFile(filepath.Join(folder, name), os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.WriteAt([]byte("tail"), hole); err != nil {
+			t.Fatal(err)
+		}
+		file.Close()
+	}
+	if text, code := read("/v1/files/f1/t1/image", ""); text != strings.Repeat("\x00", hole)+"tail" || code != http.StatusOK {
+		t.Errorf("%d bytes of a file with a hole were sent, %d", len(text), code)
+	}
+	if text, code := read("/v1/files/f1/t1/image", "bytes=3-5"); text != "\x00\x00\x00" || code != http.StatusPartialContent {
+		t.Errorf("a range of a hole is %.20q, %d", text, code)
+	}
+	if text, code := read("/v1/files/f1/t1/stderr", ""); text != "tail" || code != http.StatusOK {
+		t.Errorf("an output without its head is %.20q, %d", text, code)
+	}
+	if text, code := read("/v1/files/f1/t1/stderr", "bytes=3-5"); !strings.Contains(text, "begins at 1048576") || code != http.StatusBadRequest {
+		t.Errorf("a range of the head that was given back is %.20q, %d", text, code)
+	}
+	for _, span := range []string{"bytes=1048577-", "bytes=-3"} {
+		if text, code := read("/v1/files/f1/t1/stderr", span); text != "ail" || code != http.StatusPartialContent {
+			t.Errorf("%s of an output without its head are %.20q, %d", span, text, code)
+		}
+	}
+	if _, code := read("/v1/files/f1/t1/stderr", "bytes=1048580-"); code != http.StatusRequestedRangeNotSatisfiable {
+		t.Errorf("a range behind the end is answered by %d", code)
+	}
+	for _, name := range []string{"image", "stderr"} {
+		if err := os.Remove(filepath.Join(folder, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(folder, "stderr"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if text, _ := read("/v1/files/f1/t1/?limit=1", ""); text != page(t, text, "stderr", "stderr") {
 		t.Errorf("the first page is %q", text)
 	}
@@ -92,7 +132,7 @@ func TestLookingIntoAnAgent(t *testing.T) {
 		t.Errorf("the second page is %q", text)
 	}
 	for name, target := range map[string]string{"out": "/etc/passwd", "loop": "loop", "key": "../../../../../secret"} {
-		if err := os.Symlink(target, filepath.Join(config.DataDir, "sandboxes/f1/command/tasks/t1", name)); err != nil {
+		if err := os.Symlink(target, filepath.Join(folder, name)); err != nil {
 			t.Fatal(err)
 		}
 		if text, code := read("/v1/files/f1/t1/"+name, ""); code != http.StatusForbidden || !strings.Contains(text, "link out of the task's folder") {

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// contentFrom returns the offset of the first byte, from offset on, that is not in a hole of the file, or the file's
+// ContentFrom returns the offset of the first byte, from offset on, that is not in a hole of the file, or the file's
 // end. A file system without holes reports everything as content.
-func contentFrom(file *os.File, offset, size int64) (int64, error) {
+func ContentFrom(file *os.File, offset, size int64) (int64, error) {
 	content, err := unix.Seek(int(file.Fd()), offset, unix.SEEK_DATA)
 	switch {
 	case errors.Is(err, unix.ENXIO):

@@ -4,5 +4,5 @@ package tail
 
 import "os"
 
-// contentFrom returns the offset, because on this system nothing is given back to the disk.
-func contentFrom(_ *os.File, offset, _ int64) (int64, error) { return offset, nil }
+// ContentFrom returns the offset, because on this system nothing is given back to the disk.
+func ContentFrom(_ *os.File, offset, _ int64) (int64, error) { return offset, nil }

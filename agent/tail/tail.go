@@ -176,7 +176,7 @@ func lastLines(file *os.File, size int64, lines int, chunk []byte) (int64, error
 				return begin + int64(i) + 1, nil
 			}
 		}
-		if content, err := contentFrom(file, begin, size); err != nil || content > begin {
+		if content, err := ContentFrom(file, begin, size); err != nil || content > begin {
 			return content, err // what is before was given back to the disk
 		}
 		end = begin
@@ -202,7 +202,7 @@ func (f *File) send(file *os.File, size int64, chunk []byte) error {
 		if n == 0 {
 			return nil // the file was made shorter
 		}
-		content, failed := contentFrom(file, f.Offset, size)
+		content, failed := ContentFrom(file, f.Offset, size)
 		if failed != nil {
 			return failed
 		}

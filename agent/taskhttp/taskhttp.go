@@ -106,19 +106,38 @@ func (s Server) Files(w http.ResponseWriter, r *http.Request) {
 	case info.IsDir():
 		s.listFolder(w, r, file)
 	case info.Mode().IsRegular():
-		w.Header().Set("Content-Type", "application/octet-stream") // so that a browser does not show it as one of our pages
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		if r.Header.Get("Range") != "" {
-			http.ServeContent(w, r, "", info.ModTime(), file)
-			return
-		}
-		if err := tail.CopyFile(reader.folder, &tail.File{Name: name, To: w}); err != nil {
-			s.Log.Warn().Err(err).Str("path", r.URL.Path).Msg("a file of a task was not sent completely")
-			panic(http.ErrAbortHandler) // so that nobody takes a part for the whole file
-		}
+		s.sendFile(w, r, reader.folder, file, info)
 	default:
 		visitors.Answer(w, api.E("agent.files", api.Invalid, name, errors.New("neither a file nor a folder")))
 	}
+}
+
+// sendFile sends a file, or the range of it that is asked for. A hole of an output is what upkeep has given back to the
+// disk, and no zeros that the task has written: it is left out, and a range that begins in it is refused.
+func (s Server) sendFile(w http.ResponseWriter, r *http.Request, folder tail.Folder, file *os.File, info fs.FileInfo) {
+	w.Header().Set("Content-Type", "application/octet-stream") // so that a browser does not show it as one of our pages
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	name, span, size := path.Clean(r.PathValue("path")), r.Header.Get("Range"), info.Size()
+	if name != "stdout" && name != "stderr" {
+		http.ServeContent(w, r, "", info.ModTime(), file)
+		return
+	}
+	if span == "" {
+		if err := tail.CopyFile(folder, &tail.File{Name: name, To: w}); err != nil {
+			s.Log.Warn().Err(err).Str("path", r.URL.Path).Msg("a file of a task was not sent completely")
+			panic(http.ErrAbortHandler) // so that nobody takes a part for the whole file
+		}
+		return
+	}
+	var begin int64
+	if _, _ = fmt.Sscanf(span, "bytes=%d", &begin); begin < 0 { // what is no range is refused below
+		begin = max(size+begin, 0)
+	}
+	if content, err := tail.ContentFrom(file, begin, size); err == nil && content > begin && begin < size {
+		visitors.Answer(w, api.E("agent.files", api.Invalid, name, fmt.Errorf("what is kept of it begins at %d", content)))
+		return
+	}
+	http.ServeContent(w, r, "", info.ModTime(), file)
 }
 
 // refusal says why a file of a task can't be opened. What the task has put there is no fault of the agent.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -33,6 +34,8 @@ type File struct {
 	Ticket string
 	// Most is how many bytes the file may have. 0: there is no limit.
 	Most int64
+	// span is the range of the file that is asked for, as HTTP writes it. "": all of it.
+	span string
 }
 
 // ErrNoAddress says that nothing of a task can be read or entered. Asking again does not help: an agent tells its address
@@ -65,6 +68,44 @@ func (f File) Copy(ctx context.Context, to io.Writer) error {
 		return api.E(op, api.Invalid, f.subject(), fmt.Errorf("this is a folder; it has %s", contents(response.Body)))
 	}
 	return f.copy(to, response.Body)
+}
+
+// Part returns at most that many bytes of the file from the offset on, and how many bytes the file has. With a negative
+// offset, or most 0, it only tells that. The kinds of its errors are those of Copy; a range of an output that is no longer
+// kept is Invalid.
+func (f File) Part(ctx context.Context, offset, most int64) (data []byte, size int64, err error) {
+	if f.Address == "" {
+		return nil, 0, f.noAddress()
+	}
+	f.span = "bytes=-1"
+	if none := offset < 0 || most <= 0; none {
+		most = 0
+	} else {
+		offset = min(offset, math.MaxInt64-most)
+		f.span = fmt.Sprintf("bytes=%d-%d", offset, offset+most-1)
+	}
+	response, err := f.ask(ctx, "files", f.name(), url.Values{})
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { _ = response.Body.Close() }() // what is needed was read
+	_, whole, ranged := strings.Cut(response.Header.Get("Content-Range"), "/")
+	switch {
+	case response.Header.Get("Content-Type") == "application/json":
+		return nil, 0, api.E(op, api.Invalid, f.subject(), errors.New("this is a folder"))
+	case !ranged: // an empty file has no ranges
+		return []byte{}, 0, nil
+	case response.StatusCode == http.StatusRequestedRangeNotSatisfiable: // the file ends before
+		most = 0
+	}
+	size, err = strconv.ParseInt(whole, 10, 64)
+	if err == nil {
+		data, err = io.ReadAll(io.LimitReader(response.Body, most))
+	}
+	if err != nil {
+		return nil, 0, api.E(op, api.Unavailable, f.subject(), err)
+	}
+	return data, size, nil
 }
 
 // Follow writes an output of the task, which Path names as stdout or stderr: what there is from the offset on, and then
@@ -183,11 +224,14 @@ func (f File) ask(ctx context.Context, what, name string, query url.Values) (*ht
 	if err != nil {
 		return nil, api.E(op, api.Unavailable, f.subject(), err)
 	}
-	if response.StatusCode == http.StatusOK {
+	switch response.StatusCode {
+	case http.StatusOK, http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable:
 		return response, nil
 	}
 	defer func() { _ = response.Body.Close() }() // what is needed was read
 	switch response.StatusCode {
+	case http.StatusBadRequest:
+		return nil, api.E(op, api.Invalid, f.subject(), errors.New(after(api.Invalid, why(response))))
 	case http.StatusNotFound:
 		return nil, api.E(op, api.NotFound, f.subject(), errors.New(after(api.NotFound, why(response))))
 	case http.StatusForbidden:
@@ -208,6 +252,9 @@ func (f File) get(ctx context.Context, what, name string, query url.Values) (*ht
 		return nil, err
 	}
 	trust.ShowTicket(request, f.Ticket)
+	if f.span != "" {
+		request.Header.Set("Range", f.span)
+	}
 	transport := &http.Transport{DisableKeepAlives: true} // one connection for each file
 	if f.Dial != nil {
 		transport.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) { return f.Dial(ctx, address) }

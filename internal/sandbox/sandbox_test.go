@@ -3,10 +3,12 @@ package sandbox_test
 import (
 	"bytes"
 	"errors"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/sandbox"
@@ -31,6 +33,17 @@ func agent(w http.ResponseWriter, r *http.Request) {
 		w.Write([]byte(`{"items":[{"name":"a"},{"name":"b"}]}`))
 	case "/v1/files/f1/t1/ill":
 		http.Error(w, "the disk is ill", http.StatusInternalServerError)
+	case "/v1/files/f1/t1/ranges":
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader("0123456789"))
+	case "/v1/files/f1/t1/empty":
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(""))
+	case "/v1/files/f1/t1/trimmed":
+		http.Error(w, "agent.files: trimmed: invalid: what is kept of it begins at 65536", http.StatusBadRequest)
+	case "/v1/files/f1/t1/short":
+		w.Header().Set("Content-Range", "bytes 0-8/10")
+		w.Header().Set("Content-Length", "9")
+		w.WriteHeader(http.StatusPartialContent)
+		w.Write([]byte("0123"))
 	default:
 		http.Error(w, "no such file", http.StatusNotFound)
 	}
@@ -99,5 +112,47 @@ func TestFollow(t *testing.T) {
 	}
 	if n, err := file.Follow(t.Context(), 0, full{}); n != 0 || !errors.Is(err, errFull) {
 		t.Errorf("%d bytes are in a writer that is full: %v", n, err)
+	}
+}
+
+// TestPart reads a range of a file, of which there may be less, or nothing any more.
+func TestPart(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(agent))
+	defer server.Close()
+	file := sandbox.File{Task: api.TaskRef{Framework: "f1", Task: "t1"}, Address: strings.TrimPrefix(server.URL, "http://")}
+	for _, c := range []struct {
+		path         string
+		offset, most int64
+		size         int64
+		want         string
+		kind         api.Kind
+	}{
+		{"ranges", 0, 4, 10, "0123", 0},
+		{"ranges", 8, 4, 10, "89", 0},
+		{"ranges", 10, 4, 10, "", 0},
+		{"ranges", math.MaxInt64, 4, 10, "", 0},
+		{"ranges", -1, 4, 10, "", 0},
+		{"ranges", 3, 0, 10, "", 0},
+		{"empty", 0, 4, 0, "", 0},
+		{"empty", -1, 4, 0, "", 0},
+		{"trimmed", 0, 4, 0, "begins at 65536", api.Invalid},
+		{"parts", 0, 4, 0, "a folder", api.Invalid},
+		{"short", 0, 9, 0, "unexpected EOF", api.Unavailable},
+		{"other", 0, 4, 0, "no such file", api.NotFound},
+	} {
+		file.Path = c.path
+		data, size, err := file.Part(t.Context(), c.offset, c.most)
+		switch {
+		case c.kind == 0:
+			if err != nil || string(data) != c.want || data == nil || size != c.size {
+				t.Errorf("%s from %d: %q of %d, %v", c.path, c.offset, data, size, err)
+			}
+		case !api.Is(err, c.kind) || !strings.Contains(err.Error(), c.want):
+			t.Errorf("%s from %d: %v, want %v and %q", c.path, c.offset, err, c.kind, c.want)
+		}
+	}
+	file.Address = ""
+	if _, _, err := file.Part(t.Context(), 0, 1); !api.Is(err, api.Unavailable) {
+		t.Errorf("an agent without HTTP: %v", err)
 	}
 }

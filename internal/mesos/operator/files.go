@@ -1,9 +1,7 @@
 package operator
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"net/http"
 	"path"
 	"slices"
@@ -123,32 +121,6 @@ func fileInfo(name string, item sandbox.Item) *mesosv1.FileInfo {
 	}
 }
 
-// errEnough ends the reading of a file.
-var errEnough = errors.New("enough was read")
-
-// window keeps a part of what is written to it.
-type window struct {
-	skip int64
-	most int64
-	kept bytes.Buffer
-}
-
-func (w *window) Write(p []byte) (int, error) {
-	size := len(p)
-	if w.skip >= int64(len(p)) {
-		w.skip -= int64(len(p))
-		return size, nil
-	}
-	p = p[w.skip:]
-	w.skip = 0
-	if left := w.most - int64(w.kept.Len()); int64(len(p)) > left {
-		w.kept.Write(p[:left])
-		return 0, errEnough
-	}
-	w.kept.Write(p)
-	return size, nil
-}
-
 // readFile reads a part of a file, and tells its size.
 func (r request) readFile(name string, offset int64, length *uint64) ([]byte, int64, error) {
 	most := int64(readBytesMax)
@@ -165,28 +137,7 @@ func (r request) readFile(name string, offset int64, length *uint64) ([]byte, in
 	if err != nil {
 		return nil, 0, err
 	}
-	folder := file
-	folder.Path = path.Dir(file.Path)
-	items, _, err := folder.List(ctx, filesMax)
-	if err != nil {
-		return nil, 0, err
-	}
-	at := slices.IndexFunc(items, func(i sandbox.Item) bool { return i.Name == path.Base(file.Path) })
-	switch {
-	case at < 0 || file.Path == "" || file.Path == ".":
-		return nil, 0, codec.Refuse(http.StatusNotFound, "%s is no file", name)
-	case items[at].Kind != "file":
-		return nil, 0, codec.Refuse(http.StatusBadRequest, "Cannot read from a directory")
-	}
-	size := items[at].Bytes
-	if offset < 0 || offset >= size || most == 0 {
-		return []byte{}, size, nil // there must be data in an answer, even if there is none
-	}
-	part := &window{skip: offset, most: most}
-	if err := file.Copy(ctx, part); err != nil && !errors.Is(err, errEnough) && int64(part.kept.Len()) < most {
-		return nil, 0, err
-	}
-	return part.kept.Bytes(), size, nil
+	return file.Part(ctx, offset, most)
 }
 
 // pathOf is the path that a request names.

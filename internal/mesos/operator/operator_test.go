@@ -34,8 +34,19 @@ func agentFiles(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/v1/files/framework-1/my task/", "/v1/files/framework-1/my%20task/", "/v1/files/framework-1/job/", "/v1/files/framework-1/job":
 		fmt.Fprint(w, `{"items":[{"name":"data","kind":"folder","modified":"2026-11-27T03:00:00Z"},{"name":"stdout","kind":"file","bytes":11,"modified":"2026-11-27T03:00:00Z"}]}`)
+	case "/v1/files/framework-1/job/data":
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"items":[]}`)
+	case "/v1/files/framework-1/job/large":
+		if r.Header.Get("Range") == "" {
+			http.Error(w, "all of a large file is asked for", http.StatusInternalServerError)
+			return
+		}
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(strings.Repeat(".", 1<<20)+"end"))
+	case "/v1/files/framework-1/job/stderr":
+		http.Error(w, "agent.files: stderr: invalid: what is kept of it begins at 65536", http.StatusBadRequest)
 	case "/v1/files/framework-1/my%20task/stdout", "/v1/files/framework-1/job/stdout":
-		fmt.Fprint(w, "hello world")
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader("hello world"))
 	default:
 		http.Error(w, "not_found: no such file "+r.URL.Path+"?"+r.URL.RawQuery, http.StatusNotFound)
 	}
