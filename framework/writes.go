@@ -17,7 +17,7 @@ import (
 const (
 	// writeCallsMax is how many calls with writes a session has under way. Writes that come meanwhile wait, and then go
 	// together, because a call costs far more than a write.
-	writeCallsMax = 8
+	writeCallsMax = 32
 	// writeCallBytesMax bounds the writes of a call; a single one may be larger. Masters read as much at once.
 	writeCallBytesMax = 7 << 10
 )
