@@ -63,11 +63,6 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if !is {
 		return c.CodecV2.Marshal(v)
 	}
-	if news, is := v.(*apiv1.WatchResponse); is {
-		if encoded := news.ProtoReflect().GetUnknown(); len(encoded) >= sharedValueMin {
-			return aroundEncoded(news, encoded)
-		}
-	}
 	if largeValues(message) > 0 {
 		return aroundValues(message, func(value []byte) mem.Buffer { return mem.SliceBuffer(value) })
 	}
@@ -93,12 +88,15 @@ const (
 	listItems       = 1
 )
 
-// aroundValues encodes an entry of a store, or a page of entries, around its large values, which are not copied. So
-// however many peers read slowly or not at all, the values that wait for them are those that the store holds anyway.
-// Nobody changes a value.
+// aroundValues encodes an entry of a store, a page of entries, or what watchers are told, around its large values, which
+// are not copied. So however many peers read slowly or not at all, the values that wait for them are those that the store
+// or the log holds anyway. Nobody changes a value.
 func aroundValues(message proto.Message, share func(value []byte) mem.Buffer) (mem.BufferSlice, error) {
-	if page, is := message.(*apiv1.StoreListResponse); is {
-		return aroundPage(page, share)
+	switch m := message.(type) {
+	case *apiv1.StoreListResponse:
+		return aroundPage(m, share)
+	case *apiv1.WatchResponse:
+		return aroundEncoded(m, share)
 	}
 	entry, _ := message.(*apiv1.StoreEntry)
 	head, err := headOfStoreEntry(entry)
@@ -132,14 +130,15 @@ func aroundPage(page *apiv1.StoreListResponse, share func(value []byte) mem.Buff
 
 // aroundEncoded encodes a response of which a part is encoded already, for all who watch the same: they share its bytes,
 // and nobody changes them.
-func aroundEncoded(news *apiv1.WatchResponse, encoded []byte) (mem.BufferSlice, error) {
+func aroundEncoded(news *apiv1.WatchResponse, share func([]byte) mem.Buffer) (mem.BufferSlice, error) {
 	rest, err := proto.Marshal(&apiv1.WatchResponse{
 		Items: news.GetItems(), Cursor: news.GetCursor(), Complete: news.GetComplete(), Missed: news.GetMissed(), Packed: news.GetPacked(),
 	})
-	if len(rest) == 0 {
-		return mem.BufferSlice{mem.SliceBuffer(encoded)}, err
+	shared := mem.BufferSlice{share(news.ProtoReflect().GetUnknown())}
+	if len(rest) > 0 {
+		shared = append(mem.BufferSlice{mem.SliceBuffer(rest)}, shared...)
 	}
-	return mem.BufferSlice{mem.SliceBuffer(rest), mem.SliceBuffer(encoded)}, err
+	return shared, err
 }
 
 // largeValues returns how many values of a message are not copied.
@@ -155,6 +154,10 @@ func largeValues(message proto.Message) int {
 			large += largeValues(entry)
 		}
 		return large
+	case *apiv1.WatchResponse:
+		if len(m.ProtoReflect().GetUnknown()) >= sharedValueMin {
+			return 1
+		}
 	default: // copies all that it has
 	}
 	return 0

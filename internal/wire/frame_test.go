@@ -244,22 +244,28 @@ func TestWatchersShareWhatIsEncoded(t *testing.T) {
 		}
 		news := proto.CloneOf(alone)
 		news.ProtoReflect().SetUnknown(encoded)
-		data, err := wire.Codec().Marshal(news)
-		if err != nil {
-			t.Fatal(err)
+		back := 0
+		for _, sent := range []any{news, &wire.Lent{Message: news, Back: func() { back++ }}} { // masters lend it
+			data, err := wire.Codec().Marshal(sent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if shared := &data[len(data)-1].ReadOnlyData()[0] == &encoded[0]; shared != (bytes > 10) {
+				t.Errorf("%d bytes are shared as %T: %v", bytes, sent, shared)
+			}
+			read := new(apiv1.WatchResponse)
+			if err := wire.Codec().Unmarshal(data, read); err != nil {
+				t.Fatal(err)
+			}
+			want := proto.CloneOf(alone)
+			if want.Items = append(want.Items, told.Items...); !proto.Equal(read, want) {
+				t.Errorf("%d bytes are read as %d items, %v, %q", bytes, len(read.Items), read.Cursor, read.Missed)
+			}
+			data.Free()
 		}
-		if shared := &data[len(data)-1].ReadOnlyData()[0] == &encoded[0]; shared != (bytes > 10) {
-			t.Errorf("%d bytes are shared: %v", bytes, shared)
+		if back != 1 {
+			t.Errorf("%d bytes were given back %d times", bytes, back)
 		}
-		read := new(apiv1.WatchResponse)
-		if err := wire.Codec().Unmarshal(data, read); err != nil {
-			t.Fatal(err)
-		}
-		want := proto.CloneOf(alone)
-		if want.Items = append(want.Items, told.Items...); !proto.Equal(read, want) {
-			t.Errorf("%d bytes are read as %d items, %v, %q", bytes, len(read.Items), read.Cursor, read.Missed)
-		}
-		data.Free()
 	}
 }
 
