@@ -69,11 +69,18 @@ func showFramework(v view.Framework) *apiv1.FrameworkView {
 }
 
 func showTask(v view.Task) *apiv1.TaskView {
+	shown := taskView(v)
+	shown.Resources = wire.ResourcesStruct(v.Resources)
+	return shown
+}
+
+// taskView is showTask without the resources.
+func taskView(v view.Task) *apiv1.TaskView {
 	shown := &apiv1.TaskView{
 		Id: string(v.Task.ID), FrameworkId: string(v.Framework), FrameworkName: v.FrameworkName, Name: v.Task.DisplayName(),
 		Role: string(v.Role), State: v.Status.State.String(), Reason: v.Status.Reason.String(), Message: v.Status.Message,
 		AgentId: string(v.Agent), Hostname: v.Hostname, AgentAddress: v.AgentAddress, ExecutorId: string(v.Task.ExecutorID()),
-		Resources: wire.ResourcesStruct(v.Resources), Launched: wire.TimeToProto(v.Launched), Since: wire.TimeToProto(v.Status.At),
+		Launched: wire.TimeToProto(v.Launched), Since: wire.TimeToProto(v.Status.At),
 		Labels: v.Task.Labels, Usage: wire.UsageToProto(v.Usage), Command: wire.CommandToProto(v.Task.Command),
 		Secrets: wire.SecretsToProto(v.Task.Secrets), Owner: v.Task.Owner,
 	}
@@ -96,11 +103,17 @@ func showTask(v view.Task) *apiv1.TaskView {
 }
 
 func showOffer(v view.Offer) *apiv1.OfferView {
+	shown := offerView(v)
+	shown.Resources = wire.ResourcesStruct(v.Offer.Resources)
+	return shown
+}
+
+// offerView is showOffer without the resources.
+func offerView(v view.Offer) *apiv1.OfferView {
 	o := v.Offer
 	return &apiv1.OfferView{
 		Id: string(o.ID), FrameworkId: string(o.Framework), FrameworkName: v.FrameworkName, AgentId: string(o.Agent),
-		Hostname: o.Hostname, Role: string(o.Role), Resources: wire.ResourcesStruct(o.Resources),
-		Since: wire.TimeToProto(v.Since), Expires: wire.TimeToProto(v.Expires),
+		Hostname: o.Hostname, Role: string(o.Role), Since: wire.TimeToProto(v.Since), Expires: wire.TimeToProto(v.Expires),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
@@ -50,10 +51,11 @@ const (
 	// told all the same.
 	sourceBusyRest = time.Second
 	sourceBusy     = 512
-	// sourceRecordsMax bounds the changes that are told together, and the views that are read in one round of the
-	// leader's loop, which waits meanwhile.
-	sourceRecordsMax = 8192
-	sourceViewsMax   = 512
+	// sourceRecordsMax bounds the changes that are read and encoded together, sourceEntriesMax what is told together.
+	sourceRecordsMax = 1024
+	sourceEntriesMax = 8192
+	// sourceViewsMax bounds the views that are read in one round of the leader's loop, which waits meanwhile.
+	sourceViewsMax = 512
 	// sourceAgain is how long a source rests when it has failed, as while there is no leader.
 	sourceAgain = 200 * time.Millisecond
 	// listsEvery is the least time between two readings of the short lists, which are read whole: roles, masters,
@@ -183,7 +185,7 @@ func (w *watchLogs) feedFrom(ctx context.Context, l *leader, log *watching.Log, 
 		case <-ctx.Done():
 		}
 	}()
-	f := &feeder{watches: w, leader: l, log: log, views: views, dirty: make(map[any]bool)}
+	f := &feeder{watches: w, leader: l, log: log, views: views}
 	if views {
 		l.changes.Hold(0)
 		defer l.changes.Release()
@@ -200,10 +202,19 @@ type feeder struct {
 	log     *watching.Log
 	views   bool
 	place   uint64
-	dirty   map[any]bool // what is to be read again, by the names that change.Record.Touches gives
-	busy    bool         // a look since the last rest found many changes
-	lists   bool         // the short lists are to be read again
-	listed  time.Time    // when they were read last
+	batch   watching.Batch
+	read    rows      // what the last round in the leader's loop has read
+	lists   bool      // the short lists are to be read again
+	listed  time.Time // when they were read last
+}
+
+// rows are some that are shown: the leader's loop reads them, and messages of them are made outside it.
+type rows struct {
+	agents     []view.Agent
+	frameworks []view.Framework
+	tasks      []view.Task
+	offers     []view.Offer
+	gone       []change.Row
 }
 
 // run begins where the log has come to in this term, or anew, and goes on until something is missed.
@@ -225,7 +236,6 @@ func (f *feeder) run(ctx context.Context) {
 			}
 		}
 		f.place = place
-		clear(f.dirty)
 		f.log.Forget(wire.Cursor{Term: stream.Term, Number: number}, why)
 		if f.views && f.readAll(ctx) != nil {
 			return
@@ -236,19 +246,15 @@ func (f *feeder) run(ctx context.Context) {
 		stream.Hold(f.place)
 	}
 	for ctx.Err() == nil {
-		more, err := f.step(ctx)
-		if err != nil {
+		from := f.place
+		if f.look(ctx) != nil {
 			return
 		}
-		if more {
-			continue
-		}
-		if f.busy {
+		if f.views && f.place-from >= sourceBusy {
 			pause.For(ctx, sourceBusyRest)
 		} else {
 			pause.For(ctx, sourceRest)
 		}
-		f.busy = false
 		f.rest(ctx)
 	}
 }
@@ -268,111 +274,138 @@ func (f *feeder) rest(ctx context.Context) {
 	}
 }
 
-// step tells the next changes. more says that there are more already.
-func (f *feeder) step(ctx context.Context) (more bool, err error) {
+// look tells what has changed since the last look.
+func (f *feeder) look(ctx context.Context) error {
+	f.batch.Clear()
+	head, _ := f.leader.changes.Head()
+	for more := true; more; more = f.place < head {
+		next, known := f.batch.Read(f.leader.changes, f.place, sourceRecordsMax, f.views)
+		if !known {
+			return errMissed
+		}
+		f.lists = f.lists || f.views && next > f.place // roles sum up what all others have
+		if f.place = next; !f.views {
+			f.batch.Tell(f.log, true)
+			f.leader.changes.Logged(f.place)
+		}
+	}
 	if !f.views {
-		records, next, known := f.leader.changes.Read(f.place, sourceRecordsMax)
-		if !known {
-			return false, errMissed
+		return nil
+	}
+	// The views are read behind the events, so that they are as new at least.
+	for more := true; more; {
+		err := f.leader.read(ctx, "watch", func(c view.Cluster, _ time.Time) { more = f.readStale(c) })
+		if err != nil {
+			return err
 		}
-		more = next-f.place == sourceRecordsMax
-		f.place = next
-		batch := records.Batch(false)
-		f.log.Put(batch.Entries, batch.At, true)
-		f.leader.changes.Logged(f.place)
-		return more, nil
-	}
-	var records watching.Records
-	var read []func() *apiv1.Change
-	known := true
-	err = f.leader.read(ctx, "watch", func(c view.Cluster, _ time.Time) {
-		c.Sees = rights.All()
-		var next uint64
-		records, next, known = f.leader.changes.Read(f.place, sourceRecordsMax)
-		if !known {
-			return
+		f.show()
+		if len(f.batch.Entries) > sourceEntriesMax && more {
+			f.batch.Tell(f.log, false)
 		}
-		records.Each(f.touch)
-		f.busy = f.busy || next-f.place >= sourceBusy
-		f.place = next
-		read = f.read(c)
-		head, _ := f.leader.changes.Head()
-		more = head > f.place || len(f.dirty) > 0
-	})
-	if err != nil {
-		return false, err
 	}
-	if !known {
-		return false, errMissed
-	}
-	f.leader.changes.Hold(f.place)
-	batch := records.Batch(true)
-	for _, show := range read {
-		batch.Attach(show())
-	}
-	if f.lists && !more && time.Since(f.listed) >= listsEvery {
+	if f.lists && time.Since(f.listed) >= listsEvery {
 		f.lists, f.listed = false, time.Now()
-		for _, shown := range f.shortLists(ctx) {
-			batch.Attach(shown)
-		}
-		batch.Entries = append(batch.Entries, f.log.Without(batch.Entries, batch.At, shortKinds...)...)
+		f.batch.AttachLists(shortKinds, f.shortLists(ctx), f.log)
 	}
-	f.log.Put(batch.Entries, batch.At, !more)
-	return more, nil
+	f.batch.Tell(f.log, true)
+	f.leader.changes.Hold(f.place)
+	return nil
 }
 
 var errMissed = errors.New("what comes next is forgotten")
 
-// touch notes what a record makes out of date.
-func (f *feeder) touch(r *change.Record) {
-	for name := range r.Touches() {
-		f.dirty[name] = true
-	}
-	f.lists = true // roles sum up what all others have
-}
-
-// read reads some of what is out of date, in the leader's loop, and returns functions that make the messages outside it.
-func (f *feeder) read(c view.Cluster) (shows []func() *apiv1.Change) {
+// readStale reads some of what is out of date, in the leader's loop. It returns false when there is no more.
+func (f *feeder) readStale(c view.Cluster) (more bool) {
+	c.Sees = rights.All()
 	var shares allocator.Shares
-	for name := range f.dirty { // order: irrelevant because each is a thing of its own
-		if len(shows) == sourceViewsMax {
-			break
+	for range sourceViewsMax {
+		row, is := f.batch.NextStale()
+		if !is {
+			return false
 		}
-		delete(f.dirty, name)
-		switch name := name.(type) {
-		case api.AgentID:
-			shows = append(shows, showing(c.OneAgent, name, "agent", string(name), func(v view.Agent) *apiv1.Change {
-				return &apiv1.Change{View: &apiv1.Change_Agent{Agent: showAgent(v)}}
-			}))
-		case api.FrameworkID:
+		there := false
+		switch row.Kind {
+		case change.Agent:
+			there = readRow(&f.read.agents, c.OneAgent, api.AgentID(row.Name))
+		case change.Framework:
 			if shares.Frameworks == nil {
 				shares = c.Leader.Shares()
 			}
 			one := func(id api.FrameworkID) (view.Framework, bool) { return c.OneFramework(id, shares) }
-			shows = append(shows, showing(one, name, "framework", string(name), func(v view.Framework) *apiv1.Change {
-				return &apiv1.Change{View: &apiv1.Change_Framework{Framework: showFramework(v)}}
-			}))
-		case api.TaskRef:
-			shows = append(shows, showing(c.OneTask, name, "task", name.String(), func(v view.Task) *apiv1.Change {
-				return &apiv1.Change{View: &apiv1.Change_Task{Task: showTask(v)}}
-			}))
-		case api.OfferID:
-			shows = append(shows, showing(c.OneOffer, name, "offer", string(name), func(v view.Offer) *apiv1.Change {
-				return &apiv1.Change{View: &apiv1.Change_Offer{Offer: showOffer(v)}}
-			}))
+			there = readRow(&f.read.frameworks, one, api.FrameworkID(row.Name))
+		case change.Task:
+			there = readRow(&f.read.tasks, c.OneTask, api.TaskRef{Framework: api.FrameworkID(row.Name), Task: api.TaskID(row.Within)})
+		default:
+			there = readRow(&f.read.offers, c.OneOffer, api.OfferID(row.Name))
+		}
+		if !there {
+			f.read.gone = append(f.read.gone, row)
 		}
 	}
-	return shows
+	return true
 }
 
-// showing reads one thing and returns how it is shown, or that it is no more.
-func showing[K, V any](one func(K) (V, bool), key K, kind, name string, show func(V) *apiv1.Change) func() *apiv1.Change {
+func readRow[K, V any](all *[]V, one func(K) (V, bool), key K) bool {
 	v, there := one(key)
-	if !there {
-		return func() *apiv1.Change { return &apiv1.Change{Removed: kind + "/" + name} }
+	if there {
+		*all = append(*all, v)
 	}
-	return func() *apiv1.Change { return show(v) }
+	return there
 }
+
+// show adds what was read to the batch.
+func (f *feeder) show() {
+	r := &f.read
+	for _, v := range r.agents {
+		f.batch.Attach(change.Row{Kind: change.Agent, Name: string(v.Agent.ID)}, agentChange(v))
+	}
+	for _, v := range r.frameworks {
+		f.batch.Attach(change.Row{Kind: change.Framework, Name: string(v.Framework.ID)}, frameworkChange(v))
+	}
+	for _, v := range r.tasks {
+		f.batch.Attach(change.Row{Kind: change.Task, Name: string(v.Framework), Within: string(v.Task.ID)}, taskChange(v))
+	}
+	for _, v := range r.offers {
+		f.batch.Attach(change.Row{Kind: change.Offer, Name: string(v.Offer.ID)}, offerChange(v))
+	}
+	for _, row := range r.gone {
+		f.batch.AttachGone(row, f.log)
+	}
+	clear(r.agents)
+	clear(r.frameworks)
+	clear(r.tasks)
+	clear(r.offers)
+	f.read = rows{r.agents[:0], r.frameworks[:0], r.tasks[:0], r.offers[:0], r.gone[:0]}
+}
+
+func agentChange(v view.Agent) *apiv1.Change {
+	return &apiv1.Change{View: &apiv1.Change_Agent{Agent: showAgent(v)}}
+}
+
+func frameworkChange(v view.Framework) *apiv1.Change {
+	return &apiv1.Change{View: &apiv1.Change_Framework{Framework: showFramework(v)}}
+}
+
+// taskChange and offerChange have the resources encoded, because there are many tasks and offers: the map of a Struct costs
+// more than all else in them.
+
+func taskChange(v view.Task) *apiv1.Change {
+	shown := taskView(v)
+	shown.ProtoReflect().SetUnknown(wire.AppendResources(nil, taskResources, v.Resources))
+	return &apiv1.Change{View: &apiv1.Change_Task{Task: shown}}
+}
+
+func offerChange(v view.Offer) *apiv1.Change {
+	shown := offerView(v)
+	shown.ProtoReflect().SetUnknown(wire.AppendResources(nil, offerResources, v.Offer.Resources))
+	return &apiv1.Change{View: &apiv1.Change_Offer{Offer: shown}}
+}
+
+// The fields TaskView.resources and OfferView.resources.
+const (
+	taskResources  protowire.Number = 13
+	offerResources protowire.Number = 7
+)
 
 // readAll reads all agents, frameworks, tasks and offers. Changes meanwhile are told afterwards.
 func (f *feeder) readAll(ctx context.Context) error {
@@ -385,18 +418,8 @@ func (f *feeder) readAll(ctx context.Context) error {
 		f.log.Put(entries, at, false)
 	}
 	return errors.Join(
-		readAllOf(ctx, f, view.AgentList, put, func(v view.Agent) *apiv1.Change {
-			return &apiv1.Change{View: &apiv1.Change_Agent{Agent: showAgent(v)}}
-		}),
-		readAllOf(ctx, f, view.FrameworkList, put, func(v view.Framework) *apiv1.Change {
-			return &apiv1.Change{View: &apiv1.Change_Framework{Framework: showFramework(v)}}
-		}),
-		readAllOf(ctx, f, view.TaskList, put, func(v view.Task) *apiv1.Change {
-			return &apiv1.Change{View: &apiv1.Change_Task{Task: showTask(v)}}
-		}),
-		readAllOf(ctx, f, view.OfferList, put, func(v view.Offer) *apiv1.Change {
-			return &apiv1.Change{View: &apiv1.Change_Offer{Offer: showOffer(v)}}
-		}),
+		readAllOf(ctx, f, view.AgentList, put, agentChange), readAllOf(ctx, f, view.FrameworkList, put, frameworkChange),
+		readAllOf(ctx, f, view.TaskList, put, taskChange), readAllOf(ctx, f, view.OfferList, put, offerChange),
 	)
 }
 
@@ -424,7 +447,7 @@ func readAllOf[V any](ctx context.Context, f *feeder, list noter[V], put func([]
 }
 
 // shortKinds are the kinds whose lists are short and are read whole.
-var shortKinds = []string{"role", "master", "principal", "secret", "token"}
+var shortKinds = []change.Kind{change.Role, change.Master, change.Principal, change.Secret, change.Token}
 
 // shortLists returns the rows of the short lists.
 func (f *feeder) shortLists(ctx context.Context) (all []*apiv1.Change) {

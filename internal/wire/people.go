@@ -2,10 +2,12 @@ package wire
 
 import (
 	"maps"
+	"math"
 	"net"
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/tenderhq/tender/api"
@@ -29,6 +31,28 @@ func ResourcesStruct(resources api.Resources) *structpb.Struct {
 		}
 	}
 	return shown
+}
+
+// AppendResources appends a field that has the result of ResourcesStruct, encoded.
+func AppendResources(to []byte, field protowire.Number, resources api.Resources) []byte {
+	const structFields, entryKey, entryValue, valueNumber, valueString protowire.Number = 1, 1, 2, 2, 3
+	var fields, value, entry []byte
+	items := resources.Items()
+	for i := range items {
+		item := &items[i]
+		switch value = value[:0]; {
+		case len(item.Ranges) > 0:
+			value = protowire.AppendString(protowire.AppendTag(value, valueString, protowire.BytesType), item.Ranges.String())
+		case len(item.Set) > 0:
+			value = protowire.AppendString(protowire.AppendTag(value, valueString, protowire.BytesType), clean(item.Set.String()))
+		default:
+			value = protowire.AppendFixed64(protowire.AppendTag(value, valueNumber, protowire.Fixed64Type), math.Float64bits(item.Scalar.Float()))
+		}
+		entry = appendText(entry[:0], entryKey, item.Label.String())
+		entry = protowire.AppendBytes(protowire.AppendTag(entry, entryValue, protowire.BytesType), value)
+		fields = protowire.AppendBytes(protowire.AppendTag(fields, structFields, protowire.BytesType), entry)
+	}
+	return protowire.AppendBytes(protowire.AppendTag(to, field, protowire.BytesType), fields)
 }
 
 // usual are the kinds of resources that people are shown first, in this order.

@@ -98,3 +98,23 @@ func TestResourcesForTables(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestResourcesAreEncodedAlike: what is shown of many tasks is encoded without a message, and read as one.
+func TestResourcesAreEncodedAlike(t *testing.T) {
+	for _, text := range []string{"", "cpus:0.5;mem:64", "cpus:4;disk(eng):100;mem:1024.5;ports:[31000-31009,31020-31020];zones:{a,b}"} {
+		resources, err := api.ParseResources(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := &apiv1.TaskView{Id: "t", Resources: wire.ResourcesStruct(resources)}
+		got := new(apiv1.TaskView)
+		field := want.ProtoReflect().Descriptor().Fields().ByName("resources").Number()
+		encoded, err := proto.Marshal(&apiv1.TaskView{Id: "t"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := proto.Unmarshal(wire.AppendResources(encoded, field, resources), got); err != nil || !proto.Equal(got, want) {
+			t.Errorf("%q is read as %v, want %v (%v)", text, got, want, err)
+		}
+	}
+}

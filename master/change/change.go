@@ -5,7 +5,6 @@ package change
 
 import (
 	"fmt"
-	"iter"
 	"strings"
 	"time"
 
@@ -56,27 +55,32 @@ type Actor struct {
 	Name string
 }
 
-// Of returns the name of what the record is about. Where that has two parts, as FRAMEWORK/TASK in Event.name, within is
-// the second.
-func (r *Record) Of() (name, within string) {
+// Row names a thing that changes. Where its name has two parts, as FRAMEWORK/TASK in Event.name, Within is the second.
+type Row struct {
+	Kind         Kind
+	Name, Within string
+}
+
+// Of returns what the record is about.
+func (r *Record) Of() Row {
+	of := Row{Kind: r.Kind, Name: r.Name}
 	switch r.Kind {
 	case Task:
-		return string(r.Framework), string(r.Task)
+		of.Name, of.Within = string(r.Framework), string(r.Task)
 	case Executor:
-		return string(r.Framework), r.Name
+		of.Name, of.Within = string(r.Framework), r.Name
 	case Volume:
-		return string(r.Agent), r.Name
+		of.Name, of.Within = string(r.Agent), r.Name
 	case Agent, Reservation, Maintenance:
-		return string(r.Agent), ""
+		of.Name = string(r.Agent)
 	case Framework:
-		return string(r.Framework), ""
+		of.Name = string(r.Framework)
 	case Role:
-		return string(r.Role), ""
+		of.Name = string(r.Role)
 	case Job:
-		return r.Job, ""
-	default:
-		return r.Name, ""
+		of.Name = r.Job
 	}
+	return of
 }
 
 // Sentence returns why it happened, for people; "" when there is nothing to say.
@@ -138,12 +142,19 @@ func (r *Record) Notable() bool {
 	return true
 }
 
-// Touches returns the names of the rows of lists that the change may have made out of date: of agents, frameworks, tasks
-// and offers, as [api.AgentID], [api.FrameworkID], [api.TaskRef] and [api.OfferID].
-func (r *Record) Touches() iter.Seq[any] {
-	return func(yield func(any) bool) {
-		_ = (r.Agent == "" || yield(r.Agent)) && (r.Framework == "" || yield(r.Framework)) &&
-			(r.Task == "" || yield(api.TaskRef{Framework: r.Framework, Task: r.Task})) &&
-			(r.Kind != Offer || yield(api.OfferID(r.Name)))
+// Touches calls touch with those rows of lists that the change may have made out of date: agents, frameworks, tasks and
+// offers.
+func (r *Record) Touches(touch func(Row)) {
+	if r.Agent != "" {
+		touch(Row{Kind: Agent, Name: string(r.Agent)})
+	}
+	if r.Framework != "" {
+		touch(Row{Kind: Framework, Name: string(r.Framework)})
+	}
+	if r.Task != "" {
+		touch(Row{Kind: Task, Name: string(r.Framework), Within: string(r.Task)})
+	}
+	if r.Kind == Offer {
+		touch(Row{Kind: Offer, Name: r.Name})
 	}
 }

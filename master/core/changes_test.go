@@ -29,7 +29,7 @@ type follower struct {
 	frameworks map[api.FrameworkID]view.Framework
 	tasks      map[api.TaskRef]view.Task
 	offers     map[api.OfferID]view.Offer
-	dirty      map[any]bool
+	dirty      map[change.Row]bool
 	seen       map[change.Kind]map[change.What]int
 	wrong      error // a word that is in no list
 	seldom     bool  // it is compared with the lists when the test asks for it, and not after each step
@@ -44,7 +44,7 @@ func newFollower() *follower {
 // forget begins anew, as with a new leader.
 func (f *follower) forget() {
 	f.agents, f.frameworks = make(map[api.AgentID]view.Agent), make(map[api.FrameworkID]view.Framework)
-	f.tasks, f.offers, f.dirty = make(map[api.TaskRef]view.Task), make(map[api.OfferID]view.Offer), make(map[any]bool)
+	f.tasks, f.offers, f.dirty = make(map[api.TaskRef]view.Task), make(map[api.OfferID]view.Offer), make(map[change.Row]bool)
 }
 
 // begin reads everything.
@@ -81,29 +81,26 @@ func (f *follower) note(records []change.Record) {
 			}
 			f.seen[r.Kind][r.What]++
 			if r.Kind != change.Job && !slices.Contains(change.Whats[r.Kind], r.What) {
-				name, within := r.Of()
-				f.wrong = fmt.Errorf("the core notes that %s %s %s was %q, a word that its list lacks", r.Kind, name, within, r.What)
+				f.wrong = fmt.Errorf("the core notes that %s was %q, a word that its list lacks", r.Of(), r.What)
 			}
 		}
-		for key := range r.Touches() {
-			f.dirty[key] = true
-		}
+		r.Touches(func(row change.Row) { f.dirty[row] = true })
 	}
 }
 
 // catchUp reads again what was noted since the last call.
 func (f *follower) catchUp(c *core.Core) {
 	v := c.View()
-	for key := range f.dirty {
-		switch key := key.(type) {
-		case api.AgentID:
-			renew(f.agents, key, v.OneAgent)
-		case api.FrameworkID:
-			renew(f.frameworks, key, func(id api.FrameworkID) (view.Framework, bool) { return v.OneFramework(id, allocator.Shares{}) })
-		case api.TaskRef:
-			renew(f.tasks, key, v.OneTask)
-		case api.OfferID:
-			renew(f.offers, key, v.OneOffer)
+	for row := range f.dirty {
+		switch row.Kind {
+		case change.Agent:
+			renew(f.agents, api.AgentID(row.Name), v.OneAgent)
+		case change.Framework:
+			renew(f.frameworks, api.FrameworkID(row.Name), func(id api.FrameworkID) (view.Framework, bool) { return v.OneFramework(id, allocator.Shares{}) })
+		case change.Task:
+			renew(f.tasks, api.TaskRef{Framework: api.FrameworkID(row.Name), Task: api.TaskID(row.Within)}, v.OneTask)
+		default:
+			renew(f.offers, api.OfferID(row.Name), v.OneOffer)
 		}
 	}
 	clear(f.dirty)

@@ -25,7 +25,7 @@ func BenchmarkEvents(b *testing.B) {
 	}
 	for _, known := range []int{together, logEntriesMax} {
 		b.Run(fmt.Sprintf("known=%d", known), func(b *testing.B) {
-			leader, follower := NewLog(false), NewLog(false)
+			leader, follower, batch := NewLog(false), NewLog(false), new(Batch)
 			stream := &Stream{Term: api.Term{Number: 1}, Leader: "m1"}
 			place := uint64(0)
 			r := &reading{log: leader, Watcher: Watcher{
@@ -46,12 +46,12 @@ func BenchmarkEvents(b *testing.B) {
 			leader.Forget(wire.Cursor{Term: stream.Term}, "")
 			tell := func() {
 				stream.Append(records)
-				records, next, known := stream.Read(place, together)
+				next, known := batch.Read(stream, place, together, false)
 				if place = next; !known {
 					b.Fatal("forgotten")
 				}
-				batch := records.Batch(false)
-				leader.Put(batch.Entries, batch.At, true)
+				batch.Tell(leader, true)
+				batch.Clear()
 				if _, _, err := r.step(b.Context()); err != nil {
 					b.Fatal(err)
 				}
@@ -67,9 +67,9 @@ func BenchmarkEvents(b *testing.B) {
 	}
 }
 
-// BenchmarkWithout looks once for what is no more of the kinds whose lists are read whole, by how many other things
-// there are.
-func BenchmarkWithout(b *testing.B) {
+// BenchmarkLists looks once for what is no more of the kinds whose lists are read whole, by how many other things there
+// are.
+func BenchmarkLists(b *testing.B) {
 	for _, tasks := range []int{100, 100_000} {
 		b.Run(fmt.Sprint("tasks=", tasks), func(b *testing.B) {
 			log, at := NewLog(true), wire.Cursor{Term: api.Term{Number: 1}}
@@ -78,9 +78,11 @@ func BenchmarkWithout(b *testing.B) {
 				entries = append(entries, Changed(&apiv1.Change{View: &apiv1.Change_Task{Task: &apiv1.TaskView{Id: fmt.Sprint(i), FrameworkId: "f1"}}}, at))
 			}
 			log.Put(entries, at, true)
+			batch := new(Batch)
 			for b.Loop() {
-				if gone := log.Without(nil, at, "role"); len(gone) != 1 {
-					b.Fatal(gone)
+				batch.Clear()
+				if batch.AttachLists([]change.Kind{change.Role}, nil, log); len(batch.Entries) != 1 {
+					b.Fatal(batch.Entries)
 				}
 			}
 		})

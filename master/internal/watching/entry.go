@@ -1,7 +1,6 @@
 package watching
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 	"strings"
@@ -75,18 +74,22 @@ func Changed(message *apiv1.Change, at wire.Cursor) Entry {
 	if kind, _ := wire.ChangeName(message); kind == "" {
 		return e
 	}
-	view := &shown{gone: message.GetRemoved() != "", thing: thingShown(message)}
-	if e.event != nil && !view.gone {
-		view.thing = e.of().or(view.thing)
+	if e.event == nil {
+		e.shown = viewOf(message)
+		return e
 	}
-	bare := message
-	if message.GetEvent() != nil {
-		bare = proto.CloneOf(message)
-		bare.Event = nil
-	}
-	view.view, _ = proto.MarshalOptions{Deterministic: true}.Marshal(bare) // a message of ours can always be written
-	e.shown = view
+	bare := proto.CloneOf(message)
+	bare.Event = nil
+	e.shown = viewOf(bare)
+	e.shown.thing = e.shown.or(e.of())
 	return e
+}
+
+// viewOf returns the view that a change without an event has.
+func viewOf(message *apiv1.Change) *shown {
+	view := &shown{gone: message.GetRemoved() != "", thing: thingShown(message)}
+	view.view, _ = proto.MarshalOptions{Deterministic: true}.Marshal(message) // a message of ours can always be written
+	return view
 }
 
 // Told makes an entry of an encoded event that another master has told.
@@ -98,11 +101,6 @@ func Told(encoded []byte) (Entry, error) {
 
 // aboutMost is how many things an event concerns at most, usually.
 const aboutMost = 8
-
-// Gone makes an entry that says that a thing is no more.
-func Gone(kind, name string, at wire.Cursor) Entry {
-	return Changed(&apiv1.Change{Removed: kind + "/" + name}, at)
-}
 
 // describer makes events of records, one after the other, in the same memory.
 type describer struct {
@@ -119,9 +117,9 @@ func (t *describer) eventOf(r *numbered) *wire.Event {
 		Cursor: wire.Cursor{Term: t.stream.Term, Number: r.number}, At: r.At, Kind: string(r.Kind), What: string(r.What), Why: r.Sentence(),
 		By: r.By.Name, About: t.event.About[:0], Notable: r.Notable(), Set: setOf(&r.Record),
 	}
-	name, within := r.Of()
-	if t.event.Name = name; within != "" {
-		t.event.Name = t.join(name, "/", within)
+	of := r.Of()
+	if t.event.Name = of.Name; of.Within != "" {
+		t.event.Name = t.join(of.Name, "/", of.Within)
 	}
 	switch {
 	case r.By == (change.Actor{}):
@@ -311,82 +309,13 @@ func (e *Entry) append(to []byte) []byte {
 	return to
 }
 
+// itemSize returns how many bytes the entry has as an item of a WatchResponse.
+func (e *Entry) itemSize() int {
+	return protowire.SizeTag(responseItems) + protowire.SizeBytes(e.size())
+}
+
 // appendItem appends the entry as an item of a WatchResponse, as it was written: nothing of it is read.
 func (e *Entry) appendItem(to []byte) []byte {
 	to = protowire.AppendTag(to, responseItems, protowire.BytesType)
 	return e.append(protowire.AppendVarint(to, uint64(e.size())))
-}
-
-// Batch is what a source tells at once, in order.
-type Batch struct {
-	Entries []Entry
-	At      wire.Cursor    // behind the last event
-	latest  map[string]int // by the name of a thing: its latest entry; nil: no views are attached
-}
-
-// Batch returns the events among the records. With latest, views can be attached to it.
-func (r *Records) Batch(latest bool) Batch {
-	r.encode()
-	batch := Batch{At: r.at, Entries: make([]Entry, 0, len(r.all))}
-	if latest {
-		batch.latest = make(map[string]int)
-	}
-	for i := range r.all {
-		one := &r.all[i]
-		if !one.IsEvent() {
-			continue
-		}
-		if latest {
-			name, within := one.Of()
-			if within != "" {
-				name += "/" + within
-			}
-			batch.latest[string(one.Kind)+"/"+name] = len(batch.Entries)
-		}
-		batch.Entries = append(batch.Entries, Entry{cursor: wire.Cursor{Term: r.at.Term, Number: one.number}, event: one.event})
-	}
-	return batch
-}
-
-// encode encodes those of the events that no source has wanted before.
-func (r *Records) encode() {
-	t := describer{stream: r.stream, told: r.stream.toldBefore(r.all)}
-	var encoded []byte
-	ends := make([]int, len(r.all)) // where each ends in encoded; 0: it is not there
-	for i := range r.all {
-		if one := &r.all[i]; one.IsEvent() && one.event == nil {
-			if encoded == nil {
-				encoded = make([]byte, 0, eventBytes*(len(r.all)-i))
-			}
-			encoded = t.eventOf(one).Append(encoded)
-			ends[i] = len(encoded)
-		}
-	}
-	if encoded == nil {
-		return
-	}
-	exact, begin := bytes.Clone(encoded), 0 // a log keeps it for long
-	for i, end := range ends {
-		if end > 0 {
-			r.all[i].event, begin = exact[begin:end:end], end
-		}
-	}
-	r.keepEvents()
-}
-
-// eventBytes is about what an encoded event takes.
-const eventBytes = 256
-
-// Attach adds a view, to the latest event of its thing or as an entry of its own.
-func (b *Batch) Attach(message *apiv1.Change) {
-	view := Changed(message, b.At)
-	i, is := b.latest[view.shown.key()]
-	if !is {
-		b.latest[view.shown.key()] = len(b.Entries)
-		b.Entries = append(b.Entries, view)
-		return
-	}
-	e := &b.Entries[i]
-	view.shown.thing = e.of().or(view.shown.thing)
-	e.shown = view.shown
 }

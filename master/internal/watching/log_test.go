@@ -358,8 +358,8 @@ func TestAnEndIsToldOnce(t *testing.T) {
 			records[i].Kind, records[i].Framework, records[i].What = change.Task, "f1", change.StateOfTask(api.TaskFinished)
 		}
 		stream.Append(records)
-		heard, _, _ := stream.Read(0, len(records))
-		batch := heard.Batch(false)
+		batch := new(Batch)
+		batch.Read(stream, 0, len(records), false)
 		for _, e := range batch.Entries {
 			var event wire.Event
 			if err := event.Read(e.event); err != nil {
@@ -367,7 +367,7 @@ func TestAnEndIsToldOnce(t *testing.T) {
 			}
 			whats = append(whats, event.Name+" "+event.What)
 		}
-		log.Put(batch.Entries, batch.At, true)
+		batch.Tell(log, true)
 		return whats
 	}
 	tell(1, change.Record{Task: "t1"})
@@ -387,17 +387,19 @@ func TestSourcesShareEvents(t *testing.T) {
 			stream.Append([]change.Record{{Kind: change.Task, What: change.Launched, Framework: "f1", Task: "t1"}})
 		}
 		head, _ := stream.Head()
-		begun, _, _ := stream.Read(head-3, 2)
-		all, _, _ := stream.Read(head-3, 3)
-		first, both := begun.Batch(false).Entries, all.Batch(true).Entries
-		late, _, _ := stream.Read(head-3, 3)
-		for i, entry := range late.Batch(false).Entries {
-			if &entry.event[0] != &both[i].event[0] || entry.cursor != both[i].cursor {
+		begun, _, _ := stream.read(head-3, 2, nil)
+		all, _, _ := stream.read(head-3, 3, nil)
+		stream.encode(head-3, begun)
+		stream.encode(head-3, all)
+		late := new(Batch)
+		late.Read(stream, head-3, 3, true)
+		for i, entry := range late.Entries {
+			if &entry.event[0] != &all[i].event[0] {
 				t.Errorf("event %d of the last three of %d is encoded again by who comes last", i, many)
 			}
 			// Who has read it before it was encoded has to encode it.
-			if i < len(first) && !bytes.Equal(first[i].event, both[i].event) {
-				t.Errorf("event %d of the last three of %d is told as %q and %q", i, many, first[i].event, both[i].event)
+			if i < len(begun) && !bytes.Equal(begun[i].event, all[i].event) {
+				t.Errorf("event %d of the last three of %d is told as %q and %q", i, many, begun[i].event, all[i].event)
 			}
 		}
 	}
@@ -414,8 +416,8 @@ func TestWhatSourcesHaveReadIsForgotten(t *testing.T) {
 	}
 	oldest := func(when string, want uint64) {
 		t.Helper()
-		_, _, known := stream.Read(want, 1)
-		if _, _, older := stream.Read(want-1, 1); !known || older && want > 0 {
+		_, _, known := stream.read(want, 1, nil)
+		if _, _, older := stream.read(want-1, 1, nil); !known || older && want > 0 {
 			t.Errorf("%s: record %d is known: %v, the one before: %v", when, want, known, older)
 		}
 		if place, known := stream.After(want); !known || place != want {
@@ -437,8 +439,8 @@ func TestWhatSourcesHaveReadIsForgotten(t *testing.T) {
 	oldest("without views", many-chunkRecords)
 	stream.Logged(many)
 	oldest("all is told", many)
-	if news, _, _ := stream.Read(many, 1); news.at.Number != many {
-		t.Errorf("behind the last event, which is forgotten, the number is %d", news.at.Number)
+	if _, at, _ := stream.read(many, 1, nil); at.Number != many {
+		t.Errorf("behind the last event, which is forgotten, the number is %d", at.Number)
 	}
 }
 
@@ -467,8 +469,8 @@ func TestEventsSayInFieldsWhatWasSet(t *testing.T) {
 	} {
 		stream := &Stream{Term: api.Term{Number: 1}}
 		stream.Append([]change.Record{one.record})
-		records, _, _ := stream.Read(0, 1)
-		batch := records.Batch(false)
+		batch := new(Batch)
+		batch.Read(stream, 0, 1, false)
 		got := &apiv1.Event{}
 		if err := proto.Unmarshal(batch.Entries[0].event, got); err != nil {
 			t.Fatal(err)

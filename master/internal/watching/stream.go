@@ -145,47 +145,32 @@ func (s *Stream) Head() (place, number uint64) {
 	return s.next, s.events
 }
 
-// Records are some that follow each other in a stream.
-type Records struct {
-	stream *Stream
-	from   uint64
-	all    []numbered
-	at     wire.Cursor // behind the last event
-}
-
-// Read returns up to most records from a place on, and the place behind them. It returns false if the records there are
-// forgotten.
-func (s *Stream) Read(from uint64, most int) (r Records, next uint64, known bool) {
+// read reads up to most records from a place on into memory that is used again, and returns the cursor behind the last
+// event there. It returns false if the records there are forgotten.
+func (s *Stream) read(from uint64, most int, into []numbered) (records []numbered, at wire.Cursor, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	at.Term = s.Term
 	if from < s.base {
-		return r, 0, false
+		return into, at, false
 	}
-	r = Records{stream: s, from: from, all: make([]numbered, 0, min(uint64(most), s.next-from)), at: wire.Cursor{Term: s.Term}}
-	for next = from; next < s.next && len(r.all) < most; next = from + uint64(len(r.all)) {
-		part := s.chunks[(next-s.base)/chunkRecords][next%chunkRecords:]
-		r.all = append(r.all, part[:min(uint64(len(part)), s.next-next, uint64(most-len(r.all)))]...)
+	to := min(s.next, from+uint64(most))
+	for place := from; place < to; place = from + uint64(len(into)) {
+		part := s.chunks[(place-s.base)/chunkRecords][place%chunkRecords:]
+		into = append(into, part[:min(uint64(len(part)), to-place)]...)
 	}
-	if r.at.Number = s.before; next > s.base {
-		r.at.Number = s.at(next - 1).number
+	if at.Number = s.before; to > s.base {
+		at.Number = s.at(to - 1).number
 	}
-	return r, next, true
+	return into, at, true
 }
 
-// Each calls look with each record.
-func (r *Records) Each(look func(*change.Record)) {
-	for i := range r.all {
-		look(&r.all[i].Record)
-	}
-}
-
-// keepEvents keeps what was encoded of the records, for the other source of this master.
-func (r *Records) keepEvents() {
-	s := r.stream
+// keepEvents keeps what was encoded of the records from a place on, for the other source of this master.
+func (s *Stream) keepEvents(from uint64, records []numbered) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for place := max(r.from, s.base); place < r.from+uint64(len(r.all)); place++ {
-		s.at(place).event = r.all[place-r.from].event
+	for place := max(from, s.base); place < from+uint64(len(records)); place++ {
+		s.at(place).event = records[place-from].event
 	}
 }
 

@@ -2,7 +2,6 @@ package watching
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -25,7 +24,7 @@ type part struct {
 }
 
 // written is a part of a log. The first who needs it as encoded responses makes them, and they take the entries' place.
-// They are complete except for their cursor, and never edited.
+// They are complete except for their cursor, and never edited, as the entries are not.
 type written struct {
 	once      sync.Once
 	entries   []Entry
@@ -49,17 +48,18 @@ func classOf(w *Watcher) string {
 // there. Who watches the same gets the same part, and no entry is copied for those who come after the first.
 func (l *Log) part(r *reading, to uint64) (one *written, end uint64) {
 	p := part{r.class, r.place, to}
-	some := l.entries[p.from-l.base : to-l.base]
+	at := p.from - l.base
+	some := l.blocks[at/blockEntries][at%blockEntries:][:to-p.from]
 	shared := r.class != "" && !r.heardSome(some)
 	if one := l.written[p]; one != nil && shared {
 		return one, to
 	}
 	for i := range some {
 		if some[i].missed != "" {
-			return &written{entries: slices.Clone(some[:i]), alone: true}, p.from + uint64(i)
+			return &written{entries: some[:i], alone: true}, p.from + uint64(i)
 		}
 	}
-	one = &written{entries: slices.Clone(some), alone: !shared}
+	one = &written{entries: some, alone: !shared}
 	if shared {
 		if l.parts = append(l.parts, p); len(l.parts) > partsMax {
 			delete(l.written, l.parts[0])
@@ -79,7 +79,10 @@ func (r *reading) responses(parts []*written) (all []*apiv1.WatchResponse) {
 		}
 		one.once.Do(func() {
 			for _, response := range r.chosen(one.entries) {
-				encoded, _ := proto.Marshal(response) // we have just made it
+				encoded := response.ProtoReflect().GetUnknown()
+				if len(encoded) == 0 {
+					encoded, _ = proto.Marshal(response) // we have just made it
+				}
 				one.responses = append(one.responses, encoded)
 			}
 			one.entries = nil

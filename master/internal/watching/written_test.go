@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/trust/rights"
@@ -24,8 +22,9 @@ func BenchmarkWatchers(b *testing.B) {
 			var watchers []*reading
 			for range many {
 				r := &reading{log: log, Watcher: Watcher{By: rights.All(), Request: &apiv1.WatchRequest{}, Send: func(news *apiv1.WatchResponse) error {
-					sent, err := proto.Marshal(news)
-					bytes += len(sent)
+					sent, err := wire.Codec().Marshal(&wire.Lent{Message: news, Back: func() {}}) // as a master does
+					bytes += sent.Len()
+					sent.Free()
 					return err
 				}}}
 				r.class = classOf(&r.Watcher)
