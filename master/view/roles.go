@@ -22,15 +22,23 @@ type Role struct {
 }
 
 // RoleList notes the roles that anybody has set, subscribed to or uses, and those above them. What is used in a role also
-// counts in those above it. What roles have is summed for each page.
+// counts in those above it. What roles have is summed for each page; the first has the sums by which the rows were noted.
 func RoleList(c Cluster, _ Query) Listing[Role] {
 	list := &listing[api.Role, Role]{name: func(role api.Role) string { return string(role) }}
+	noted := c.roles()
+	first := noted // the leader's loop only: elsewhere several may read at once
 	list.reader = func(c Cluster, query *Query) func(api.Role) (Role, bool) {
 		var shares map[api.Role]float64
 		if c.Leader != nil {
 			shares = c.Leader.Shares().Roles
 		}
-		sums := c.roles()
+		var sums roleSums
+		if c.Leader != nil {
+			sums, first = first, nil
+		}
+		if sums == nil {
+			sums = c.roles()
+		}
 		return func(role api.Role) (Role, bool) {
 			r, is := sums[role]
 			if !is || query.Role != "" && query.Role != role || !strings.HasPrefix(string(role), query.Prefix) {
@@ -40,7 +48,7 @@ func RoleList(c Cluster, _ Query) Listing[Role] {
 			return *r, true
 		}
 	}
-	for role := range c.roles() { // order: irrelevant because rows are sorted
+	for role := range noted { // order: irrelevant because rows are sorted
 		list.note(role)
 	}
 	return list
