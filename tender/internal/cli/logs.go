@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"net"
 	"net/http"
@@ -158,11 +159,14 @@ func agentAddress(c *client.Client, task *apiv1.TaskView) func(context.Context) 
 func watchEnd(ctx context.Context, c *client.Client, view *apiv1.TaskView, task api.TaskRef) <-chan struct{} {
 	over := make(chan struct{})
 	list := func(ctx context.Context) ([]*apiv1.TaskView, error) {
-		return client.AllReported(ctx, c.Operator().ListTasks, &apiv1.ListTasksRequest{Prefix: task.String(), All: true})
+		return client.AllReported(ctx, c.Operator().ListTasks, &apiv1.ListTasksRequest{FrameworkId: string(task.Framework), Prefix: task.String(), All: true})
 	}
 	go func() {
+		watch := func(ctx context.Context) iter.Seq2[*apiv1.WatchResponse, error] {
+			return client.WatchOver(ctx, c, &apiv1.WatchRequest{Kinds: []string{"task"}, Task: task.String(), EventsOnly: true})
+		}
 		known, tasks := []*apiv1.TaskView{view}, []api.TaskRef{task}
-		_ = logtail.AwaitEnds(ctx, known, list, tasks, func(api.TaskRef, *apiv1.TaskView) { close(over) }) // else ctx has ended
+		_ = logtail.AwaitEnds(ctx, known, list, watch, tasks, func(api.TaskRef, *apiv1.TaskView) { close(over) }) // else ctx has ended
 	}()
 	return over
 }

@@ -189,7 +189,7 @@ func attachCommand(who *caller.Caller) *cobra.Command {
 			return err
 		}
 		code, err := run.Attach(ctx, run.Attached{
-			Operator: c.Operator(), Agents: run.Agents{Dial: c.DialAgent, Ticket: c.ReadTicket},
+			Operator: c.Operator(), Watch: c.Watch, Agents: run.Agents{Dial: c.DialAgent, Ticket: c.ReadTicket},
 			Framework: api.FrameworkID(framework.ID), Stdout: who.Stdout, Stderr: who.Stderr, Say: who.SayUnless(false),
 		})
 		var stop interrupted

@@ -3,6 +3,7 @@ package logtail_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/tender/internal/cli/logtail"
 )
 
@@ -34,21 +36,44 @@ func TestAwaitEnds(t *testing.T) {
 			}
 			return nil, nil
 		}
+		watch := func(ctx context.Context) iter.Seq2[*apiv1.WatchResponse, error] {
+			return func(yield func(*apiv1.WatchResponse, error) bool) {
+				for _, after := range []time.Duration{0, 17 * time.Second, 3 * time.Second} {
+					if !pause.For(ctx, after) || !yield(&apiv1.WatchResponse{}, nil) {
+						return
+					}
+				}
+				<-ctx.Done()
+			}
+		}
 		var told []string
 		known, _ := list(t.Context())
-		err := logtail.AwaitEnds(t.Context(), known, list, []api.TaskRef{{Framework: "f", Task: "a"}, {Framework: "f", Task: "b"}},
+		err := logtail.AwaitEnds(t.Context(), known, list, watch, []api.TaskRef{{Framework: "f", Task: "a"}, {Framework: "f", Task: "b"}},
 			func(task api.TaskRef, view *apiv1.TaskView) {
 				told = append(told, task.String()+" "+view.GetState()+" after "+time.Since(began).String())
 			})
 		if want := []string{"f/a FINISHED after 0s", "f/b  after 17s"}; err != nil || !slices.Equal(told, want) {
 			t.Errorf("told %q, want %q; %v", told, want, err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		running := func(context.Context) ([]*apiv1.TaskView, error) { return []*apiv1.TaskView{view("a", "RUNNING")}, nil }
-		err = logtail.AwaitEnds(ctx, nil, running, []api.TaskRef{{Framework: "f", Task: "a"}}, func(api.TaskRef, *apiv1.TaskView) { t.Error("it has ended") })
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("it runs: %v", err)
+		lists := 0
+		running := func(context.Context) ([]*apiv1.TaskView, error) {
+			lists++
+			return []*apiv1.TaskView{view("a", "RUNNING")}, nil
+		}
+		denied := func(context.Context) iter.Seq2[*apiv1.WatchResponse, error] {
+			return func(yield func(*apiv1.WatchResponse, error) bool) { yield(nil, errors.New("denied")) }
+		}
+		for _, c := range []struct {
+			watch func(context.Context) iter.Seq2[*apiv1.WatchResponse, error]
+			most  int
+		}{{watch, 4}, {denied, 61}} { // a task that only runs is listed at first, and when the watch tells something
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			lists = 0
+			err = logtail.AwaitEnds(ctx, nil, running, c.watch, []api.TaskRef{{Framework: "f", Task: "a"}}, func(api.TaskRef, *apiv1.TaskView) { t.Error("it has ended") })
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) || lists < min(c.most, 55) || lists > c.most {
+				t.Errorf("it runs, and was listed %d times, want %d: %v", lists, c.most, err)
+			}
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"sync"
 
@@ -17,6 +18,7 @@ import (
 // Attached says which tasks to follow. All fields must be set.
 type Attached struct {
 	Operator       apiv1.OperatorServiceClient
+	Watch          func(context.Context, *apiv1.WatchRequest) iter.Seq2[*apiv1.WatchResponse, error]
 	Agents         Agents
 	Framework      api.FrameworkID // that of a run that has detached; any other framework works as well
 	Stdout, Stderr io.Writer       // where the tasks' output is written
@@ -45,7 +47,7 @@ func Attach(ctx context.Context, config Attached) (code int, err error) {
 	for _, view := range views {
 		tasks = append(tasks, f.begin(ctx, view))
 	}
-	err = logtail.AwaitEnds(ctx, views, f.list, tasks, f.end)
+	err = logtail.AwaitEnds(ctx, views, f.list, f.watch, tasks, f.end)
 	f.copies.Wait()
 	for _, task := range tasks {
 		if code == 0 {
@@ -69,6 +71,10 @@ type follower struct {
 
 func (f *follower) list(ctx context.Context) ([]*apiv1.TaskView, error) {
 	return client.AllReported(ctx, f.config.Operator.ListTasks, &apiv1.ListTasksRequest{FrameworkId: string(f.config.Framework), All: true})
+}
+
+func (f *follower) watch(ctx context.Context) iter.Seq2[*apiv1.WatchResponse, error] {
+	return f.config.Watch(ctx, &apiv1.WatchRequest{Kinds: []string{"task"}, FrameworkId: string(f.config.Framework), EventsOnly: true})
 }
 
 // begin begins to follow one task.
