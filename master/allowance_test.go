@@ -251,7 +251,7 @@ func TestCallsInVainAreHeld(t *testing.T) {
 						}
 					}
 				})
-				if least := (times - 1) * time.Second / 2; held < least {
+				if least := (times - 2) * time.Second / 2; held < least { // two may come before the first is charged
 					t.Errorf("%d %s of %d tasks in vain took %v, not %v", times, vain.what, things, held, least)
 				}
 				_ = conn.Close()
