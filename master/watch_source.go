@@ -323,7 +323,7 @@ func (f *feeder) readStale(c view.Cluster) (more bool) {
 		if !is {
 			return false
 		}
-		there := false
+		var there bool
 		switch row.Kind {
 		case change.Agent:
 			there = readRow(&f.read.agents, c.OneAgent, api.AgentID(row.Name))

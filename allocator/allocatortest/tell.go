@@ -27,7 +27,7 @@ import (
 //	use AGENT RESOURCES                     is used beyond what was asked for
 //	accept ID AGENT RESOURCES..., decline ID AGENT  answers the offer; filter=TIME
 //	finish TASK, sleep TIME
-//	allocate [N]                            runs the policy, which makes that many offers
+//	allocate [N]                            runs the policy; that many offers are made
 //	offers ID AGENT RESOURCES, ...          runs it and compares its offers; unordered: in any order; nothing: there are none
 //	because ID [AGENT]: TEXT                one of the reasons has this text; first because: they begin with it
 //	wakes in TIME, free AGENT RESOURCES, used ROLE KIND MILLI..., share ID N, filters PRINCIPAL N, asked back N
@@ -218,7 +218,7 @@ func because(text string) (id api.FrameworkID, agent api.AgentID, why string) {
 	return api.FrameworkID(framework), api.AgentID(on), why
 }
 
-// same fails unless what there is is written as one of these.
+// same fails unless what was got is written as one of these.
 func (l line) same(got any, want ...string) {
 	l.Helper()
 	if !slices.Contains(want, fmt.Sprint(got)) {

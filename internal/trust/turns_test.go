@@ -58,7 +58,7 @@ func TestWhoWantsTheLeaderWaitsForATurn(t *testing.T) {
 		synctest.Wait()
 		<-turns
 		if err := <-waits; err != nil {
-			t.Errorf("whose turn it is is refused: %v", err)
+			t.Errorf("who has its turn is refused: %v", err)
 		}
 		another := newCluster(t).holder(trust.Agent, "a2")
 		if err := <-come(func(dial trust.Dial) trust.Dial { return another.LeaderDialer(dial, func() {}) }); err == nil {

@@ -258,11 +258,12 @@ type pace struct{ beat, timeout, within time.Duration }
 // pace returns the pace for as many agents as there are (R4, R92). Returns are spread so that the first to return are
 // useful while others are still on their way, and end well before agents are taken for dead.
 func (r *agents) pace() pace {
-	agents := time.Duration(len(r.agentByID))
-	p := pace{beat: max(min(agents*beatPerAgent, beatMost).Truncate(beatStep), r.config.HeartbeatInterval)}
+	agents := len(r.agentByID)
+	each := func(took time.Duration) time.Duration { return time.Duration(agents) * took }
+	p := pace{beat: max(min(each(beatPerAgent), beatMost).Truncate(beatStep), r.config.HeartbeatInterval)}
 	p.timeout = time.Duration(float64(r.config.SessionTimeout) * (float64(p.beat) / float64(r.config.HeartbeatInterval)))
 	if agents >= spreadFromAgents {
-		p.within = min(agents*spreadPerAgent, r.config.TombstoneAfter/3).Truncate(spreadStep)
+		p.within = min(each(spreadPerAgent), r.config.TombstoneAfter/3).Truncate(spreadStep)
 	}
 	return p
 }

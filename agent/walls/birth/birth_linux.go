@@ -130,12 +130,14 @@ type child struct {
 	has     [4]uint64
 }
 
-// BeforeFork and AfterFork have Go's runtime block all signals of the calling thread around a fork, and not preempt it.
-// The runtime keeps these names for gVisor, so they stay.
-
+// BeforeFork has Go's runtime block all signals of the calling thread, and not preempt it, until AfterFork. The runtime
+// keeps the names of both for gVisor, so they stay.
+//
 //go:linkname BeforeFork syscall.runtime_BeforeFork
 func BeforeFork()
 
+// AfterFork ends what BeforeFork has begun, in the parent.
+//
 //go:linkname AfterFork syscall.runtime_AfterFork
 func AfterFork()
 

@@ -102,10 +102,10 @@ func TestAChild(t *testing.T) {
 
 // Why a program was not executed is told, and by whom; nothing of the child is left.
 func TestWhatIsNotExecuted(t *testing.T) {
-	if _, err := run(t, "", func(s *Start) { s.Path = "/no/such/program" }); err != syscall.ENOENT { //nolint:errorlint // it is the kernel's own
+	if _, err := run(t, "", func(s *Start) { s.Path = "/no/such/program" }); err != syscall.ENOENT {
 		t.Error(err)
 	}
-	if _, err := run(t, "", func(s *Start) { s.Folder = "/no/such/folder" }); err != syscall.ENOENT { //nolint:errorlint // it is the kernel's own
+	if _, err := run(t, "", func(s *Start) { s.Folder = "/no/such/folder" }); err != syscall.ENOENT {
 		t.Error(err)
 	}
 	if _, err := run(t, "", func(s *Start) { s.Argv[1] = "\x00" }); !errors.Is(err, syscall.EINVAL) {
@@ -118,7 +118,7 @@ func TestWhatIsNotExecuted(t *testing.T) {
 	if _, err := run(t, "", func(s *Start) { s.Groups.Entrance = []int{-1} }); !errors.As(err, &astray) || !errors.Is(err, syscall.EBADF) {
 		t.Error(err)
 	}
-	if _, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err != syscall.ECHILD { //nolint:errorlint // it is the kernel's own
+	if _, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err != syscall.ECHILD {
 		t.Error("there are children left:", err)
 	}
 }

@@ -33,8 +33,10 @@ func AwaitEnds(
 		}
 	}
 	go func() { // it ends with ctx
-		for range watch(ctx) {
-			tell()
+		for _, err := range watch(ctx) {
+			if err == nil {
+				tell()
+			}
 		}
 		for pause.For(ctx, endsEvery) { // the masters let nobody watch, or not us
 			tell()
