@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -195,21 +194,33 @@ func (n *bareNode) serve(stream grpc.ServerStream) error {
 	}
 	out := make(chan []byte, bareWaiting)
 	go func() { _ = sendBare(stream, out, nil) }() // the client sees it, too
-	return receiveBare(stream, func(record []byte) error {
-		switch {
-		case method == bareWrites:
-			future := n.log.Apply(record, 0)
-			go func() {
-				if future.Error() == nil { // else the client waits until its end
-					out <- record
-				}
-			}()
-		case record[0] == bareTask:
-			out <- bareRecord(bareRunning)
-			out <- bareRecord(bareFinished)
+	over := make(chan error, 1)
+	end := func(err error) {
+		select {
+		case over <- err:
+		default: // it ends already
 		}
-		return nil
-	})
+	}
+	go func() {
+		end(receiveBare(stream, func(record []byte) error {
+			switch {
+			case method == bareWrites:
+				future := n.log.Apply(record, 0)
+				go func() {
+					if err := future.Error(); err != nil {
+						end(err)
+						return
+					}
+					out <- record
+				}()
+			case record[0] == bareTask:
+				out <- bareRecord(bareRunning)
+				out <- bareRecord(bareFinished)
+			}
+			return nil
+		}))
+	}()
+	return <-over
 }
 
 // spawn runs a task for each record, one after the other. An acknowledgement is the last.
@@ -218,7 +229,6 @@ func (n *bareNode) spawn(stream grpc.ServerStream) error {
 	if err != nil {
 		return err
 	}
-	runtime.LockOSThread() // never unlocked: the thread, which moves between control groups, ends with its goroutine
 	worker, err := place.worker(0, 1)
 	if err != nil {
 		return errors.Join(err, place.close())
