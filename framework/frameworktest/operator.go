@@ -8,16 +8,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tenderhq/tender/client"
-	"github.com/tenderhq/tender/internal/words"
-
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-
-	apiv1 "github.com/tenderhq/tender/api/v1"
+	"google.golang.org/grpc/status"
 
 	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/client"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // operatorHost is the host of the story itself.
@@ -219,9 +219,20 @@ func (h *Handle) AwaitSettled() {
 	h.journal.settlePromises()
 }
 
-// KillTask kills a task as an operator does. task is FRAMEWORK/TASK, TASK or a unique prefix.
+// KillTask kills a task as an operator does. task is FRAMEWORK/TASK, TASK or a unique prefix. While agents may still report
+// another task that is meant, it waits for them, as people are told to.
 func (h *Handle) KillTask(task string) {
 	h.t.Helper()
-	r := act(h.operator, "killing "+task, apiv1.OperatorServiceClient.KillTask, &apiv1.KillTaskRequest{Task: task})
-	h.journal.excuseEnd(api.TaskRef{Framework: api.FrameworkID(r.GetFrameworkId()), Task: api.TaskID(r.GetTaskId())}, "an operator killed it")
+	var killed *apiv1.KillTaskResponse
+	h.Await("the leader to know which task is "+task, func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), awaitMax)
+		defer cancel()
+		var err error
+		killed, err = apiv1.NewOperatorServiceClient(h.operator.conn(h.Leader().grpcAddress())).KillTask(ctx, &apiv1.KillTaskRequest{Task: task})
+		if err != nil && status.Code(err) != codes.Unavailable {
+			h.t.Fatalf("killing %s: %v", task, err)
+		}
+		return err == nil
+	})
+	h.journal.excuseEnd(api.TaskRef{Framework: api.FrameworkID(killed.GetFrameworkId()), Task: api.TaskID(killed.GetTaskId())}, "an operator killed it")
 }

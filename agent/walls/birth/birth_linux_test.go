@@ -102,10 +102,10 @@ func TestAChild(t *testing.T) {
 
 // Why a program was not executed is told, and by whom; nothing of the child is left.
 func TestWhatIsNotExecuted(t *testing.T) {
-	if _, err := run(t, "", func(s *Start) { s.Path = "/no/such/program" }); err != syscall.ENOENT {
+	if _, err := run(t, "", func(s *Start) { s.Path = "/no/such/program" }); !errors.Is(err, syscall.ENOENT) {
 		t.Error(err)
 	}
-	if _, err := run(t, "", func(s *Start) { s.Folder = "/no/such/folder" }); err != syscall.ENOENT {
+	if _, err := run(t, "", func(s *Start) { s.Folder = "/no/such/folder" }); !errors.Is(err, syscall.ENOENT) {
 		t.Error(err)
 	}
 	if _, err := run(t, "", func(s *Start) { s.Argv[1] = "\x00" }); !errors.Is(err, syscall.EINVAL) {
