@@ -143,17 +143,27 @@ func (s *session) relaunch() {
 	s.giveUpLate()
 	s.mu.Lock()
 	var rescinded []api.OfferID
+	var answers []api.Answer
 	for _, at := range s.launches.places() {
-		rescinded = append(rescinded, s.fill(at)...)
+		if answer, lost := s.fill(at); len(answer.Operations) > 0 {
+			answers, rescinded = append(answers, answer), append(rescinded, lost...)
+		}
 	}
 	shown := s.offers.unhide(s.launches.wants)
 	quiet := s.roles.settle(s.launches.waitIn)
 	refused := slices.DeleteFunc(slices.Clone(shown), func(offer api.Offer) bool { return !s.roles.suppressed[offer.Role] })
+	var err error
+	if len(quiet) > 0 { // for the SDK none means all
+		err = s.client.Suppress(quiet...) // first, so that nothing is offered of what the answers leave
+	}
+	for _, answer := range answers {
+		_ = s.client.Answer(answer) // it fails only when Run has ended; what is in the store is then for the next gateway
+	}
 	s.mu.Unlock()
+	s.logged(err)
 	for _, id := range rescinded {
 		s.send(rescindEvent(id))
 	}
-	s.logged(s.suppress(true, quiet))
 	s.logged(s.decline(idsOf(refused), nil))
 	s.show(s.gateway.life, slices.DeleteFunc(shown, func(offer api.Offer) bool { return slices.Contains(idsOf(refused), offer.ID) }))
 }
@@ -190,12 +200,12 @@ func (l *launches) places() []place {
 	})
 }
 
-// fill repeats the launches of a place that its open offers have room for, all in one answer. It returns those of the
-// offers that the framework has been shown. The caller holds mu.
-func (s *session) fill(at place) (rescinded []api.OfferID) {
+// fill returns the answer that repeats the launches of a place for which its open offers have room, without operations if
+// there are none, and those of the offers that the framework has been shown. The caller holds mu.
+func (s *session) fill(at place) (answer api.Answer, rescinded []api.OfferID) {
 	offers := s.offers.at(at)
 	bin := joined(offers)
-	answer := api.Answer{Offers: idsOf(offers), Filter: api.NoFilter}
+	answer = api.Answer{Offers: idsOf(offers), Filter: api.NoFilter}
 	var sent []*launch
 	for _, one := range s.launches.held {
 		with := *bin
@@ -206,7 +216,7 @@ func (s *session) fill(at place) (rescinded []api.OfferID) {
 		}
 	}
 	if len(sent) == 0 {
-		return nil
+		return answer, nil
 	}
 	for _, one := range sent {
 		one.fallen, one.asked = nil, false
@@ -217,8 +227,7 @@ func (s *session) fill(at place) (rescinded []api.OfferID) {
 			rescinded = append(rescinded, id)
 		}
 	}
-	_ = s.client.Answer(answer) // it fails only when Run has ended; what is in the store is then for the next gateway
-	return rescinded
+	return answer, rescinded
 }
 
 // joined is one bin for all offers of a place.
