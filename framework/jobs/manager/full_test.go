@@ -62,6 +62,19 @@ func (s *small) refuse(prefix string) {
 	s.refuses = prefix
 }
 
+// slowDown makes all writes of keys that end so take a minute.
+func (s *small) slowDown(suffix string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slow = suffix
+}
+
+func (s *small) isSlow(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.slow != "" && strings.HasSuffix(key, s.slow)
+}
+
 // refusals returns how many writes were refused.
 func (s *small) refusals() int {
 	s.mu.Lock()
@@ -71,7 +84,7 @@ func (s *small) refusals() int {
 
 // write is what the store does before a write.
 func (s *small) write(ctx context.Context, key string, size, keepFree int) error {
-	if strings.HasSuffix(key, s.slow) && s.slow != "" {
+	if s.isSlow(key) {
 		pause.For(ctx, time.Minute)
 	}
 	if !s.room(key, size, keepFree) {
@@ -199,7 +212,7 @@ func TestAJobThatIsSetAsideIsDeleted(t *testing.T) {
 func TestAJobThatEndsWhileItIsChanged(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 1}, func(h *frameworktest.Handle) {
 		c, store := beginCramped(h, 1<<30)
-		store.slow = "/version/2"
+		store.slowDown("/version/2")
 		c.submit(batch("brief", "sleep 10", 1, 1))
 		c.awaitRunning("brief", 1)
 		if version, err := c.manager.UpdateJob(c.t.Context(), batch("brief", "sleep 10; true", 1, 1), 0); !api.Is(err, api.Stale) {

@@ -107,7 +107,7 @@ func TestABadVersionGoesBackBeforeItsChangeIsStored(t *testing.T) {
 		if _, err := c.manager.UpdateJob(c.t.Context(), service("web", "sleep 1; exit 3", 1), 1); err != nil {
 			t.Fatal(err)
 		}
-		store.slow = "/version/3"
+		store.slowDown("/version/3")
 		if version, err := c.manager.UpdateJob(c.t.Context(), service("web", "sleep 1h", 1), 2); !api.Is(err, api.Stale) {
 			t.Errorf("told %+v, %v", version, err)
 		}

@@ -170,7 +170,7 @@ func settled(status *apiv1.JobStatus, version int32) (over bool, err error) {
 		return false, nil
 	}
 	for _, one := range status.GetSubJobs() {
-		if one.GetRunning() < one.GetTasks() || status.GetType() == "system" && one.GetTasks() == 0 {
+		if one.GetRunning() != one.GetTasks() || status.GetType() == "system" && one.GetTasks() == 0 {
 			return false, nil
 		}
 	}

@@ -71,6 +71,7 @@ func TestSettled(t *testing.T) {
 		{"service", 3, 2, nil, false},
 		{"service", 3, 3, &apiv1.JobRoll{}, false},
 		{"service", 0, 0, nil, true},
+		{"service", 0, 1, nil, false},
 		{"system", 3, 3, nil, true},
 		{"system", 3, 2, nil, false},
 		{"system", 3, 3, &apiv1.JobRoll{}, false},
