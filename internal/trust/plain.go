@@ -3,7 +3,6 @@ package trust
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"sync/atomic"
@@ -37,7 +36,7 @@ func (p *plain) Read(into []byte) (int, error) {
 	if n > 0 {
 		p.heard.Store(true)
 	} else if (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) && !p.heard.Load() {
-		err = fmt.Errorf("%s (%w)", HungUp, err)
+		err = errors.New(HungUp + " (" + err.Error() + ")") // nobody is to take it for an end that was said
 	}
 	return n, err
 }
