@@ -28,10 +28,13 @@ func TestTheExecutorForCommandsDies(t *testing.T) {
 			tasks := c.status("web").Tasks
 			return len(tasks) == 1 && tasks[0].Version == 2 && tasks[0].State == api.TaskRunning
 		})
+		executors := map[api.AgentID]api.TaskID{} // each with one of its tasks: the others end with it
 		for _, name := range []string{"once", "web"} {
-			if tasks := c.status(name).Tasks; len(tasks) > 0 { // else it has ended with an executor before
-				c.run.EndTask(tasks[0].Task, frameworktest.Play{Crash: true})
-			}
+			task := c.status(name).Tasks[0]
+			executors[task.Agent] = task.Task
+		}
+		for _, task := range executors { // order: irrelevant because each is on another agent
+			c.run.EndTask(task, frameworktest.Play{Crash: true})
 		}
 		c.awaitPhase("once", jobs.Succeeded)
 		c.awaitRunning("web", 1)
