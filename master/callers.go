@@ -155,7 +155,7 @@ func (l *callers) commit(ctx context.Context, op string, change registry.Change)
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return api.E(op, api.Unknown, "", errors.New("given up before the outcome was known"))
+		return l.noReply(ctx, op)
 	}
 }
 

@@ -114,14 +114,19 @@ type call[Request, Response any] = func(apiv1.OperatorServiceClient, context.Con
 // act does something at the leader, once. If there is no leader, it waits for one.
 func act[Request, Response any](o *operator, what string, do call[Request, Response], request Request) Response {
 	o.handle.t.Helper()
-	leader := o.handle.Leader()
-	ctx, cancel := context.WithTimeout(context.Background(), awaitMax)
-	defer cancel()
-	response, err := do(apiv1.NewOperatorServiceClient(o.conn(leader.grpcAddress())), ctx, request)
+	response, err := try(o, do, request)
 	if err != nil {
 		o.handle.t.Fatalf("%s: %v", what, err)
 	}
 	return response
+}
+
+// try is act that may be refused.
+func try[Request, Response any](o *operator, do call[Request, Response], request Request) (Response, error) {
+	leader := o.handle.Leader()
+	ctx, cancel := context.WithTimeout(context.Background(), awaitMax)
+	defer cancel()
+	return do(apiv1.NewOperatorServiceClient(o.conn(leader.grpcAddress())), ctx, request)
 }
 
 // ask asks the leader for all pages of a list.
@@ -225,10 +230,8 @@ func (h *Handle) KillTask(task string) {
 	h.t.Helper()
 	var killed *apiv1.KillTaskResponse
 	h.Await("the leader to know which task is "+task, func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), awaitMax)
-		defer cancel()
 		var err error
-		killed, err = apiv1.NewOperatorServiceClient(h.operator.conn(h.Leader().grpcAddress())).KillTask(ctx, &apiv1.KillTaskRequest{Task: task})
+		killed, err = try(h.operator, apiv1.OperatorServiceClient.KillTask, &apiv1.KillTaskRequest{Task: task})
 		if err != nil && status.Code(err) != codes.Unavailable {
 			h.t.Fatalf("killing %s: %v", task, err)
 		}

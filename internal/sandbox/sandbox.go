@@ -77,9 +77,8 @@ func (f File) Part(ctx context.Context, offset, most int64) (data []byte, size i
 	if f.Address == "" {
 		return nil, 0, f.noAddress()
 	}
-	f.span = "bytes=-1"
-	if none := offset < 0 || most <= 0; none {
-		most = 0
+	if offset < 0 || most <= 0 {
+		f.span, most = "bytes=-1", 0
 	} else {
 		offset = min(offset, math.MaxInt64-most)
 		f.span = fmt.Sprintf("bytes=%d-%d", offset, offset+most-1)

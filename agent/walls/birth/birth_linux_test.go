@@ -16,16 +16,7 @@ import (
 // run starts a shell with these groups, and returns what it has written.
 func run(t *testing.T, script string, change func(*Start)) (said string, err error) {
 	t.Helper()
-	output, err := os.Create(filepath.Join(t.TempDir(), "output"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer output.Close()
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer null.Close()
+	null, output := files(t)
 	start := Start{
 		Path: "/bin/sh", Argv: []string{"sh", "-c", script}, Env: []string{"NAME=value"}, Folder: "/",
 		Files: [3]uintptr{null.Fd(), output.Fd(), output.Fd()},
@@ -46,6 +37,18 @@ func run(t *testing.T, script string, change func(*Start)) (said string, err err
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(string(text)), nil
+}
+
+// files opens what a child reads and what it writes to.
+func files(t *testing.T) (null, output *os.File) {
+	t.Helper()
+	null, unread := os.Open(os.DevNull)
+	output, err := os.Create(filepath.Join(t.TempDir(), "output"))
+	if err := errors.Join(unread, err); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = null.Close(), output.Close() }) // everything is written
+	return null, output
 }
 
 // TestMain runs the tests with a limit of open files that Go raises when the program begins.
@@ -71,16 +74,7 @@ func TestAChild(t *testing.T) {
 	signal.Ignore(syscall.SIGHUP)
 	defer signal.Reset(syscall.SIGHUP)
 	script := `pwd; echo $NAME; ls /proc/self/fd | wc -l; test $(cut -d' ' -f5 /proc/$$/stat) = $$ && echo leads; ulimit -S -n; grep -E 'Sig(Blk|Ign|Cgt)' /proc/self/status`
-	output, err := os.Create(filepath.Join(t.TempDir(), "output"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer output.Close()
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer null.Close()
+	null, output := files(t)
 	process, err := os.StartProcess("/bin/sh", []string{"sh", "-c", script}, &os.ProcAttr{
 		Dir: "/", Env: []string{"NAME=value"}, Files: []*os.File{null, output, output}, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
